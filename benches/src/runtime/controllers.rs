@@ -48,11 +48,11 @@ async fn many_keys() -> Result<f64, Failure> {
         (0..KEYS).map(|n| format!("default/key-{n}").parse()).collect::<Result<_, _>>()?;
     let (begun, begin) = oneshot::channel();
     let begun = Mutex::new(Some(begun));
-    let keys = source::function("keys", move |feed: source::Feed| {
+    let keys = source::function("keys", move |enqueuer: source::Enqueuer| {
         if let Some(begun) = begun.lock().take() {
             let _ = begun.send(Instant::now());
         }
-        keys.iter().for_each(|key| feed.enqueue(0).add(key.clone()));
+        keys.iter().for_each(|key| enqueuer.enqueue(0).add(key.clone()));
         async { Ok(()) }
     });
     let notify = Arc::clone(&done);

@@ -7,7 +7,9 @@ mod lease;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use informer_control::election::{Action, Answer, ElectionTimes, LeaderLost, Notice};
+use informer_control::election::{
+    ElectionAction, ElectionNotice, ElectionResponse, ElectionTimes, LeaderLost,
+};
 
 use self::candidate::{Candidate, Doing};
 use self::lease::Lease;
@@ -37,8 +39,8 @@ const REQUESTS_A_SECOND: u64 = 5;
 
 /// What is on its way.
 enum Message {
-    Request(Action),
-    Answer(Answer),
+    Request(ElectionAction),
+    Answer(ElectionResponse),
     /// The watch of the Lease tells that something has happened.
     Hint,
 }
@@ -175,7 +177,13 @@ impl Election {
     }
 
     /// The server does what it is asked for.
-    fn serve(&mut self, index: usize, action: &Action, sent: Micros, random: &mut Random) -> Checked<Answer> {
+    fn serve(
+        &mut self,
+        index: usize,
+        action: &ElectionAction,
+        sent: Micros,
+        random: &mut Random,
+    ) -> Checked<ElectionResponse> {
         let before = self.lease.version;
         let wall = self.candidates[index].wall(self.now);
         // A creation that was on its way before the deletion knew nothing of it, whatever its sender has seen since.
@@ -185,7 +193,7 @@ impl Election {
         if self.lease.version == before {
             return Ok(answer);
         }
-        if matches!(action, Action::Create(_)) && !knew_last {
+        if matches!(action, ElectionAction::Create(_)) && !knew_last {
             self.forked_until = self.now + 3 * self.times.lease.as_micros() as Micros;
         }
         for other in (0..self.candidates.len()).filter(|other| *other != index) {
@@ -205,17 +213,17 @@ impl Election {
     fn answered(
         &mut self,
         index: usize,
-        answer: Answer,
+        answer: ElectionResponse,
         random: &mut Random,
         coverage: &mut Coverage,
     ) -> Checked {
         let (local, share) = (self.local(index), random.below(1001) as f64 / 1000.0);
         let candidate = &mut self.candidates[index];
-        if let Answer::Seen(_, version) = &answer {
+        if let ElectionResponse::Lease(_, version) = &answer {
             candidate.seen = version.as_u64().unwrap_or_default();
         }
         candidate.timeout = None;
-        candidate.state_mut().answer(answer, local, share);
+        candidate.state_mut().handle_response(answer, local, share);
         self.turn(index, random, coverage)
     }
 
@@ -225,7 +233,7 @@ impl Election {
             tell!(self, "candidate {index} is back as {}", self.candidates[index].identity);
         }
         if self.candidates[index].timeout.is_some_and(|at| at <= self.now) {
-            return self.answered(index, Answer::Failed("no answer".to_owned()), random, coverage);
+            return self.answered(index, ElectionResponse::Failed("no answer".to_owned()), random, coverage);
         }
         self.turn(index, random, coverage)
     }
@@ -244,18 +252,18 @@ impl Election {
         while let Some(notice) = self.candidates[index].poll_notice() {
             tell!(self, "candidate {index}: {notice:?}");
             match notice {
-                Notice::Holder(_) => {}
-                Notice::Leading(fence) => {
+                ElectionNotice::Holder(_) => {}
+                ElectionNotice::Leading(fence) => {
                     coverage.passed("standby", "leading");
                     self.lease.begin_term(&fence, self.forked_until > self.now)?;
                     self.check_alone(index)?;
                     self.candidates[index].doing = Doing::Leads;
                 }
-                Notice::Lost(lost) => {
+                ElectionNotice::Lost(lost) => {
                     coverage.passed("leading", "lost");
                     return self.lost(index, &lost, random);
                 }
-                Notice::Stopped => {
+                ElectionNotice::Stopped => {
                     let from = self.candidates[index].doing.as_str();
                     coverage.passed(from, "ended");
                     return self.ended(index, random);
@@ -275,12 +283,12 @@ impl Election {
     fn send(
         &mut self,
         index: usize,
-        action: Action,
+        action: ElectionAction,
         random: &mut Random,
         coverage: &mut Coverage,
     ) -> Checked {
         let candidate = &mut self.candidates[index];
-        if let Action::Update(version, _) = &action {
+        if let ElectionAction::Update(version, _) = &action {
             let fresh = version.as_u64() == Some(candidate.seen);
             ensure!("fresh-writes", fresh, "a write at {version} of who has seen {}", candidate.seen);
         }
@@ -296,7 +304,7 @@ impl Election {
             self.fly(
                 index,
                 request,
-                Message::Answer(Answer::Failed("the server said 500".to_owned())),
+                Message::Answer(ElectionResponse::Failed("the server said 500".to_owned())),
                 random,
             );
             return Ok(());

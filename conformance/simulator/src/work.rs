@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use informer_control::controller::{
-    Again, CANCEL_GRACE, ControllerPhase, Drain, Ended, Feeding, LifeState, Outcome, Verdict,
+    CANCEL_GRACE, ControllerLifecycle, ControllerPhase, DrainStep, Outcome, ReconcileEnd, Requeue,
+    RequeueDecision, SourceStart,
 };
 use informer_workqueue::{Ageing, ExponentialPerItem, Handout, QueueEffect, QueueState, RateLimiter};
 
@@ -79,7 +80,7 @@ pub(crate) enum Ending {
 }
 
 pub(crate) struct Work {
-    life: LifeState,
+    life: ControllerLifecycle,
     /// By the model: its source has delivered what was there at the beginning.
     fed: bool,
     /// By the model: its queue is shut down.
@@ -115,9 +116,9 @@ impl Worker {
 impl Work {
     pub(crate) fn new(setup: &Setup, now: Instant) -> Self {
         let worker = |_| Worker { handout: None, asleep: false, away: false, seen: None };
-        let mut life = LifeState::new(DRAIN_WITHIN);
+        let mut life = ControllerLifecycle::new(DRAIN_WITHIN);
         // Its source is the first handler, which is about to join.
-        let _ = (life.run(), life.feed());
+        let _ = (life.run(), life.start_sources());
         Self {
             life,
             fed: false,
@@ -196,8 +197,8 @@ impl Work {
     pub(crate) fn feed(&mut self, delivered: bool) -> Checked {
         if delivered && !self.fed {
             self.fed = true;
-            self.life.fed(true);
-            let works = self.life.work() && self.life.feed() == Feeding::Started;
+            self.life.sources_started(true);
+            let works = self.life.start_reconciling() && self.life.start_sources() == SourceStart::Started;
             ensure!(
                 "controller-runs",
                 works,
@@ -261,7 +262,7 @@ impl Work {
                 let key = &mut self.keys[number];
                 ensure!("queue-one-at-a-time", !key.processing, "key {number} was handed out twice");
                 ensure!("queue-forgets-nothing", key.ready, "key {number} was handed out and nobody asked");
-                let takes = self.life.takes_requests();
+                let takes = self.life.accepts_requests();
                 ensure!("no-work-before-sync", !takes || self.fed, "key {number} is worked on too soon");
                 ensure!(
                     "no-work-after-stop",
@@ -363,28 +364,28 @@ impl Work {
         let with = |outcome: Outcome| wanted.map_or(outcome, |wanted| outcome.with_priority(wanted));
         let again_later = || Some(self.limiter.when(&number, tokio::time::Instant::from_std(now)));
         let ended = match ending {
-            Ending::Done => Ended::Succeeded(Outcome::Done),
+            Ending::Done => ReconcileEnd::Succeeded(Outcome::Done),
             Ending::Later(seconds) => {
-                Ended::Succeeded(with(Outcome::requeue_after(Duration::from_secs(seconds))))
+                ReconcileEnd::Succeeded(with(Outcome::requeue_after(Duration::from_secs(seconds))))
             }
-            Ending::Again => Ended::Succeeded(with(Outcome::requeue())),
-            Ending::Fails => Ended::Failed { terminal: false, priority: wanted },
-            Ending::FailsForGood => Ended::Failed { terminal: true, priority: wanted },
-            Ending::Panics => Ended::Panicked,
-            Ending::TimesOut => Ended::TimedOut,
+            Ending::Again => ReconcileEnd::Succeeded(with(Outcome::requeue())),
+            Ending::Fails => ReconcileEnd::Failed { terminal: false, priority: wanted },
+            Ending::FailsForGood => ReconcileEnd::Failed { terminal: true, priority: wanted },
+            Ending::Panics => ReconcileEnd::Panicked,
+            Ending::TimesOut => ReconcileEnd::TimedOut,
             // The item is dropped, and the queue takes it for a failure.
             Ending::Cancelled => return (again_later(), had),
         };
-        let verdict = Verdict::of(ended);
-        if verdict.forget {
+        let decision = RequeueDecision::of(ended);
+        if decision.forget {
             self.limiter.forget(&number);
         }
-        let delay = match verdict.again {
-            Again::No => None,
-            Again::After(delay) => Some(delay),
-            Again::RateLimited => again_later(),
+        let delay = match decision.requeue {
+            Requeue::Never => None,
+            Requeue::After(delay) => Some(delay),
+            Requeue::RateLimited => again_later(),
         };
-        (delay, verdict.priority.unwrap_or(had))
+        (delay, decision.priority.unwrap_or(had))
     }
 
     fn check(&self, now: Instant) -> Checked {
@@ -430,13 +431,13 @@ impl Work {
         while let Some(deadline) = self.life.next_deadline().filter(|_| self.queue.processing() > 0) {
             time = time.max(deadline);
             match self.life.tick(time) {
-                Some(Drain::Cancel) => {
+                Some(DrainStep::Cancel) => {
                     how = "cancelled";
                     for index in 0..random.below(slow + 1) {
                         self.end_reconcile(index, time, random)?;
                     }
                 }
-                Some(Drain::Drop) => {
+                Some(DrainStep::Drop) => {
                     how = "dropped";
                     for index in 0..self.workers.len() {
                         self.endings.push_front(Ending::Cancelled);

@@ -114,7 +114,7 @@ impl<K: Sample, O: Content<K>> View for TypedView<K, O> {
     }
 
     fn states(&self) -> Vec<InformerState> {
-        self.informer.parts().iter().map(|part| part.informer.state()).collect()
+        self.informer.scoped_informers().iter().map(|part| part.informer.state()).collect()
     }
 
     fn held(&self) -> BTreeMap<String, Value> {

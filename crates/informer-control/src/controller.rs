@@ -1,4 +1,4 @@
-//! The life of a controller, and what becomes of a request after its reconcile.
+//! Controller lifecycle, and whether a request is requeued after its reconcile.
 
 mod state;
 #[cfg(test)]
@@ -6,53 +6,55 @@ mod tests;
 
 use std::time::Duration;
 
-pub use state::{CANCEL_GRACE, ControllerPhase, Drain, Feeding, LifeState};
+pub use state::{CANCEL_GRACE, ControllerLifecycle, ControllerPhase, DrainStep, SourceStart};
 
-/// What becomes of a request whose reconcile succeeded.
+/// The result of a successful reconcile: whether the request is requeued.
 ///
-/// | outcome | the request comes again | its failures |
+/// | outcome | the request is requeued | its failure count |
 /// |---|---|---|
-/// | [`Done`](Self::Done) | when something happens | are forgotten |
-/// | [`RequeueAfter`](Self::RequeueAfter) | after this time | are forgotten |
-/// | [`Requeue`](Self::Requeue) | as soon as the rate limiter allows, which counts it | are kept |
+/// | [`Done`](Self::Done) | on the next event | is reset |
+/// | [`RequeueAfter`](Self::RequeueAfter) | after the delay | is reset |
+/// | [`Requeue`](Self::Requeue) | by the rate limiter, which counts a failure | is kept |
 ///
-/// Made from `()`, too. A priority that is not set is the one with which the request was handed out.
+/// `()` converts to [`Done`](Self::Done). Without a priority, the request keeps the priority with which it
+/// was handed out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// All is as it should be.
+    /// The object has its desired state.
     #[default]
     Done,
-    /// Again, by the rate limiter: where it is not worth an error that something is not there yet.
+    /// Requeue with the rate limiter's delay: for a dependency that does not exist yet and is not worth an
+    /// error.
     Requeue {
-        /// The priority from now on.
+        /// The priority of the requeued request.
         priority: Option<i32>,
     },
-    /// All is as it should be, and is to be looked at again.
+    /// The object has its desired state and is reconciled again after a delay.
     RequeueAfter {
-        /// After this time; zero is [`Done`](Self::Done).
+        /// The delay; zero is [`Done`](Self::Done).
         delay: Duration,
-        /// The priority from now on.
+        /// The priority of the requeued request.
         priority: Option<i32>,
     },
 }
 
 impl Outcome {
-    /// Again, as soon as the rate limiter allows.
+    /// Requeues with the rate limiter's delay.
     pub fn requeue() -> Self {
         Self::Requeue { priority: None }
     }
 
-    /// Again after this time.
+    /// Requeues after `delay`.
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter { delay, priority: None }
     }
 
-    /// Sets the priority with which the request comes again. Changes nothing of [`Done`](Self::Done).
-    pub fn with_priority(mut self, wanted: i32) -> Self {
+    /// Sets the priority of the requeued request. No effect on [`Done`](Self::Done).
+    pub fn with_priority(mut self, new: i32) -> Self {
         match &mut self {
             Self::Done => {}
-            Self::Requeue { priority } | Self::RequeueAfter { priority, .. } => *priority = Some(wanted),
+            Self::Requeue { priority } | Self::RequeueAfter { priority, .. } => *priority = Some(new),
         }
         self
     }
@@ -66,70 +68,73 @@ impl From<()> for Outcome {
 
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// It succeeded.
+pub enum ReconcileEnd {
+    /// It returned an outcome.
     Succeeded(Outcome),
-    /// It answered with an error.
+    /// It returned an error.
     Failed {
-        /// Trying again does not mend it.
+        /// A retry cannot succeed.
         terminal: bool,
-        /// The priority from now on.
+        /// The priority of the retry.
         priority: Option<i32>,
     },
     /// It panicked.
     Panicked,
-    /// It took longer than it may, and was dropped.
+    /// It exceeded its timeout and was dropped.
     TimedOut,
 }
 
-/// What is to be done with the request that was handed out.
+/// Whether a request is requeued after its reconcile, and whether its failure count is reset.
 ///
 /// ```
 /// use std::time::Duration;
-/// use informer_control::controller::{Again, Ended, Outcome, Verdict};
+/// use informer_control::controller::{Requeue, ReconcileEnd, Outcome, RequeueDecision};
 ///
 /// let soon = Duration::from_secs(5);
-/// let verdict = Verdict::of(Ended::Succeeded(Outcome::requeue_after(soon)));
-/// assert_eq!(verdict, Verdict { forget: true, again: Again::After(soon), priority: None });
+/// let decision = RequeueDecision::of(ReconcileEnd::Succeeded(Outcome::requeue_after(soon)));
+/// assert_eq!(decision, RequeueDecision { forget: true, requeue: Requeue::After(soon), priority: None });
 ///
-/// // A terminal error keeps the failures: what comes next may well fail again.
-/// let verdict = Verdict::of(Ended::Failed { terminal: true, priority: None });
-/// assert_eq!(verdict, Verdict { forget: false, again: Again::No, priority: None });
+/// // A terminal error keeps the failure count: the next attempt may well fail again.
+/// let decision = RequeueDecision::of(ReconcileEnd::Failed { terminal: true, priority: None });
+/// assert_eq!(decision, RequeueDecision { forget: false, requeue: Requeue::Never, priority: None });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
-    /// Its failures are forgotten.
+pub struct RequeueDecision {
+    /// Resets the failure count.
     pub forget: bool,
-    /// Whether it comes again by itself.
-    pub again: Again,
-    /// The priority with which it does; without one, that with which it was handed out.
+    /// Whether, and when, the request is requeued.
+    pub requeue: Requeue,
+    /// The priority of the requeued request; `None` keeps the one with which it was handed out.
     pub priority: Option<i32>,
 }
 
-/// Whether a request comes again by itself. What was added while it was worked on comes again in any case.
+/// Whether a request is requeued. A request that was added during its reconcile is handed out again in any
+/// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    /// It does not.
-    No,
-    /// After this time.
+pub enum Requeue {
+    /// Not requeued.
+    Never,
+    /// Requeued after this delay.
     After(Duration),
-    /// As soon as the rate limiter allows, which counts it as a failure.
+    /// Requeued with the rate limiter's delay, which counts as a failure.
     RateLimited,
 }
 
-impl Verdict {
-    /// What follows from how the reconcile ended. Whether a panic ends the controller instead is not decided here.
-    pub fn of(ended: Ended) -> Self {
-        let (forget, again, priority) = match ended {
-            Ended::Succeeded(Outcome::RequeueAfter { delay, priority }) if !delay.is_zero() => {
-                (true, Again::After(delay), priority)
+impl RequeueDecision {
+    /// Returns the decision for a reconcile. Whether a panic stops the controller is decided by the caller.
+    pub fn of(end: ReconcileEnd) -> Self {
+        let (forget, requeue, priority) = match end {
+            ReconcileEnd::Succeeded(Outcome::RequeueAfter { delay, priority }) if !delay.is_zero() => {
+                (true, Requeue::After(delay), priority)
             }
-            Ended::Succeeded(Outcome::Done | Outcome::RequeueAfter { .. }) => (true, Again::No, None),
-            Ended::Succeeded(Outcome::Requeue { priority }) => (false, Again::RateLimited, priority),
-            Ended::Failed { terminal: true, .. } => (false, Again::No, None),
-            Ended::Failed { terminal: false, priority } => (false, Again::RateLimited, priority),
-            Ended::Panicked | Ended::TimedOut => (false, Again::RateLimited, None),
+            ReconcileEnd::Succeeded(Outcome::Done | Outcome::RequeueAfter { .. }) => {
+                (true, Requeue::Never, None)
+            }
+            ReconcileEnd::Succeeded(Outcome::Requeue { priority }) => (false, Requeue::RateLimited, priority),
+            ReconcileEnd::Failed { terminal: true, .. } => (false, Requeue::Never, None),
+            ReconcileEnd::Failed { terminal: false, priority } => (false, Requeue::RateLimited, priority),
+            ReconcileEnd::Panicked | ReconcileEnd::TimedOut => (false, Requeue::RateLimited, None),
         };
-        Self { forget, again, priority }
+        Self { forget, requeue, priority }
     }
 }

@@ -1,23 +1,26 @@
-//! Leader election on one Lease: the rules, without the requests.
+//! Leader election on one Lease: the state machine without I/O.
 //!
-//! `informer_runtime::LeaderElection` is what programs use. Whoever drives an [`ElectorState`] by hand does what its driver does:
-//! sends each [`Action`] and gives back its [`Answer`], with a deadline after which it is [`Answer::Failed`]; calls
-//! [`tick`](ElectorState::tick) at [`next_deadline`](ElectorState::next_deadline); and reads the [`Notice`]s after each call.
+//! Programs use `informer_runtime::LeaderElection`. A driver of [`ElectorState`] does the following:
+//!
+//! - it sends each [`ElectionAction`] and passes the [`ElectionResponse`] to the state; after a timeout, it
+//!   passes [`ElectionResponse::Failed`];
+//! - it calls [`tick`](ElectorState::tick) at [`next_deadline`](ElectorState::next_deadline);
+//! - it reads the [`ElectionNotice`]s after each call.
 //!
 //! ```
-//! use informer_control::election::{Action, Answer, ElectionTimes, ElectorState, LeaseRecord, Notice};
+//! use informer_control::election::{ElectionAction, ElectionResponse, ElectionTimes, ElectorState, LeaseRecord, ElectionNotice};
 //!
 //! let now = tokio::time::Instant::now().into_std();
 //! let mut state = ElectorState::new("a".to_owned(), ElectionTimes::default(), true, now);
 //! state.tick(now);
-//! assert_eq!(state.poll_action(), Some(Action::Get));
-//! state.answer(Answer::Missing, now, 0.0);
-//! let Some(Action::Create(write)) = state.poll_action() else { panic!("nobody holds it") };
+//! assert_eq!(state.poll_action(), Some(ElectionAction::Get));
+//! state.handle_response(ElectionResponse::NotFound, now, 0.0);
+//! let Some(ElectionAction::Create(write)) = state.poll_action() else { panic!("the Lease does not exist") };
 //!
 //! let record = LeaseRecord { holder: write.holder, duration: Some(15), ..LeaseRecord::default() };
-//! state.answer(Answer::Seen(record, "7".into()), now, 0.0);
-//! assert!(matches!(state.poll_notice(), Some(Notice::Holder(holder)) if holder == "a"));
-//! assert!(matches!(state.poll_notice(), Some(Notice::Leading(fence)) if fence.version == "7"));
+//! state.handle_response(ElectionResponse::Lease(record, "7".into()), now, 0.0);
+//! assert!(matches!(state.poll_notice(), Some(ElectionNotice::Holder(holder)) if holder == "a"));
+//! assert!(matches!(state.poll_notice(), Some(ElectionNotice::Leading(fence)) if fence.version == "7"));
 //! ```
 
 mod state;
@@ -27,14 +30,17 @@ use std::time::Duration;
 
 use informer_core::ResourceVersion;
 
-pub use state::{Action, Answer, ElectorState, LeaseRecord, LeaseWrite, Notice};
+pub use state::{ElectionAction, ElectionNotice, ElectionResponse, ElectorState, LeaseRecord, LeaseWrite};
 
-/// What tells one term of a leader from another: to be written beside what must not be written by a leader of before, by a store
-/// that refuses what is older.
+/// A fencing token: identifies one term of a leader.
 ///
-/// A hint, not a lock: the API server does not check it. Terms are ordered by `version`, which grows with each write of the Lease;
-/// `transitions` begins anew where the Lease is deleted. A Lease that is deleted while somebody leads holds off nobody who
-/// has not seen its last renewal, and one that is emptied by hand holds off nobody: two may lead until the first one renews.
+/// A leader writes it along with its data to a store that rejects older tokens. It is a hint, not a lock: the
+/// API server does not check it. Terms are ordered by `version`, which grows with each write of the Lease;
+/// `transitions` restarts at 0 if the Lease is deleted.
+///
+/// If the Lease is deleted during a term, candidates that have not seen the last renewal may acquire it at
+/// once. If its holder is removed by hand, every candidate may. Two processes may then lead until the first
+/// one renews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
     /// `spec.leaseTransitions` when the term began.
@@ -43,16 +49,16 @@ pub struct Fence {
     pub version: ResourceVersion,
 }
 
-/// How long things take in an election.
+/// The periods of an election.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ElectionTimes {
-    /// How long others wait after the last renewal that they saw; whole seconds, one at least.
+    /// How long other candidates wait after the last renewal they observed; whole seconds, at least one.
     pub lease: Duration,
     /// How long a leader tries to renew before it gives up; shorter than the lease.
     pub renew: Duration,
-    /// How long is waited between two attempts.
+    /// The delay between two attempts.
     pub retry: Duration,
-    /// The factor that a wait of a standby grows by at random.
+    /// The maximum random extension of a standby's delay, as a factor of it.
     pub jitter: f64,
 }
 
@@ -63,7 +69,7 @@ impl Default for ElectionTimes {
     }
 }
 
-/// This process led, and could not keep its lease.
+/// This process was the leader and could not keep its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderLost {
     reason: String,
@@ -71,7 +77,8 @@ pub struct LeaderLost {
 }
 
 impl LeaderLost {
-    /// How long the lease still held off other processes when it was lost: what there is to end the leader's work.
+    /// Returns how long the lease still excludes other candidates after it was lost: the time to end the
+    /// leader's work.
     pub fn time_left(&self) -> Duration {
         self.left
     }

@@ -1,8 +1,9 @@
-//! The rules of a runtime as pure state: who leads, what concerns a controller, and what becomes of a request.
+//! Pure state machines of the runtime: leader election, controller lifecycle, requeueing, and predicates.
 //!
-//! Nothing here waits, reads a clock, takes a lock or sends a request: `now`, answers and random numbers are arguments, and what is to
-//! be done is a return value. `informer-runtime` drives it, and is where its users find it; so does the simulator
-//! (`conformance/simulator`), in one thread and in made-up time, under a seed that draws what goes wrong.
+//! This crate does no I/O, takes no locks and reads no clock: `now`, responses and random numbers are
+//! arguments, and actions are return values. `informer-runtime` drives the state machines and re-exports what
+//! programs use. The simulator (`conformance/simulator`) drives them in one thread and in simulated time,
+//! with faults drawn from a seed.
 
 pub mod controller;
 pub mod election;

@@ -1,21 +1,21 @@
-//! Which triggers concern a controller.
+//! Predicates: filter the triggers that enqueue requests for a controller.
 //!
-//! A predicate saves queue work, never memory: the cache holds what it rejects, too. Predicates of one watch must all hold and are
-//! asked in order, up to the first that does not.
+//! A predicate saves queue work, not memory: the cache holds rejected objects, too. All predicates of a watch
+//! must hold; they are evaluated in order, up to the first that does not.
 //!
-//! | predicate | an update passes where | anything else |
+//! | predicate | an update passes if | other triggers pass |
 //! |---|---|---|
-//! | [`resource_version_changed`] | the version is another: no resync | passes |
-//! | [`generation_changed`] | the generation is another: a change of the spec | passes |
-//! | [`labels_changed`], [`annotations_changed`] | these are others | passes |
-//! | [`annotation_changed`] | this one is another | passes |
-//! | [`selects`], [`namespaces`], [`object`] | the new state does | where its object does |
-//! | [`funcs`] | the function for updates says so | the function for it says so |
+//! | [`resource_version_changed`] | the resourceVersion differs: not a resync | always |
+//! | [`generation_changed`] | the generation differs: a change of the spec | always |
+//! | [`labels_changed`], [`annotations_changed`] | the labels or annotations differ | always |
+//! | [`annotation_changed`] | this annotation differs | always |
+//! | [`selects`], [`namespaces`], [`object`] | the new object matches | if their object matches |
+//! | [`funcs`] | the function for updates returns true | if the function for them returns true |
 //!
-//! [`and`], [`or`] and [`not`] combine them; a closure `Fn(&Trigger<O>) -> bool` is a predicate, too.
+//! [`and`], [`or`] and [`not`] combine predicates; a closure `Fn(&Trigger<O>) -> bool` is a predicate, too.
 //!
-//! A status written by the controller itself does not change the generation, but labels and annotations do not either: who
-//! filters by generation and reacts to labels takes [`or`].
+//! A status update does not change the generation, but neither does a change of labels or annotations: a
+//! controller that filters by generation and reacts to labels needs [`or`].
 //!
 //! ```
 //! use informer_cache::testing::TestObject;
@@ -45,10 +45,10 @@ use crate::Trigger;
 
 /// Decides whether a trigger concerns a controller.
 ///
-/// It runs in the task that delivers events and must not block. A panic is contained, counted and logged with the key; the
-/// trigger counts as rejected.
+/// It runs in the task that delivers events and must not block. If it panics, the panic is counted and logged
+/// with the key, and the trigger is rejected.
 pub trait Predicate<O>: Send + Sync + 'static {
-    /// True where it does.
+    /// Returns true if the trigger concerns the controller.
     fn holds(&self, trigger: &Trigger<O>) -> bool;
 }
 

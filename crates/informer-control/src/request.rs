@@ -3,8 +3,8 @@ use std::fmt;
 use informer_core::ObjectKey;
 use informer_workqueue::QueueKey;
 
-/// What a reconciler is asked to look at: one object, by its key. It says nothing of what happened, since the reconciler acts
-/// upon what is, not upon what was.
+/// The key of one object to reconcile. It does not carry the event: a reconciler acts on the current state,
+/// not on changes.
 ///
 /// ```
 /// use informer_control::Request;
@@ -15,28 +15,29 @@ use informer_workqueue::QueueKey;
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// Namespace and name of the object.
+    /// The namespace and name of the object.
     pub key: ObjectKey,
 }
 
-/// Anything that a controller can be asked to look at: [`Request`], or a type of one's own, where one key of one kind does not
-/// say enough. Implemented for all types that can be queued, shared and shown; what is shown stands in logs.
+/// A request type of a controller: [`Request`], or a custom type if one key of one kind is not enough.
+/// Implemented for all types that can be queued, sent between threads and displayed; logs show the `Display`
+/// form.
 pub trait ReconcileRequest: QueueKey + Sync + fmt::Display {}
 
 impl<R: QueueKey + Sync + fmt::Display> ReconcileRequest for R {}
 
 impl Request {
-    /// A request for an object.
+    /// Creates a request for an object.
     pub fn new(key: ObjectKey) -> Self {
         Self { key }
     }
 
-    /// The namespace; `None` for cluster-scoped objects.
+    /// Returns the namespace; `None` for cluster-scoped objects.
     pub fn namespace(&self) -> Option<&str> {
         self.key.namespace()
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.key.name()
     }

@@ -8,16 +8,17 @@ use informer_cache::Event;
 use informer_core::{Object, ObjectKey};
 use informer_workqueue::LOW_PRIORITY;
 
-/// What makes a controller look at something: a change in a cache, or something from outside that concerns an object.
+/// The event that enqueues a request: a cache event, or a generic event from outside the cache.
 pub enum Trigger<O> {
-    /// A change that an informer announced.
+    /// An event of an informer.
     Event(Event<O>),
-    /// Something that is no change in a cache: a webhook of another system, a timer. From a channel or a stream of the runtime.
+    /// A generic event, for example a timer or a webhook of another system. Sent by a channel or stream
+    /// source of the runtime.
     Generic(Arc<O>),
 }
 
 impl<O> Trigger<O> {
-    /// The newest state that it carries: of a deletion, the last known one.
+    /// Returns the newest state of the object; for a deletion, the last known one.
     pub fn object(&self) -> &Arc<O> {
         match self {
             Self::Event(event) => event.object(),
@@ -25,7 +26,7 @@ impl<O> Trigger<O> {
         }
     }
 
-    /// The state before, of an update.
+    /// Returns the old state of an update.
     pub fn old(&self) -> Option<&Arc<O>> {
         match self {
             Self::Event(Event::Updated { old, .. }) => Some(old),
@@ -33,13 +34,13 @@ impl<O> Trigger<O> {
         }
     }
 
-    /// Old state, where it is an update, and newest state.
+    /// Returns the old state, if this is an update, and the newest state.
     pub fn states(&self) -> impl Iterator<Item = &Arc<O>> {
         self.old().into_iter().chain([self.object()])
     }
 
-    /// The priority of what follows from it: [`LOW_PRIORITY`] for the first list and for a resync, which are no news, 0
-    /// otherwise.
+    /// Returns the priority of the requests it enqueues: [`LOW_PRIORITY`] for initial lists and resyncs,
+    /// otherwise 0.
     pub fn priority(&self) -> i32 {
         match self {
             Self::Event(Event::Added { initial: true, .. } | Event::Updated { resync: true, .. }) => {
@@ -51,7 +52,7 @@ impl<O> Trigger<O> {
 }
 
 impl<O: Object> Trigger<O> {
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         self.object().key()
     }

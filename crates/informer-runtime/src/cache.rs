@@ -1,19 +1,20 @@
-//! The informers of a program under one face: made when they are first asked for, started and stopped together.
+//! The informers of a program: created on first use, started and stopped together.
 //!
 //! # Invariants
 //!
-//! 1. There is at most one entry for a kind and a form, and its informers are made once.
-//! 2. While the cache runs, the cache holds a run of every informer of the table.
-//! 3. Life cycle: `Created → Running → Stopped`, never back.
+//! 1. There is at most one entry per kind and representation, and its informers are created once.
+//! 2. While the cache runs, it holds a run of every informer in the table.
+//! 3. Lifecycle: `Created → Running → Stopped`; never back.
 //!
 //! # Lock order
 //!
-//! `table`, then the pending own writes of an informer. Informers are created, shown and awaited outside of `table`. They are
-//! started under it, which runs no user code.
+//! `table`, then the pending own writes of an informer. Informers are created, registered with metrics and
+//! awaited outside of `table`. They are started under it, which runs no user code.
 //!
 //! # Shutdown
 //!
-//! [`Cache::stop`] forbids further starts, stops all informers and waits for their tasks. What they held can still be read.
+//! [`Cache::stop`] prevents further starts, stops all informers and waits for their tasks. Their stores can
+//! still be read.
 
 mod builder;
 mod error;
@@ -41,35 +42,38 @@ use parking_lot::Mutex;
 
 pub use builder::{CacheBuilder, MissingInformer};
 pub use error::ReadError;
-pub use informer::{CacheInformer, CacheRegistration, InformerPart};
+pub use informer::{CacheInformer, CacheRegistration, ScopedInformer};
 pub use options::InformerOptions;
-pub use plan::PartScope;
-pub(crate) use plan::Selects;
+pub use plan::InformerScope;
+pub(crate) use plan::InformerSelectors;
 pub use read::ListOptions;
 pub use typed_index::{TypedIndex, typed};
 
-use crate::observed::Observers;
+use crate::instrumentation::Observers;
 use crate::{KubeKind, ScopedKind};
 use informer::ErasedInformer;
-use plan::{Levels, PartPlan};
+use plan::{InformerPlan, Levels};
 use table::Table;
 
-/// The informers of a program: one for each kind and form (and namespace, where only some are cached), made on first use.
+/// The informers of a program: one per kind and representation (and namespace, if the cache is restricted to
+/// some), created on first use.
 ///
 /// A cheap handle; clones share the cache.
 ///
 /// # Contract
 ///
-/// - *First use.* [`informer`](Self::informer) makes an informer at once and never waits; a read makes one and waits until it
-///   is synced, at most [`read_timeout`](CacheBuilder::read_timeout), and then fails with the informer's last error. With
-///   [`MissingInformer::Refuse`] reads of other kinds than those that have informers fail at once.
-/// - *Start.* What was asked for before [`start`](Self::start) starts with it, what comes later at once. A manager starts its cache, or
-///   takes over one that was started before: its informers go on, and stop with the manager.
-/// - *Staleness.* A read never asks the server: it answers what the informer has, which follows the server with a delay.
-///   Objects are shared, not copied, and cannot be changed. Lists have no order.
-/// - *One informer, many users.* Controllers and reads of one kind and form share one. Its form is a type parameter; two forms
-///   of one kind are two watches and two stores, unless the kind is [pinned](CacheBuilder::only_form) to one.
-/// - *Nobody waits for others.* A kind that cannot sync delays its own readers alone.
+/// - *First use.* [`informer`](Self::informer) creates an informer and never waits. A read creates one and
+///   waits until it has synced, at most [`read_timeout`](CacheBuilder::read_timeout); then it fails with the
+///   informer's last error. With [`MissingInformer::Refuse`], reads of a kind without an informer fail at
+///   once.
+/// - *Start.* Informers created before [`start`](Self::start) start with it, later ones at once. A manager
+///   starts its cache, or takes over a started one: the informers keep running and stop with the manager.
+/// - *Staleness.* A read never contacts the API server. It returns the informer's state, which follows the
+///   server with a delay. Objects are shared, not copied, and immutable. Lists are unordered.
+/// - *CacheInner informers.* Controllers and reads of one kind and representation share one informer. The
+///   representation is a type parameter; two representations of a kind are two watches and two stores, unless
+///   the kind is [pinned](CacheBuilder::only_form) to one.
+/// - *Isolation.* A kind that cannot sync delays only its own readers.
 ///
 /// Upstream: [`cache.Cache`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Cache).
 ///
@@ -89,39 +93,41 @@ use table::Table;
 /// ```
 #[derive(Clone)]
 pub struct Cache {
-    shared: Arc<Shared>,
+    shared: Arc<CacheInner>,
 }
 
-struct Shared {
+struct CacheInner {
     client: Client,
     levels: Levels,
     missing: MissingInformer,
     read_timeout: Duration,
     observers: Arc<Observers<dyn InformerMetrics>>,
-    /// Kinds that are held in one form: its `TypeId`, and its name for errors.
+    /// Kinds that are pinned to one representation: its `TypeId`, and its name for errors.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
-    /// The next ticket: each beginning and each end of a write takes one.
+    /// The next ticket. The start and the end of each write take one.
     writes: AtomicU64,
 }
 
 impl Cache {
-    /// A cache of all namespaces, with the defaults.
+    /// Creates a cache of all namespaces with default options.
     pub fn new(client: impl Into<Client>) -> Self {
         Self::builder(client).build()
     }
 
-    /// A cache to be configured.
+    /// Returns a builder.
     pub fn builder(client: impl Into<Client>) -> CacheBuilder {
         CacheBuilder::new(client.into())
     }
 
-    /// The informer of `K` in the lazy form: the text of each object, typed when it is first read.
+    /// Returns the informer of `K` in the lazy representation: stores encoded objects and decodes each on
+    /// first access.
     pub fn informer<K: KubeKind>(&self) -> CacheInformer<Lazy<K>> {
         self.informer_of(ScopedKind::of::<K>())
     }
 
-    /// The informer of `K`, decoded when it arrives: several times the memory, and no decode on access.
+    /// Returns the informer of `K` that decodes objects on arrival: several times the memory, no decoding on
+    /// access.
     pub fn typed<K: KubeKind>(&self) -> CacheInformer<Typed<K>>
     where
         Typed<K>: Representation,
@@ -129,28 +135,28 @@ impl Cache {
         self.informer_of(ScopedKind::of::<K>())
     }
 
-    /// The informer of the metadata of `K`; the server sends nothing else.
+    /// Returns the informer of the metadata of `K`; the server sends nothing else.
     pub fn metadata<K: KubeKind>(&self) -> CacheInformer<Metadata<K>> {
         self.informer_of(ScopedKind::of::<K>())
     }
 
-    /// The informer of `K`, compressed with a dictionary of its kind: a tenth of the memory, and some microseconds on each access. Secrets
-    /// are compressed each by itself.
+    /// Returns the informer of `K` that compresses objects with a dictionary per kind: a tenth of the memory,
+    /// and some microseconds per access. Secrets are compressed individually.
     #[cfg(feature = "packed")]
     pub fn packed<K: KubeKind>(&self) -> CacheInformer<informer_client::Packed<K>> {
         self.informer_of(ScopedKind::of::<K>())
     }
 
-    /// The informer of a kind that is known at run time only.
+    /// Returns the informer of a kind that is known at run time only.
     pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> CacheInformer<Dynamic> {
         self.informer_of(kind)
     }
 
-    /// The informer of a kind in the form `O`: the one that is there, or one that is made now, and started if the cache runs.
-    /// It does not wait, and makes an informer whatever [`MissingInformer`] says of reads.
+    /// Returns the informer of a kind in the representation `O`. If there is none, creates one, and starts it
+    /// if the cache runs. Does not wait, and ignores [`MissingInformer`], which is about reads.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ScopedKind>) -> CacheInformer<O> {
         let kind = kind.into();
-        if let Some(held) = self.held::<O>(kind.gvk()) {
+        if let Some(held) = self.existing_informer::<O>(kind.gvk()) {
             return held;
         }
         let made = self.make::<O>(&kind);
@@ -166,7 +172,7 @@ impl Cache {
         held
     }
 
-    /// Shows the informers that there are, and those to come, in a manager. Of several managers the first one counts.
+    /// Adds the present and future informers to the metrics of a manager. Only the first manager counts.
     pub(crate) fn show_in(&self, manager: &Arc<dyn InformerMetrics>) {
         let informers = {
             let table = self.shared.table.lock();
@@ -178,22 +184,26 @@ impl Cache {
         informers.iter().for_each(|informer| informer.show_in(&**manager));
     }
 
-    /// The informer of a kind and form, if there is one.
-    pub fn held<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
+    /// Returns the informer of a kind and representation, if it exists.
+    pub fn existing_informer<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
         self.shared.table.lock().get(gvk)
     }
 
     fn make<O: Representation>(&self, kind: &ScopedKind) -> CacheInformer<O> {
-        let parts = self.shared.levels.plan(kind).into_iter().map(|plan| InformerPart {
+        let parts = self.shared.levels.plan(kind).into_iter().map(|plan| ScopedInformer {
             informer: self.shared_informer(kind, &plan),
-            selects: plan.selects(),
+            selectors: plan.selectors(),
             scope: plan.scope,
             pending: Arc::new(Mutex::new(own_writes::nothing_pending())),
         });
         CacheInformer::new(kind.clone(), parts.collect())
     }
 
-    fn shared_informer<O: Representation>(&self, kind: &ScopedKind, plan: &PartPlan) -> SharedInformer<O> {
+    fn shared_informer<O: Representation>(
+        &self,
+        kind: &ScopedKind,
+        plan: &InformerPlan,
+    ) -> SharedInformer<O> {
         let options = &plan.options;
         let mut source = KubeListWatch::<O>::of(self.shared.client.clone(), kind.kind().clone());
         source = source.labels(options.labels.clone().unwrap_or_default());
@@ -224,13 +234,14 @@ impl Cache {
         informer.metrics(Arc::clone(&self.shared.observers) as _).build()
     }
 
-    /// True where the kind is held in the form `O` alone.
+    /// Returns true if the kind is pinned to the representation `O`.
     pub(crate) fn is_pinned_to<O: Representation>(&self, gvk: &Gvk) -> bool {
         self.shared.pinned.get(gvk).is_some_and(|(form, _)| *form == TypeId::of::<O>())
     }
 
-    /// Takes the informer of a kind and form out of the cache. It stops, unless somebody else holds a run of it; its handlers
-    /// are told nothing more, reads that wait for it fail, and the next use makes a fresh one. Returns whether it was there.
+    /// Removes the informer of a kind and representation from the cache. It stops unless another run of it is
+    /// held elsewhere. Its handlers get no more events, pending reads fail, and the next use creates a new
+    /// one. Returns whether it existed.
     pub fn remove<O: Representation>(&self, gvk: &Gvk) -> bool {
         let removed = self.shared.table.lock().remove(gvk, TypeId::of::<O>());
         removed.is_some_and(|entry| {
@@ -239,20 +250,21 @@ impl Cache {
         })
     }
 
-    /// As [`remove`](Self::remove), of every form of a kind. Returns how many there were.
+    /// Removes the informers of a kind in all representations, as [`remove`](Self::remove) does. Returns how
+    /// many there were.
     pub fn remove_kind(&self, gvk: &Gvk) -> usize {
         let removed = self.shared.table.lock().remove_kind(gvk);
         removed.iter().for_each(|entry| entry.informer.close());
         removed.len()
     }
 
-    /// The states of all informers, by kind.
+    /// Returns the states of all informers, by kind.
     pub fn states(&self) -> Vec<InformerState> {
         let informers = self.shared.table.lock().informers();
         informers.iter().flat_map(|informer| informer.states()).collect()
     }
 
-    /// The client that the informers use.
+    /// Returns the client that the informers use.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }

@@ -1,12 +1,12 @@
-//! The client of a program: reads from the cache, writes to the server.
+//! The client of a program: reads from the cache and writes to the API server.
 
 mod builder;
+mod cached_object;
 mod create_or;
 mod delete;
 pub(crate) mod difference;
 mod dynamic;
 mod error;
-mod fetched;
 mod intercept;
 mod live;
 pub mod metrics;
@@ -29,11 +29,11 @@ use informer_core::Gvk;
 pub use builder::ClientBuilder;
 #[cfg(feature = "webhook")]
 pub(crate) use builder::list_keys;
+pub use cached_object::{Edited, Fetched};
 pub use create_or::OperationResult;
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
 pub use error::WriteError;
-pub use fetched::{Edited, Fetched};
 pub use intercept::{Intercept, Next};
 pub use live::{LiveReader, Page};
 pub use metrics::ClientMetrics;
@@ -44,35 +44,39 @@ pub(crate) use settings::field_owner_problem;
 pub use subresource::Subresource;
 
 use crate::Cache;
-use crate::observed::Observers;
+use crate::instrumentation::Observers;
 use settings::Settings;
 
-/// Reads from a [`Cache`] and writes to the server.
+/// Reads from a [`Cache`] and writes to the API server.
 ///
 /// A cheap handle; clones share everything. [`dry_run`](Self::dry_run), [`field_owner`](Self::field_owner),
-/// [`in_namespace`](Self::in_namespace) and the like return a client that does so with everything it sends; the last one that
-/// says something counts.
+/// [`in_namespace`](Self::in_namespace) and similar methods return a client that applies the setting to all
+/// its requests; the last setting wins.
 ///
 /// # Reads
 ///
-/// [`get`](Self::get) and [`list`](Self::list) ask the cache: the first read of a kind makes its informer and waits for it,
-/// as [`Cache`] says. Kinds that the builder [excludes](ClientBuilder::uncached) are asked of the server, and so is everything
-/// by [`live`](Self::live).
+/// [`get`](Self::get) and [`list`](Self::list) read from the cache: the first read of a kind creates its
+/// informer and waits for it to sync, as described at [`Cache`]. Kinds that the builder
+/// [excludes](ClientBuilder::uncached) are read from the API server, and so is everything through
+/// [`live`](Self::live).
 ///
-/// A read that begins after a write has returned shows that write, or a later state. This holds for the writes of all clients of
-/// the same cache. A read of one object waits for the writes of that object; a list waits for those of its namespace or kind. The
-/// wait ends after the [bound](ClientBuilder::read_your_writes), with [`ReadError::Behind`](crate::ReadError::Behind). A write that
-/// has no answer yet delays no read.
+/// Reads show own writes: a read that begins after a write has returned shows that write or a later state.
+/// This holds for the writes of all clients of the same cache. A read of one object waits for the writes of
+/// that object; a list waits for those of its namespace or kind. The wait ends after the
+/// [bound](ClientBuilder::read_your_writes), with [`ReadError::Behind`](crate::ReadError::Behind). A write
+/// without a response yet delays no read.
 ///
-/// Not covered: writes of other programs, writes whose answer was lost, deletions of collections, servers whose versions are not
-/// numbers, and, after a restore of the server from a backup, writes made before the cache has followed the server.
+/// Not covered: writes of other programs, writes whose response was lost, deletions of collections, API
+/// servers whose resourceVersions are not numbers, and, after a restore of the server from a backup, writes
+/// made before the cache has followed the restore.
 ///
 /// # Writes
 ///
-/// An object that was read is shared, pruned, and seen through a type that may know fewer fields than the server. To change it,
-/// take a copy with [`Fetched::edit`], change that, and hand it to [`update`](Self::update): what is sent is a patch of the
-/// difference, computed on the whole object and bound to the uid and the version that was read. Nothing that the program does not
-/// know is lost. Or state what is wanted with [`apply`](Self::apply). [`replace`](Self::replace) refuses objects that were read.
+/// An object that was read is shared and pruned, and its type may know fewer fields than the server. To
+/// change it, copy it with [`Fetched::edit`], change the copy, and pass it to [`update`](Self::update). The
+/// request is a patch of the difference, computed on the whole object, with the uid and the resourceVersion
+/// that were read as preconditions: fields unknown to the program are kept. Alternatively, declare the
+/// desired fields with [`apply`](Self::apply). [`replace`](Self::replace) rejects objects that were read.
 ///
 /// Upstream: [`client.Client`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/client#Client).
 ///
@@ -89,41 +93,41 @@ use settings::Settings;
 /// ```
 #[derive(Clone)]
 pub struct CachedClient {
-    shared: Arc<Shared>,
+    shared: Arc<ClientInner>,
     settings: Arc<Settings>,
 }
 
-/// What all handles of a client share.
-struct Shared {
+/// The state shared by all clones of a client.
+struct ClientInner {
     api: informer_client::Client,
     cache: Cache,
     uncached: HashSet<Gvk>,
-    /// Whether objects without a type are read from the cache.
+    /// Whether dynamic objects are read from the cache.
     cache_dynamic: bool,
-    /// How long a read waits for own writes at most; `None`: not at all.
+    /// The longest wait for own writes; `None`: reads do not wait.
     read_your_writes: Option<Duration>,
     metrics: Arc<Observers<dyn ClientMetrics>>,
-    /// The list map keys of custom kinds.
+    /// The list map keys of custom resources.
     list_keys: HashMap<Gvk, ListKeys>,
 }
 
 impl CachedClient {
-    /// A client that reads from a cache and writes to its server.
+    /// Creates a client that reads from `cache` and writes to its API server.
     pub fn new(cache: &Cache) -> Self {
         Self::builder(cache).build()
     }
 
-    /// A client to be configured.
+    /// Returns a builder for a client of `cache`.
     pub fn builder(cache: &Cache) -> ClientBuilder {
         ClientBuilder::new(cache.clone())
     }
 
-    /// The cache that reads are answered from.
+    /// Returns the cache.
     pub fn cache(&self) -> &Cache {
         &self.shared.cache
     }
 
-    /// Shows the client in the metrics of a manager. Of several managers the first one counts.
+    /// Adds the client to the metrics of a manager. Only the first manager counts.
     #[cfg(feature = "prometheus")]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
         let is_first = self.shared.metrics.join(Arc::clone(&manager));
@@ -132,7 +136,7 @@ impl CachedClient {
         }
     }
 
-    /// The client of the server, for requests of your own.
+    /// Returns the API client, for other requests.
     pub fn api(&self) -> &informer_client::Client {
         &self.shared.api
     }

@@ -2,19 +2,23 @@
 //!
 //! # Invariants
 //!
-//! 1. A request is worked on by one worker at a time. 2. No reconcile begins before every source has delivered what was there at the
-//!    beginning. 3. Sources are started once, by the warm-up or the run; who comes second waits for the first. 4. A request that
-//!    was handed out gets an outcome, or is added again: nothing is lost by a panic, a timeout or an error.
+//! 1. A request is reconciled by at most one worker at a time.
+//! 2. No reconcile begins before every source has delivered its initial objects.
+//! 3. Sources are started once, by the warm-up or by the run; the second caller waits for the first.
+//! 4. A request that was handed out gets an outcome or is added again: a panic, a timeout or an error loses
+//!    nothing.
 //!
 //! # Lock order
 //!
-//! `starting`, which is asynchronous, then `sources`, then `life`; or one of the slots. User code runs under none of the others.
+//! `starting`, which is asynchronous, then `sources`, then `life`; or one of the worker slots. User code runs
+//! under no other lock.
 //!
 //! # Shutdown
 //!
-//! 1. The sources are detached and the queue is shut down; what is in it is not worked on. 2. Reconciles that go on have
-//!    [`drain_within`](ControllerOptions::drain_within) to finish. 3. Then [`Context::stopping`] is cancelled, and they have five
-//!    seconds to tidy up. 4. What still goes on is dropped at its next await, and named in the error.
+//! 1. The sources are detached and the queue is shut down; queued requests are not reconciled.
+//! 2. Running reconciles have [`drain_within`](ControllerOptions::drain_within) to finish.
+//! 3. Then [`Context::stopping`] is cancelled, and they have five seconds to clean up.
+//! 4. Those that still run are dropped at their next await and named in the error.
 
 mod builder;
 mod context;
@@ -47,28 +51,28 @@ pub use reconciler::Reconciler;
 pub(crate) use run::Environment;
 pub use sharded::ShardState;
 
-/// Everything that there is to know about a controller at one moment.
+/// A snapshot of the state of a controller.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ControllerState {
-    /// Its name.
+    /// The name of the controller.
     pub name: String,
-    /// The kind that it reconciles, as `Website.example.com`; empty where there is none.
+    /// The reconciled kind, for example `Website.example.com`; empty if there is none.
     pub kind: String,
-    /// Where it is in its life.
+    /// The lifecycle phase.
     pub phase: ControllerPhase,
-    /// How many requests it works on at once.
+    /// The number of workers.
     pub workers: usize,
-    /// What its reconciles came to.
+    /// Counters of reconcile results.
     pub reconciles: ReconcileCounts,
-    /// Panics of predicates and handlers, and of what sources run beside them; each was contained.
+    /// Caught panics of predicates, handlers and tasks of sources.
     pub trigger_panics: u64,
-    /// Its queue.
+    /// The state of the queue.
     pub queue: QueueStats,
-    /// Its sources.
+    /// The names of the sources.
     pub sources: Vec<String>,
-    /// Its share of the keys, where it [shares](ControllerBuilder::sharded) them.
+    /// The shard of this replica, if the controller is [sharded](ControllerBuilder::sharded).
     pub shard: Option<ShardState>,
-    /// What is worked on, and for how long.
+    /// The requests being reconciled, and for how long.
     pub busy: Vec<(String, Duration)>,
 }

@@ -1,9 +1,9 @@
-//! Events: what a program has to tell people about objects, on `events.k8s.io/v1`.
+//! Kubernetes events of objects, on `events.k8s.io/v1`.
 //!
 //! # Invariants
 //!
-//! Recording never waits: an event goes into a buffer of [`BUFFER`], or is counted as dropped. Of one key one request is on its way at a
-//! time, and of all [`REQUESTS_MAX`].
+//! Recording never waits: an event goes into a buffer of [`BUFFER`] events, or is counted as dropped. At most
+//! one request is in flight per event key, and at most [`MAX_REQUESTS`] in total.
 //!
 //! # Lock order
 //!
@@ -11,7 +11,7 @@
 //!
 //! # Shutdown
 //!
-//! What was recorded, and what series have not told yet, is sent for at most [`FLUSH_TIMEOUT`]. Nothing is tried again then.
+//! Recorded events and unsent counts of series are sent for at most [`FLUSH_TIMEOUT`], without retries.
 
 mod driver;
 mod state;
@@ -34,18 +34,20 @@ use crate::{Fetched, KubeObject};
 
 pub(crate) use driver::EventSender;
 
-/// Events that wait to be sent, as upstream: seconds of a busy program. Where nobody takes them, older ones are worth more.
+/// The capacity of the buffer, as in client-go. When it is full, new events are dropped: older ones are more
+/// useful.
 const BUFFER: usize = 1000;
 
-/// Requests at a time, as upstream: events must not crowd out a program's own requests.
-const REQUESTS_MAX: usize = 8;
+/// The maximum number of requests in flight, as in client-go: events must not crowd out a program's own
+/// requests.
+const MAX_REQUESTS: usize = 8;
 
-/// For what is left when the program stops.
+/// The timeout for sending the remaining events when the program stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of a note, and of a reason or an action, that the API server takes.
-const NOTE_MAX: usize = 1024;
-const WORD_MAX: usize = 128;
+/// The API server's limits in bytes for a note, and for a reason or an action.
+const MAX_NOTE_BYTES: usize = 1024;
+const MAX_REASON_BYTES: usize = 128;
 
 /// A reference to the object of an event.
 ///
@@ -60,7 +62,7 @@ const WORD_MAX: usize = 128;
 /// | `Dynamic`, `Metadata` of a kind that is known at run time only | [`EventSubject::of_kind`] |
 /// | an object that was not read | [`EventSubject::new`] |
 ///
-/// Two references are equal if they differ in the resource version only: they refer to the same object.
+/// Two references are equal if they differ only in the resourceVersion: they refer to the same object.
 #[derive(Debug, Clone)]
 pub struct EventSubject {
     pub(crate) api_version: String,
@@ -153,23 +155,23 @@ impl<K: KubeObject> From<&Fetched<K>> for EventSubject {
     }
 }
 
-/// Whether an event is as it should be.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// It is.
+    /// Normal operation.
     Normal,
-    /// It is not.
+    /// A problem.
     Warning,
 }
 
-/// An event on its way.
+/// A recorded event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recorded {
     pub(crate) key: EventKey,
     pub(crate) note: String,
 }
 
-/// What makes two events the same: they become a series.
+/// The identity of an event: events with an equal key form a series.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EventKey {
     pub(crate) event_type: EventType,
@@ -182,13 +184,14 @@ pub(crate) struct EventKey {
 
 /// Records events of one controller. Cheap to clone.
 ///
-/// Recording never waits and never fails. The first event of its kind about an object is created; the second makes it a series, whose
-/// count is told every 30 min and at its end, 6 min after its last event. Events of one type, reason and action about one object are of
-/// one kind, whatever their notes say; the note of the first is shown. An object gets 25 different events, and one more every 5 min.
-/// What comes too fast, or while the server takes none, is dropped and counted.
+/// Recording never waits and never fails. Events with the same type, reason, action and object form a series,
+/// whatever their notes. The first one is created with its note; the second turns it into a series, whose
+/// count is updated every 30 min and when the series ends, 6 min after its last event. An object gets 25
+/// different events, and one more every 5 min. Events beyond that rate, or while the server does not accept
+/// them, are dropped and counted.
 ///
-/// Upstream: [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), with the limit that only the
-/// older API has there.
+/// Upstream: [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), plus
+/// the rate limit of the older `record` API.
 ///
 /// # Permissions
 ///
@@ -202,17 +205,19 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// The same, for another controller.
+    /// Returns the recorder of another controller.
     pub(crate) fn of(&self, controller: &str) -> Self {
-        Self { controller: cut(controller, WORD_MAX).into(), ..self.clone() }
+        Self { controller: cut(controller, MAX_REASON_BYTES).into(), ..self.clone() }
     }
 
-    /// The same, with a second object beside the one that events are about: what was made for it, say, or what it needs.
+    /// Returns a recorder that sets `related`, a secondary object, on its events: for example an object
+    /// created for the main one.
     pub fn related(&self, object: impl Into<EventSubject>) -> Self {
         Self { related: Some(object.into()), ..self.clone() }
     }
 
-    /// Records that something is as it should be. `reason` is a word in CamelCase, `action` what was done, `note` for people.
+    /// Records an event of type `Normal`. `reason` is in UpperCamelCase, `action` is what was done, `note` is
+    /// for humans.
     pub fn normal(
         &self,
         regarding: impl Into<EventSubject>,
@@ -223,7 +228,7 @@ impl EventRecorder {
         self.record(EventType::Normal, regarding.into(), (reason, action), note.into());
     }
 
-    /// Records that something is not as it should be.
+    /// Records an event of type `Warning`.
     pub fn warning(
         &self,
         regarding: impl Into<EventSubject>,
@@ -234,7 +239,8 @@ impl EventRecorder {
         self.record(EventType::Warning, regarding.into(), (reason, action), note.into());
     }
 
-    /// Events that were not sent: the buffer was full, the object had too many, or the server did not take them.
+    /// Returns the number of events that were not sent: the buffer was full, the rate of the object was
+    /// exceeded, or the server rejected them.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -246,10 +252,11 @@ impl EventRecorder {
         (reason, action): (&str, &str),
         note: String,
     ) {
-        let (reason, action) = (cut(reason, WORD_MAX).to_owned(), cut(action, WORD_MAX).to_owned());
+        let (reason, action) =
+            (cut(reason, MAX_REASON_BYTES).to_owned(), cut(action, MAX_REASON_BYTES).to_owned());
         let (controller, related) = (Arc::clone(&self.controller), self.related.clone());
         let key = EventKey { event_type, reason, action, controller, regarding, related };
-        let recorded = Recorded { key, note: cut(&note, NOTE_MAX).to_owned() };
+        let recorded = Recorded { key, note: cut(&note, MAX_NOTE_BYTES).to_owned() };
         if self.events.try_send(recorded).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -263,7 +270,7 @@ impl fmt::Debug for EventRecorder {
     }
 }
 
-/// At most so many bytes, and whole characters.
+/// Truncates to at most `max` bytes, at a character boundary.
 fn cut(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

@@ -1,4 +1,4 @@
-//! What must be done before an object may go.
+//! Finalizers: cleanup before an object is deleted.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{BoxError, KubeKind, KubeObject};
 
-/// Adds a finalizer; false where it was there.
+/// Adds a finalizer. Returns false if it was present.
 pub fn add_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
     let finalizers = object.meta_mut().finalizers.get_or_insert_default();
     let is_new = !finalizers.iter().any(|held| held == name);
@@ -20,7 +20,7 @@ pub fn add_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
     is_new
 }
 
-/// Takes a finalizer away, however often it is there; false where it was not.
+/// Removes all occurrences of a finalizer. Returns false if it was not present.
 pub fn remove_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
     let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
     let before = finalizers.len();
@@ -28,15 +28,15 @@ pub fn remove_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
     finalizers.len() < before
 }
 
-/// True where the object has the finalizer.
+/// Returns true if the object has the finalizer.
 pub fn contains_finalizer<K: KubeKind>(object: &K, name: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|held| held == name)
 }
 
 type Finalizer<K> = Box<dyn Fn(K) -> BoxFuture<'static, Result<K, BoxError>> + Send + Sync>;
 
-/// The finalizers of one controller: adds those that are missing while an object lives, and runs and takes away those that are there
-/// when it is deleted.
+/// The finalizers of one controller: adds missing ones to a live object; runs and removes the present ones of
+/// an object that is being deleted.
 ///
 /// ```
 /// use informer_runtime::{BoxError, Finalizers};
@@ -58,32 +58,33 @@ pub struct Finalizers<K> {
     named: BTreeMap<String, Finalizer<K>>,
 }
 
-/// What became of an object.
+/// The changes made by [`Finalizers::finalize`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finalized {
-    /// Something else than the status changed, and must be written.
+    /// The object changed outside of its status and must be written.
     pub updated: bool,
-    /// The status changed, and must be written.
+    /// The status changed and must be written.
     pub status_updated: bool,
 }
 
-/// Finalizers that failed. The others were run, and what they changed must be written.
+/// Finalizers that failed. The others were run, and their changes must be written.
 #[derive(Debug)]
 pub struct FinalizeError {
-    /// What became of the object all the same.
+    /// The changes of the finalizers that succeeded.
     pub finalized: Finalized,
-    /// The finalizers that failed, by name, and with what.
+    /// The failed finalizers: names and errors.
     pub failed: Vec<(String, BoxError)>,
 }
 
 impl<K: KubeObject> Finalizers<K> {
-    /// None.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self { named: BTreeMap::new() }
     }
 
-    /// Adds a finalizer. It is given the object, and answers it, changed or not; when it fails it is tried again with the next
-    /// call, so it must bear to be run twice. Registering a name again replaces the finalizer before it.
+    /// Registers a finalizer. It receives the object and returns it, changed or not. A failed finalizer is
+    /// retried with the next call, so it must be idempotent. Registering a name again replaces the earlier
+    /// finalizer.
     pub fn register<F, R>(mut self, name: impl Into<String>, finalizer: F) -> Self
     where
         F: Fn(K) -> R + Send + Sync + 'static,
@@ -93,11 +94,11 @@ impl<K: KubeObject> Finalizers<K> {
         self
     }
 
-    /// Does what is due, in the order of the names; write the object afterwards.
+    /// Adds or runs finalizers, in the order of their names. Write the object afterwards.
     ///
     /// # Errors
     ///
-    /// When finalizers fail. They stay; the others are run all the same.
+    /// If finalizers fail. They are kept on the object; the others are run nevertheless.
     pub async fn finalize(&self, object: &mut K) -> Result<Finalized, FinalizeError> {
         let (mut finalized, mut failed) = (Finalized::default(), Vec::new());
         if object.meta().deletion_timestamp.is_none() {

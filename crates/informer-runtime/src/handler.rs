@@ -1,14 +1,15 @@
-//! What is to be looked at because something happened.
+//! Event handlers: map triggers to requests.
 //!
-//! | handler | puts into the queue |
+//! | handler | enqueues |
 //! |---|---|
-//! | [`enqueue_object`] | the object itself |
-//! | [`enqueue_owner`] | its owners of one kind; by [`EnqueueOwner::only_controller`] the one that manages it |
-//! | [`map`] | what a function makes of the object |
-//! | a closure `Fn(&Trigger<O>, &mut Enqueue<'_, R>)` | whatever it likes |
+//! | [`enqueue_object`] | the object |
+//! | [`enqueue_owner`] | its owners of one kind; with [`EnqueueOwner::only_controller`] its controller owner |
+//! | [`map`] | the requests that a function returns |
+//! | a closure `Fn(&Trigger<O>, &mut Enqueue<'_, R>)` | anything |
 //!
-//! Of an update, owner and map look at the old and at the new state, so that who lost the object is told, too. What follows from the
-//! first list or a resync has [`LOW_PRIORITY`](informer_workqueue::LOW_PRIORITY), so that news come first.
+//! For an update, owner and map handlers use the old and the new object, so that a former owner is notified,
+//! too. Requests from initial lists and resyncs have [`LOW_PRIORITY`](informer_workqueue::LOW_PRIORITY), so
+//! that changes are handled first.
 //!
 //! Upstream: [`handler`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/handler).
 
@@ -28,12 +29,12 @@ pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 use crate::source::Only;
 use crate::{ReconcileRequest, Request, Trigger};
 
-/// Decides what is to be looked at because of a trigger.
+/// Maps a trigger to requests.
 ///
-/// It runs in the task that delivers events, one trigger of a watch at a time, and must not block. A panic is contained, counted
-/// and logged with the key, and the next trigger follows.
+/// It runs in the task that delivers events, one trigger of a watch at a time, and must not block. A panic is
+/// caught, counted and logged with the key; the next trigger follows.
 pub trait Handler<O, R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Puts into `enqueue` what is to be looked at.
+    /// Adds the requests for `trigger` to `enqueue`.
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);
 }
 
@@ -47,7 +48,7 @@ where
     }
 }
 
-/// The queue of a controller, as handlers and sources see it.
+/// The queue of a controller, for handlers and sources.
 pub struct Enqueue<'a, R: ReconcileRequest> {
     queue: &'a WorkQueue<R>,
     priority: i32,
@@ -55,7 +56,7 @@ pub struct Enqueue<'a, R: ReconcileRequest> {
 }
 
 impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
-    /// Into this queue, with this priority unless the handler names another.
+    /// Creates an adapter for `queue` that adds with `priority` by default.
     pub fn new(queue: &'a WorkQueue<R>, priority: i32) -> Self {
         Self { queue, priority, only: None }
     }
@@ -64,12 +65,12 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
         Self { only, ..self }
     }
 
-    /// The priority with which requests are added unless told otherwise.
+    /// Returns the default priority of added requests.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// Adds a request, now, with the priority of the trigger. Does nothing after the controller stopped.
+    /// Adds a request with the priority of the trigger. Does nothing after the controller stopped.
     pub fn add(&mut self, request: R) {
         self.add_with(request, AddOptions::new().priority(self.priority));
     }
@@ -79,7 +80,7 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
         self.add_with(request, AddOptions::new().priority(self.priority).after(delay));
     }
 
-    /// Adds a request as `options` say; the priority of the trigger does not count.
+    /// Adds a request with `options`; the priority of the trigger is ignored.
     pub fn add_with(&mut self, request: R, options: AddOptions) {
         if self.only.is_none_or(|only| only(&request)) {
             self.queue.add_with(request, options);
@@ -93,12 +94,12 @@ impl<R: ReconcileRequest> fmt::Debug for Enqueue<'_, R> {
     }
 }
 
-/// The object itself is looked at.
+/// Enqueues the object itself.
 pub fn enqueue_object() -> EnqueueObject {
     EnqueueObject
 }
 
-/// Made by [`enqueue_object`].
+/// The handler returned by [`enqueue_object`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnqueueObject;
 

@@ -1,8 +1,8 @@
-//! Health, readiness and liveness: named checks, and the pages that show them.
+//! Health, readiness and liveness checks, and their HTTP endpoints.
 //!
 //! # Lock order
 //!
-//! `checks` is copied from; no check runs under it.
+//! `checks` is copied under the lock; checks run outside of it.
 
 mod page;
 #[cfg(test)]
@@ -20,25 +20,25 @@ use tokio::time::Instant;
 
 use crate::{BoxError, HttpServer};
 
-/// How long a check may take: less than the second that kubelet waits by default would fail checks that need a round trip, and
-/// longer than this nobody waits.
+/// The timeout of a check. The kubelet's default timeout of one second would fail checks that need a round
+/// trip.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
-/// Which question a check answers.
+/// The endpoint that a check belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
-    /// `/healthz`: is it well?
+    /// `/healthz`: is the process healthy?
     Health,
-    /// `/readyz`: may it be sent requests?
+    /// `/readyz`: can it serve requests?
     Ready,
-    /// `/livez`: does it go on, or should it be restarted?
+    /// `/livez`: is it making progress, or should it be restarted?
     Live,
 }
 
 impl Probe {
-    /// The name of its page.
+    /// Returns the name of the endpoint.
     pub fn page(self) -> &'static str {
         match self {
             Self::Health => "healthz",
@@ -48,24 +48,29 @@ impl Probe {
     }
 }
 
-/// The named checks of a manager. Cheap to clone; clones are one.
+/// The named checks of a manager. Cheap to clone; clones share the checks.
 ///
-/// A page answers `ok`, or 500 with the checks by name; `?verbose` shows them in any case, `?exclude=NAME` leaves one out, and
-/// `/readyz/NAME` is one check alone, with its error. A check that panics or takes longer than 5 s has failed.
+/// An endpoint returns `ok`, or 500 with the checks by name. `?verbose` lists the checks in any case,
+/// `?exclude=NAME` skips one, and `/readyz/NAME` runs a single check and returns its error. A check that
+/// panics or takes longer than 5 s fails.
 ///
-/// A manager brings its own: `manager`, in each of the pages, fails when its loop does not answer; `informers` in `readyz` fails
-/// while an informer restarts after a panic of its own tasks; and `started` in `readyz` fails
-/// until its caches are synced and everything else has started, and again once it stops. Where it serves webhooks, `started` waits for
-/// those alone: an API server may need them to answer the caches, and sends nothing to what is not ready.
+/// A manager adds these checks:
 ///
-/// Upstream: [`healthz`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/healthz); there nothing is tied to caches.
+/// - `manager`, on every endpoint, fails when the manager's loop does not respond;
+/// - `informers`, in `readyz`, fails while an informer restarts after a panic of its own tasks;
+/// - `started`, in `readyz`, fails until the caches have synced and everything else has started, and again
+///   once the manager stops. With webhooks, `started` waits only for them: an API server may need them to
+///   serve the caches, and sends no requests to a server that is not ready.
+///
+/// Upstream: [`healthz`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/healthz); there no check
+/// depends on caches.
 #[derive(Clone, Default)]
 pub struct HealthChecks {
     checks: Arc<Mutex<BTreeMap<(Probe, String), Check>>>,
 }
 
 impl HealthChecks {
-    /// Adds a check. One of the same name is replaced.
+    /// Adds a check. A check of the same name is replaced.
     pub fn add<F, Fut>(&self, probe: Probe, name: impl Into<String>, check: F)
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -75,20 +80,21 @@ impl HealthChecks {
         self.checks.lock().insert((probe, name.into()), check);
     }
 
-    /// Adds a check in `livez` that fails when nobody has called [`Heartbeat::beat`] for `limit`: for loops that must not stand
-    /// still. It ends with the last clone of the heartbeat.
+    /// Adds a check to `livez` that fails if [`Heartbeat::beat`] was not called for `limit`, for loops that
+    /// must not stall. The check is removed with the last clone of the heartbeat.
     pub fn heartbeat(&self, name: impl Into<String>, limit: Duration) -> Heartbeat {
         let heartbeat = Heartbeat { last: Arc::new(Mutex::new(Instant::now())) };
         let last = Arc::downgrade(&heartbeat.last);
         self.add(Probe::Live, name, move || {
             let silence = last.upgrade().map_or(Duration::ZERO, |last| last.lock().elapsed());
-            let alive = if silence <= limit { Ok(()) } else { Err(format!("silent for {silence:?}").into()) };
+            let alive =
+                if silence <= limit { Ok(()) } else { Err(format!("no heartbeat for {silence:?}").into()) };
             std::future::ready(alive)
         });
         heartbeat
     }
 
-    /// The pages, on a server.
+    /// Adds the endpoints to a server.
     pub(crate) fn pages(&self, mut server: HttpServer) -> HttpServer {
         for probe in [Probe::Health, Probe::Ready, Probe::Live] {
             for path in [format!("/{}", probe.page()), format!("/{}/", probe.page())] {
@@ -102,7 +108,7 @@ impl HealthChecks {
         server
     }
 
-    /// The checks of a question, by name.
+    /// Returns the checks of an endpoint, by name.
     fn of(&self, probe: Probe) -> Vec<(String, Check)> {
         let checks = self.checks.lock();
         let of_probe = checks.iter().filter(|((of, _), _)| *of == probe);
@@ -116,15 +122,15 @@ impl fmt::Debug for HealthChecks {
     }
 }
 
-/// Says that a loop goes on; see [`HealthChecks::heartbeat`].
+/// Reports that a loop makes progress; see [`HealthChecks::heartbeat`].
 #[derive(Debug, Clone)]
-#[must_use = "the check ends with it"]
+#[must_use = "dropping it removes the check"]
 pub struct Heartbeat {
     last: Arc<Mutex<Instant>>,
 }
 
 impl Heartbeat {
-    /// It goes on.
+    /// Reports progress.
     pub fn beat(&self) {
         *self.last.lock() = Instant::now();
     }

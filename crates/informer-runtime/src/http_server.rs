@@ -1,28 +1,29 @@
-//! Small HTTP servers: probes, metrics, debug pages and webhooks.
+//! HTTP servers for probes, metrics, debug pages and webhooks.
 //!
 //! # Invariants
 //!
-//! A server has at most [`CONNECTIONS_MAX`] connections, and reads at most its limit of a body. It gives no peer longer
-//! than [`HEADER_TIMEOUT`] for the TLS handshake, for a head, and for the next request, [`REQUEST_TIMEOUT`] for the body and
-//! the handler, and [`ANSWER_TIMEOUT`] to take the answer. When all connections are taken, the one that has waited longest
-//! for its peer is closed for a new one.
+//! A server has at most [`MAX_CONNECTIONS`] connections and reads at most its limit of a body. A peer has
+//! [`HEADER_TIMEOUT`] for the TLS handshake, for a request head, and for the next request;
+//! [`REQUEST_TIMEOUT`] for the body and the handler; and [`ANSWER_TIMEOUT`] to read the response. When all
+//! connections are taken, the one that has waited longest for its peer is closed in favor of a new one.
 //!
 //! # Lock order
 //!
-//! `routes` is read and copied from; no handler runs under it. That of `slots.rs` is taken alone.
+//! `routes` is copied from under the lock; handlers run outside of it. The lock of `slots.rs` is never
+//! nested.
 //!
 //! # Shutdown
 //!
-//! 1. No connection is taken any more.
-//! 2. Requests that are served get [`DRAIN_TIMEOUT`] to end.
+//! 1. No more connections are accepted.
+//! 2. Running requests get [`DRAIN_TIMEOUT`] to end.
 
 mod access;
-mod impatient;
 mod serve;
 mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
+mod write_timeout;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,30 +47,32 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The maximum number of connections. Probes need two, an API server some dozens; more would only cost memory.
-const CONNECTIONS_MAX: usize = 512;
+/// The maximum number of connections. Probes need two, an API server some dozens; more would only cost
+/// memory.
+const MAX_CONNECTIONS: usize = 512;
 
-/// The timeout of the TLS handshake, of the head of a request, and of the next request on a connection; controller-runtime uses it
-/// for the head.
+/// The timeout of the TLS handshake, of a request head, and of the next request on a connection;
+/// controller-runtime uses it for the head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
-/// For the body and the answer of a request: an API server waits for a webhook for 30 s at most.
+/// The timeout for the body and the handler of a request: an API server waits at most 30 s for a webhook.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For a peer to take an answer that is ready, as long as upstream gives a whole request.
+/// The timeout for a peer to read a response; controller-runtime gives it to a whole request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// For requests that are served when the server stops.
+/// The timeout for running requests when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bodies that are read where nobody asks for more: pages are asked for with none.
-const BODY_MAX: usize = 64 << 10;
+/// The default limit of request bodies: requests for pages have none.
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
 
-/// A server of a manager: for probes, metrics and debug pages, or of your own.
+/// A server in a manager: for probes, metrics and debug pages, or for other routes.
 ///
-/// It binds when it runs, so that a port in use ends the manager with an error that names it, and is ready when it listens.
+/// It binds when it runs, so that a port in use stops the manager with an error that names it. It is ready
+/// when it listens.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -80,7 +83,7 @@ pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Respo
 ///     .route("/version", |_| async { Response::new(Bytes::from_static(b"1.0")) });
 /// # drop(server);
 /// ```
-#[must_use = "it runs in a manager"]
+#[must_use = "add it to a manager"]
 pub struct HttpServer {
     pub(crate) name: String,
     pub(crate) group: RunnableGroup,
@@ -97,12 +100,12 @@ enum Address {
     Listener(TcpListener),
 }
 
-/// Handlers by path; those of a prefix end with a slash.
+/// Handlers by path; prefixes end with a slash.
 #[derive(Clone, Default)]
 struct Routes(Arc<RwLock<BTreeMap<String, Handler>>>);
 
 impl Routes {
-    /// The handler of the path, or of the longest prefix of it.
+    /// Returns the handler of the path, or of its longest prefix.
     fn find(&self, path: &str) -> Option<Handler> {
         let routes = self.0.read();
         let prefixes = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| &path[..=at]);
@@ -112,12 +115,12 @@ impl Routes {
 }
 
 impl HttpServer {
-    /// A server at an address with a port, as `0.0.0.0:8081`.
+    /// Creates a server at an address with a port, for example `0.0.0.0:8081`.
     pub fn at(address: impl Into<String>) -> Self {
         Self::with(Address::Text(address.into()))
     }
 
-    /// A server on a socket that listens already.
+    /// Creates a server on a bound listener.
     pub fn on(listener: TcpListener) -> Self {
         Self::with(Address::Listener(listener))
     }
@@ -130,18 +133,18 @@ impl HttpServer {
             routes: Routes::default(),
             tls: None,
             access: None,
-            body_max: BODY_MAX,
+            body_max: MAX_BODY_BYTES,
             bound: watch::Sender::new(None),
         }
     }
 
-    /// The name in logs and errors.
+    /// Sets the name used in logs and errors.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Speaks TLS.
+    /// Enables TLS.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
@@ -166,9 +169,9 @@ impl HttpServer {
         self
     }
 
-    /// Answers requests of a path; with a slash at its end, of everything below it. What was there is replaced.
+    /// Serves a path; with a trailing slash, everything below it. Replaces an earlier handler of the path.
     ///
-    /// A handler that panics, or takes longer than 30 s, is answered for with an error.
+    /// If the handler panics or takes longer than 30 s, the response is an error.
     pub fn route<F, Fut>(self, path: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
@@ -179,7 +182,7 @@ impl HttpServer {
         self
     }
 
-    /// Counts the reads of its certificate, where it has one.
+    /// Counts reads of its certificate, if it has one.
     #[cfg(feature = "prometheus")]
     pub(crate) fn counted(mut self, reads: CertificateReads) -> Self {
         self.tls = self.tls.map(|tls| tls.counted(reads));
@@ -191,7 +194,7 @@ impl HttpServer {
         self.routes.find(path)
     }
 
-    /// Where it listens, once it does.
+    /// Returns the address, once the server listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.bound.subscribe()
     }
@@ -241,9 +244,11 @@ impl fmt::Debug for HttpServer {
     }
 }
 
-/// A server that could not listen.
+/// The server could not listen.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address} for {name}: is the port free, and the address one of this host?")]
+#[error(
+    "listen at {address} for {name}: the address is not available; is the port free, and is it an address of this host?"
+)]
 pub(crate) struct ListenError {
     name: String,
     address: String,
@@ -251,12 +256,12 @@ pub(crate) struct ListenError {
     cause: std::io::Error,
 }
 
-/// An answer of plain text.
+/// Returns a plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Bytes> {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
-/// An answer of a type.
+/// Returns a response with a content type.
 pub(crate) fn answer(
     status: StatusCode,
     content_type: &'static str,

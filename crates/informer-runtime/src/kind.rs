@@ -1,4 +1,4 @@
-//! Kinds as a cache and a client need to know them.
+//! Kinds, as caches and clients use them.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use kube_core::{ApiResource, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A type whose kind is known when the program is compiled: every type of `k8s-openapi`, every `kube::CustomResource`.
+/// A type whose kind is known at compile time: every type of `k8s-openapi` and every `kube::CustomResource`.
 ///
-/// Implemented for all of them; nothing is to be done.
+/// Implemented for all of them.
 pub trait KubeKind: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static {}
 
 impl<K: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static> KubeKind for K {}

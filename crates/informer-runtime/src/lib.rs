@@ -1,7 +1,7 @@
 //! Managers, caches and controllers for Kubernetes, on shared informers.
 //!
-//! What controller-runtime is to client-go, this crate is to the informers of this project: a program that starts caches,
-//! then controllers, in order, and that stops cleanly.
+//! This crate is to the informers of this workspace as controller-runtime is to client-go: a [`Manager`]
+//! starts caches, then controllers, in order, and stops them cleanly.
 
 pub mod client;
 pub mod handler;
@@ -16,10 +16,10 @@ mod events;
 mod finalizer;
 mod health;
 mod http_server;
+mod instrumentation;
 mod kind;
 mod leader;
 mod manager;
-mod observed;
 mod owner;
 mod runnable;
 mod services;
@@ -27,8 +27,8 @@ mod shard;
 mod signals;
 
 pub use cache::{
-    Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerPart, ListOptions,
-    MissingInformer, PartScope, ReadError, TypedIndex, typed,
+    Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerScope, ListOptions,
+    MissingInformer, ReadError, ScopedInformer, TypedIndex, typed,
 };
 pub use client::{
     CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched,
@@ -50,7 +50,7 @@ pub use http_server::{HttpServer, Tls, TlsError};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::{KubeKind, KubeObject, ScopedKind};
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
-pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, PartError};
+pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, RunnableError};
 pub use owner::{
     OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
     remove_owner_reference, set_controller_reference, set_owner_reference,
@@ -61,5 +61,5 @@ pub use shard::{
     NotOwned, OwnedKey, ShardConfigError, ShardFence, ShardGroup, ShardMember, ShardView, Sharding,
 };
 pub use signals::ctrl_c;
-/// Ends what a manager runs.
+/// Stops a [`Runnable`].
 pub use tokio_util::sync::CancellationToken;

@@ -1,8 +1,8 @@
-//! The manager: starts what a program is made of, in order, watches it, and stops it.
+//! The manager: starts the runnables of a program in order, supervises them, and stops them.
 //!
 //! # Invariants
 //!
-//! Those of its life cycle (`state.rs`). The driver alone starts and drops tasks.
+//! Those of its lifecycle (`state.rs`). Only the driver starts and drops tasks.
 //!
 //! # Lock order
 //!
@@ -10,10 +10,10 @@
 //!
 //! # Shutdown
 //!
-//! 1. No part is taken any more.
-//! 2. From the last group to the first, each is asked to stop and waited for.
-//! 3. When the time is nearly over, all others are asked at once.
-//! 4. When it is over, what still runs is dropped where it is, and named. Its tasks and informers end with it.
+//! 1. No more runnables are accepted.
+//! 2. From the last group to the first, each is cancelled and awaited.
+//! 3. Shortly before the deadline, all remaining ones are cancelled at once.
+//! 4. At the deadline, those that still run are dropped and named. Their tasks and informers end with them.
 
 mod driver;
 mod error;
@@ -33,47 +33,50 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use error::{AddError, ManagerError, PartError};
+pub use error::{AddError, ManagerError, RunnableError};
 pub use handle::ManagerHandle;
 
 use crate::http_server::answer;
-use crate::observed::Observed;
+use crate::instrumentation::Instrumentation;
 use crate::{
     BoxError, Cache, CachedClient, ControllerDefaults, HttpServer, IntoRunnable, LeaderElection,
     LeaderElector, Probe,
 };
 use handle::DriverEnd;
 
-/// How long parts may take to stop.
+/// The default timeout for stopping all runnables.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a part may take to be ready.
+/// The default timeout for a runnable to be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a manager does.
+/// The status of a manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagerStatus {
-    /// It has not started.
+    /// Not started.
     Created,
     /// Its groups are starting.
     Starting,
-    /// All groups have started, but for the leader-only one where another process leads.
+    /// All groups have started, except for the leader-only one if another process leads.
     Running,
-    /// It was asked to stop, or a part has failed.
+    /// It was asked to stop, or a runnable failed.
     Stopping,
     /// It has ended.
     Stopped,
 }
 
-/// Runs the parts of a program: caches, controllers, servers and everything else that is a [`Runnable`](crate::Runnable).
+/// Runs the runnables of a program: caches, controllers, servers and every other
+/// [`Runnable`](crate::Runnable).
 ///
-/// Parts start in the order of their [groups](crate::RunnableGroup), each group when the one before it is ready; the leader-only
-/// group waits for the election where there is one. The first error of any part, or a panic, ends the manager and all others. It
-/// stops in the reverse order, within [`stop_timeout`](Self::stop_timeout), and says what did not stop.
+/// Runnables start in the order of their [groups](crate::RunnableGroup), each group when the one before it is
+/// ready; with leader election, the leader-only group waits until this process leads. The first error or
+/// panic of any runnable stops the manager and all others. They stop in reverse order, within
+/// [`stop_timeout`](Self::stop_timeout); the error names those that did not stop.
 ///
-/// Upstream: [`manager.Manager`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Manager). There, a standby's runnables
-/// that hang can keep the process from ending, webhooks are "started" before they listen, and controllers' names are unique in
-/// the process; here all of them end at a deadline, ready means ready, and names are the manager's own.
+/// Upstream: [`manager.Manager`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Manager).
+/// There, runnables of a standby that hang can keep the process from exiting, webhooks count as started
+/// before they listen, and controller names are unique per process. Here all stop at a deadline, ready means
+/// listening, and names are unique per manager.
 ///
 /// ```
 /// use informer_runtime::{Manager, RunnableGroup, runnable};
@@ -97,8 +100,8 @@ pub struct Manager {
     handle: ManagerHandle,
     end: DriverEnd,
     options: Options,
-    /// Parts that could not be made, told when the manager is run.
-    refused: Vec<BoxError>,
+    /// Runnables that could not be created; reported by the run.
+    rejected: Vec<BoxError>,
 }
 
 #[derive(Debug, Clone)]
@@ -109,66 +112,65 @@ struct Options {
 }
 
 impl Manager {
-    /// A manager without parts.
+    /// Creates a manager without runnables.
     pub fn new(client: impl Into<informer_client::Client>) -> Self {
         Self::of(CachedClient::new(&Cache::new(client)))
     }
 
-    /// A manager whose parts read and write by this client, and whose cache is that of the client: both may be configured
-    /// before, and the cache may have been started. Its metrics and debug pages show the two, too.
+    /// Creates a manager that uses this client and its cache. Both may be configured before, and the cache
+    /// may have been started. The metrics and debug pages include them.
     pub fn of(client: CachedClient) -> Self {
-        let observed: Arc<Observed> = Arc::default();
-        observed.show(&client);
+        let instrumentation: Arc<Instrumentation> = Arc::default();
+        instrumentation.show(&client);
         let cache = client.cache().clone();
-        let (handle, end) = ManagerHandle::new(client, observed);
+        let (handle, end) = ManagerHandle::new(client, instrumentation);
         let options = Options { stop_timeout: STOP_TIMEOUT, start_timeout: START_TIMEOUT, elects: false };
-        Self { handle, end, options, refused: Vec::new() }.add(cache)
+        Self { handle, end, options, rejected: Vec::new() }.add(cache)
     }
 
-    /// What the controllers that are added after this call do unless they are told otherwise themselves.
+    /// Sets the defaults of controllers that are added after this call.
     pub fn controller_defaults(self, defaults: ControllerDefaults) -> Self {
         *self.handle.shared.defaults.lock() = defaults;
         self
     }
 
-    /// How long parts may take to stop, all together; 30 s by default. With zero nothing is waited for, with [`Duration::MAX`] there is
-    /// no deadline.
+    /// Sets the timeout for stopping all runnables together; 30 s by default. With zero nothing is awaited;
+    /// with [`Duration::MAX`] there is no deadline.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.options.stop_timeout = timeout;
         self
     }
 
-    /// How long a part may take to be ready; 2 min by default. A cache that cannot sync in that time ends the manager with an
-    /// error that says why.
+    /// Sets the timeout for each runnable to be ready; 2 min by default. A cache that cannot sync in that
+    /// time stops the manager with an error that states the reason.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.options.start_timeout = timeout;
         self
     }
 
-    /// Adds a part.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "a manager has parts added, as upstream says it; it is no number"
-    )]
-    pub fn add(mut self, part: impl IntoRunnable) -> Self {
-        match self.handle.add(part) {
+    /// Adds a runnable.
+    #[expect(clippy::should_implement_trait, reason = "upstream's name; a manager is not a number")]
+    pub fn add(mut self, runnable: impl IntoRunnable) -> Self {
+        match self.handle.add(runnable) {
             Ok(()) => {}
-            Err(AddError::Refused(error)) => self.refused.push(error),
-            Err(error) => self.refused.push(error.into()),
+            Err(AddError::Refused(error)) => self.rejected.push(error),
+            Err(error) => self.rejected.push(error.into()),
         }
         self
     }
 
-    /// Adds a controller. The same as [`add`](Self::add), by the name that says what it is.
+    /// Adds a controller. The same as [`add`](Self::add).
     pub fn controller(self, controller: impl IntoRunnable) -> Self {
         self.add(controller)
     }
 
-    /// Holds an election: the leader-only parts run in one replica at a time. Without it they run as soon as the others are ready.
+    /// Enables leader election: leader-only runnables run in one replica at a time. Without it they run as
+    /// soon as the others are ready.
     ///
-    /// When the lease is lost, the manager ends with an error for which [`is_leader_lost`](ManagerError::is_leader_lost) is true; its parts
-    /// have no longer to stop than the lease holds others off. When it is asked to end, the lease is given back after
-    /// the leader-only parts have stopped; where they do not, it is left to expire.
+    /// If the lease is lost, the manager ends with an error for which
+    /// [`is_leader_lost`](ManagerError::is_leader_lost) is true; its runnables then have only the rest of the
+    /// lease to stop. On a normal stop, the lease is released after the leader-only runnables have stopped;
+    /// if they do not stop, it is left to expire.
     pub fn leader_election(mut self, election: LeaderElection) -> Self {
         let leadership = self.handle.shared.leadership.clone();
         self.options.elects = true;
@@ -186,37 +188,45 @@ impl Manager {
                 self.add(elector)
             }
             Err(error) => {
-                self.refused.push(error.into());
+                self.rejected.push(error.into());
                 self
             }
         }
     }
 
-    /// Serves `/healthz`, `/readyz` and `/livez` with the [checks](ManagerHandle::health), at an address as `0.0.0.0:8081`. Off by
-    /// default.
+    /// Serves `/healthz`, `/readyz` and `/livez` with the [checks](ManagerHandle::health) at an address such
+    /// as `0.0.0.0:8081`. Off by default.
     pub fn health(self, server: impl Into<HttpServer>) -> Self {
         let server = server.into().named("probes");
         let server = self.handle.health().pages(server);
         self.serve(server)
     }
 
-    /// Serves `/metrics` in the text form of Prometheus, at an address as `0.0.0.0:8080`. Off by default, unlike upstream: a port
-    /// that nobody has asked for is one that nobody guards.
+    /// Serves `/metrics` in the Prometheus text format at an address such as `0.0.0.0:8080`. Off by default,
+    /// unlike upstream, since an unexpected open port is a security risk.
     ///
-    /// Under the names of upstream: controllers (`controller_runtime_…`), their queues (`workqueue_…`), webhooks
-    /// (`controller_runtime_webhook_…`), elections (`leader_election_master_status`), certificates of its servers (`certwatcher_…`), and
-    /// the requests of its client (`rest_client_requests_total`). Under names of our own, since upstream has none: informers with their lists and watches
-    /// (`informer_…`), reads that waited for own writes (`informer_client_read_wait_…`), failed requests of elections and shard groups
-    /// (`informer_lease_request_failures_total`), and shares of keys (`informer_shard_…`).
+    /// Metrics with upstream's names:
+    ///
+    /// - controllers (`controller_runtime_…`) and their queues (`workqueue_…`);
+    /// - webhooks (`controller_runtime_webhook_…`) and server certificates (`certwatcher_…`);
+    /// - leader election (`leader_election_master_status`);
+    /// - requests of the client (`rest_client_requests_total`).
+    ///
+    /// Metrics without an upstream counterpart:
+    ///
+    /// - informers with their lists and watches (`informer_…`);
+    /// - reads that waited for own writes (`informer_client_read_wait_…`);
+    /// - failed requests of elections and shard groups (`informer_lease_request_failures_total`);
+    /// - shards (`informer_shard_…`).
     #[cfg(feature = "prometheus")]
     pub fn metrics(self, server: impl Into<HttpServer>) -> Self {
         const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        let observed = Arc::clone(&self.handle.shared.observed);
+        let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
         let server = server.into().named("metrics").route("/metrics", move |_| {
-            let page = match observed.metrics() {
+            let page = match instrumentation.metrics() {
                 Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
                 Err(_) => {
-                    answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the metrics cannot be written\n")
+                    answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the metrics cannot be encoded\n")
                 }
             };
             std::future::ready(page)
@@ -224,13 +234,14 @@ impl Manager {
         self.serve(server)
     }
 
-    /// Serves `/debug/informers`, `/debug/queues` and `/debug/leases` (elections and shard groups) as JSON: what each does, its figures
-    /// and its last error, and nothing of objects. Off by default; for the loopback device.
+    /// Serves `/debug/informers`, `/debug/queues` and `/debug/leases` (elections and shard groups) as JSON:
+    /// state, counters and last error of each, without any objects. Off by default; meant for the loopback
+    /// interface.
     pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
-        let observed = Arc::clone(&self.handle.shared.observed);
-        let (queues, leases) = (Arc::clone(&observed), Arc::clone(&observed));
+        let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
+        let (queues, leases) = (Arc::clone(&instrumentation), Arc::clone(&instrumentation));
         let page = |page: serde_json::Value| answer(StatusCode::OK, "application/json", page.to_string());
-        let informers = move || page(observed.informers_page(tokio::time::Instant::now().into_std()));
+        let informers = move || page(instrumentation.informers_page(tokio::time::Instant::now().into_std()));
         let server = server.into().named("debug pages");
         let server = server.route("/debug/informers", move |_| std::future::ready(informers()));
         let leases = move || page(leases.leases_page(tokio::time::Instant::now().into_std()));
@@ -245,27 +256,30 @@ impl Manager {
         self.add(server)
     }
 
-    /// What the parts share; to add more of them while the manager runs, or to stop it.
+    /// Returns a handle with the shared services; it can add runnables and stop the manager while it runs.
     pub fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }
 
-    /// Runs until `stop` resolves, as [`ctrl_c`](crate::ctrl_c) does, or [`ManagerHandle::stop`] is called, or a part fails.
+    /// Runs until `stop` resolves (for example [`ctrl_c`](crate::ctrl_c)), [`ManagerHandle::stop`] is called,
+    /// or a runnable fails.
     ///
     /// # Errors
     ///
-    /// When a part failed, panicked, was not ready in time, could not be made or did not stop, or the lease was lost.
+    /// If a runnable failed, panicked, was not ready in time, could not be created or did not stop, or if the
+    /// lease was lost.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops all parts where they are, without the order of stopping. The informers of the cache and the
-    /// tasks of sources end, too.
+    /// Dropping the future drops all runnables at once, without the shutdown order. The informers of the
+    /// cache and the tasks of sources end, too.
     pub async fn run_until<S: Future>(self, stop: S) -> Result<(), ManagerError> {
-        let Self { handle, end, options, mut refused } = self;
-        if !refused.is_empty() {
+        let Self { handle, end, options, mut rejected } = self;
+        if !rejected.is_empty() {
             handle.close();
-            let mut error = ManagerError::of(PartError::not_made("a part", refused.remove(0)));
-            error.also = refused.into_iter().map(|error| PartError::not_made("a part", error)).collect();
+            let mut error = ManagerError::of(RunnableError::not_created("a runnable", rejected.remove(0)));
+            error.later_errors =
+                rejected.into_iter().map(|error| RunnableError::not_created("a runnable", error)).collect();
             return Err(error);
         }
         driver::run(handle, end, options, stop).await
@@ -275,7 +289,7 @@ impl Manager {
 #[cfg(feature = "prometheus")]
 type MasterStatus = Family<Vec<(&'static str, String)>, Gauge>;
 
-/// Registers the metric of an election, by upstream's name.
+/// Registers the metric of leader election, by upstream's name.
 #[cfg(feature = "prometheus")]
 fn master_status(registry: &mut Registry) -> MasterStatus {
     let status = MasterStatus::default();

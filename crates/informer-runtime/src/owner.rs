@@ -1,4 +1,4 @@
-//! Who an object belongs to.
+//! Owner references.
 
 #[cfg(test)]
 mod tests;
@@ -9,17 +9,17 @@ use kube_core::Resource;
 
 use crate::KubeKind;
 
-/// An owner that an object cannot be given, or does not have.
+/// An owner reference that cannot be set or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// The owner has no name or no uid: it was never stored.
+    /// The owner has no name or no uid: it was never created.
     #[error("set an owner: {kind} has no name and uid yet; create it first")]
     NotStored {
         /// The kind of the owner.
         kind: String,
     },
-    /// The owner lives in a namespace, and the object is in another one, or in none.
+    /// The owner is namespaced, and the object is in another namespace or cluster-scoped.
     #[error(
         "set an owner: {kind} {owner} cannot own {object}, which is not in its namespace; owners are of the same namespace or of \
          none"
@@ -32,8 +32,8 @@ pub enum OwnerError {
         /// The object.
         object: String,
     },
-    /// The object has a controller already, and can have one alone.
-    #[error("set the controller of {object}: it is controlled by {kind} {name}")]
+    /// The object has another controller.
+    #[error("set the controller of {object}: {kind} {name} is its controller already")]
     AlreadyOwned {
         /// The object.
         object: String,
@@ -43,7 +43,7 @@ pub enum OwnerError {
         name: String,
     },
     /// The object does not have this owner.
-    #[error("take the owner of {object} away: {kind} {owner} does not own it")]
+    #[error("remove the owner of {object}: {kind} {owner} does not own it")]
     NotOwned {
         /// The object.
         object: String,
@@ -54,8 +54,8 @@ pub enum OwnerError {
     },
 }
 
-/// Makes `owner` the controller of `object`: the one owner that manages it. The object is deleted with it, and the owner waits for
-/// that where it is deleted in the foreground. Again with the same owner, it brings the reference up to date.
+/// Makes `owner` the controller of `object`, its one managing owner. The object is deleted with the owner; a
+/// foreground deletion of the owner waits for it. If the reference exists, it is updated.
 ///
 /// ```
 /// use informer_runtime::set_controller_reference;
@@ -75,7 +75,7 @@ pub enum OwnerError {
 ///
 /// # Errors
 ///
-/// When the owner was never stored, when it lives in another namespace, and when the object has another controller.
+/// If the owner was never created or lives in another namespace, or if the object has another controller.
 pub fn set_controller_reference<O: KubeKind, K: KubeKind>(
     owner: &O,
     object: &mut K,
@@ -92,32 +92,32 @@ pub fn set_controller_reference<O: KubeKind, K: KubeKind>(
     Ok(())
 }
 
-/// Makes `owner` one of the owners of `object`, which is deleted when all of them are. Again with the same owner, it brings the
-/// reference up to date.
+/// Adds `owner` to the owners of `object`, which is deleted when all its owners are. If the reference exists,
+/// it is updated.
 ///
 /// # Errors
 ///
-/// When the owner was never stored, and when it lives in another namespace.
+/// If the owner was never created or lives in another namespace.
 pub fn set_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
     let reference = reference(owner, object)?;
     upsert(object, reference);
     Ok(())
 }
 
-/// Takes `owner` from the owners of `object`.
+/// Removes `owner` from the owners of `object`.
 ///
 /// # Errors
 ///
-/// When it is none of them.
+/// If it is not an owner.
 pub fn remove_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
     remove(owner, object, |_| true)
 }
 
-/// Takes `owner` from `object`, of which it is the controller.
+/// Removes `owner`, the controller of `object`.
 ///
 /// # Errors
 ///
-/// When it is not.
+/// If it is not the controller.
 pub fn remove_controller_reference<O: KubeKind, K: KubeKind>(
     owner: &O,
     object: &mut K,
@@ -125,13 +125,13 @@ pub fn remove_controller_reference<O: KubeKind, K: KubeKind>(
     remove(owner, object, |controls| controls)
 }
 
-/// True where `owner` is one of the owners of `object`, whatever version of its kind the reference names.
+/// Returns true if `owner` is one of the owners of `object`, whatever API version the reference names.
 pub fn has_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> bool {
     let Some(reference) = owner.owner_ref(&()) else { return false };
     object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
 }
 
-/// True where `object` has a controller.
+/// Returns true if `object` has a controller.
 pub fn has_controller_reference<K: KubeKind>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
@@ -150,7 +150,7 @@ fn is_controller(reference: &Reference) -> bool {
     reference.controller == Some(true)
 }
 
-/// The same owner, whatever version its kind is named in.
+/// Compares owners, ignoring the API version.
 fn same(a: &Reference, b: &Reference) -> bool {
     fn group(reference: &Reference) -> &str {
         reference.api_version.split_once('/').map_or("", |(group, _)| group)

@@ -1,4 +1,4 @@
-//! Which triggers concern a controller: see [`informer_control::predicate`].
+//! Predicates on triggers; see [`informer_control::predicate`].
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,30 +7,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ManagerHandle;
 
-/// Any error of a part, or of the user's code.
-pub type BoxError = Box<dyn Error + Send + Sync>;
+pub use informer_workqueue::BoxError;
 
-/// When a [`Runnable`] starts. Groups start in this order and stop in the reverse one.
+/// The start group of a [`Runnable`]. Groups start in this order and stop in reverse order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunnableGroup {
-    /// Health, metrics and debug pages: they answer before anything else runs, and until all else has stopped.
+    /// Health, metrics and debug servers: they serve before anything else runs and until everything else has
+    /// stopped.
     HttpServers,
-    /// Admission and conversion, which caches may need before they sync.
+    /// Admission and conversion webhooks, which caches may need to sync.
     Webhooks,
-    /// Informers: started, and waited for.
+    /// Informers; the next group waits until they have synced.
     Caches,
-    /// What needs caches and no leadership.
+    /// Runnables that need caches and no leadership.
     Others,
-    /// What leader-only parts prepare while they stand by.
+    /// Preparations of leader-only runnables in a standby.
     WarmUp,
-    /// The elector itself.
+    /// The leader elector.
     LeaderElection,
-    /// What only the leader may do; the default.
+    /// Runnables that only run in the leader; the default.
     LeaderOnly,
 }
 
 impl RunnableGroup {
-    /// All groups, in the order in which they start.
+    /// All groups, in start order.
     pub const ALL: [Self; 7] = [
         Self::HttpServers,
         Self::Webhooks,
@@ -43,38 +42,40 @@ impl RunnableGroup {
     ];
 }
 
-/// A part that a manager starts, watches and stops.
+/// A component that a manager starts, supervises and stops.
 ///
-/// It runs until `stop` is cancelled. An error ends the manager with it, and every other part. One that returns `Ok` early is done;
-/// the manager goes on. A panic counts as an error that names the part.
+/// It runs until `stop` is cancelled. An error or a panic stops the manager and all other runnables. A
+/// runnable that returns `Ok` early has completed; the manager keeps running.
 pub trait Runnable: Send + 'static {
-    /// The name in logs, errors and reports.
+    /// Returns the name used in logs, errors and reports.
     fn name(&self) -> String;
 
-    /// When it starts.
+    /// Returns the start group.
     fn group(&self) -> RunnableGroup {
         RunnableGroup::LeaderOnly
     }
 
-    /// Resolves when the part is ready: the groups behind its own wait for that. Asked once, before [`run`](Self::run), and polled
-    /// beside it. `None`, the default: as soon as it runs.
+    /// Resolves when the runnable is ready; later groups wait for that. Called once, before
+    /// [`run`](Self::run), and polled concurrently with it. `None`, the default: ready as soon as it runs.
     ///
-    /// What is not ready after `timeout` should say what it waits for, and why that does not come; the manager ends with that error.
+    /// If it is not ready after `timeout`, it should return an error that states the reason; the manager ends
+    /// with that error.
     fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
         let _ = timeout;
         None
     }
 
-    /// What it can do ahead of its turn, while it stands by: that part runs in [`RunnableGroup::WarmUp`], whatever group it names.
+    /// Returns a runnable that prepares this one while the process is a standby. It runs in
+    /// [`RunnableGroup::WarmUp`], whatever its group.
     fn warm_up(&mut self) -> Option<Box<dyn Runnable>> {
         None
     }
 
-    /// Runs it.
+    /// Runs until `stop` is cancelled.
     ///
     /// # Errors
     ///
-    /// What made it end before it was asked to.
+    /// If it fails before it was stopped.
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
@@ -100,13 +101,15 @@ impl Runnable for Box<dyn Runnable> {
     }
 }
 
-/// What becomes a [`Runnable`] with what the manager shares: its client, its health checks, its metrics. Every [`Runnable`] is one.
+/// Creates a [`Runnable`] with the services of a manager: its client, health checks and metrics. Implemented
+/// by every [`Runnable`].
 pub trait IntoRunnable {
-    /// Makes the part.
+    /// Creates the runnable.
     ///
     /// # Errors
     ///
-    /// When it cannot run in this manager: a name that is taken, options that contradict each other. The manager does not start then.
+    /// If it cannot run in this manager, for example because a name is taken or options conflict. The manager
+    /// then does not start.
     fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError>;
 }
 
@@ -116,25 +119,26 @@ impl<R: Runnable> IntoRunnable for R {
     }
 }
 
-/// A [`Runnable`] of an async function. Made by [`runnable`].
-#[must_use = "it runs in a manager"]
+/// A [`Runnable`] from an async function; see [`runnable`].
+#[must_use = "add it to a manager"]
 pub struct FnRunnable<F> {
     name: String,
     group: RunnableGroup,
     function: F,
 }
 
-/// Makes a part of an async function that runs until its token is cancelled. It is leader-only unless another group is chosen.
+/// Creates a runnable from an async function that runs until its token is cancelled. Leader-only unless
+/// another group is set.
 ///
 /// ```
 /// use informer_runtime::{RunnableGroup, runnable};
 ///
-/// let part = runnable("sweeper", |stop| async move {
+/// let sweeper = runnable("sweeper", |stop| async move {
 ///     stop.cancelled().await;
 ///     Ok(())
 /// })
 /// .group(RunnableGroup::Others);
-/// # drop(part);
+/// # drop(sweeper);
 /// ```
 pub fn runnable<F, Fut>(name: impl Into<String>, function: F) -> FnRunnable<F>
 where
@@ -145,7 +149,7 @@ where
 }
 
 impl<F> FnRunnable<F> {
-    /// Chooses the group.
+    /// Sets the group.
     pub fn group(self, group: RunnableGroup) -> Self {
         Self { group, ..self }
     }

@@ -2,20 +2,20 @@ use std::fmt;
 
 use crate::{Cache, CachedClient, EventRecorder};
 
-/// What a manager shares with its parts.
+/// The services that a manager shares with its runnables.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Services {
-    /// Reads from the cache, writes to the server.
+    /// Reads from the cache and writes to the API server.
     pub client: CachedClient,
     /// The informers.
     pub cache: Cache,
-    /// Tells people what happens to objects: in a reconciler, in the name of its controller.
+    /// Records Kubernetes events; in a reconciler, with the name of its controller.
     pub recorder: EventRecorder,
 }
 
 impl Services {
-    /// The services of a client, with its cache.
+    /// Creates the services of a client and its cache.
     pub(crate) fn new(client: CachedClient, recorder: EventRecorder) -> Self {
         Self { cache: client.cache().clone(), client, recorder }
     }

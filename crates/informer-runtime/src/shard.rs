@@ -1,51 +1,56 @@
-//! Sharding: the keys of one controller over several replicas, by membership on Leases and rendezvous hashing.
+//! Sharding: distributes the keys of one controller over several replicas, by membership on Leases and
+//! rendezvous hashing.
 //!
-//! Each replica has a Lease of its own, with the label `informer/shard-group`. It renews it, and lists those of the others. A key belongs to one of
-//! the replicas that live: when one comes or goes, only its share of the keys moves.
+//! Each replica has its own Lease with the label `informer/shard-group`, renews it, and lists the other
+//! Leases of the group. Each key belongs to one live replica: when a replica joins or leaves, only its share
+//! of the keys moves.
 //!
 //! # Hand-over
 //!
-//! A replica publishes, in an annotation of its Lease, among which replicas it takes its share. What moves away is not begun any more
-//! from the moment that is noticed; it is given up in public when the work on it has ended. What moves in is acted upon when
-//! the claim is public, a list made after that shows no claim of another, or the other's lease has certainly passed.
-//! So no two replicas act on a key while clock rates differ by less than a tenth and no process pauses for longer than its lease.
+//! A replica publishes the set of members by which it claims keys in an annotation of its Lease. When a key
+//! moves away, no new work on it begins, and the new claim is published after running work on it has ended.
+//! When a key moves in, work on it begins after the claim was published and a later list shows that no other
+//! replica claims the key, or that the other's lease has certainly expired. So no two replicas act on a key
+//! while clock rates differ by less than a tenth and no process is suspended for longer than its lease.
 //!
 //! # Limits
 //!
-//! - A process that is paused between a check and a write (stopped, swapped out, starved) sends that write when it goes on, whoever owns the key
-//!   by then. Check before each write ([`OwnedKey::check`]), let requests time out, and send the uid and the version of what was
-//!   read: the API server then refuses what another has overtaken. [`ShardFence`] orders writes to other stores.
-//! - A replica relies on its lease for eight tenths of it; one tenth is for clocks, one for writes that are on their way. A write that
-//!   takes longer than that to arrive can come late.
-//! - A Lease of the group that is deleted by hand while its replica runs is noticed by that replica when it renews; one that joins
-//!   within that time does not know of it.
-//! - Work that does not end keeps its key, and what else was to move in the same change.
-//! - Every change of members costs each replica a write and a list, a renewal one of each per retry period: meant for tens of replicas.
-//!   More than 256 stand by.
+//! - A process that is suspended between a check and a write (stopped, swapped out, starved) sends that write
+//!   when it resumes, even if another replica owns the key by then. Check before each write
+//!   ([`OwnedKey::check`]), set request timeouts, and send the uid and the resourceVersion as preconditions,
+//!   so that the API server rejects outdated writes. [`ShardFence`] orders writes to other stores.
+//! - A replica relies on eight tenths of its lease; one tenth allows for clock rates, one for writes in
+//!   flight. A write that takes longer than that can arrive too late.
+//! - If a Lease of the group is deleted by hand while its replica runs, the replica notices at its next
+//!   renewal. A replica that joins before that does not know of it.
+//! - Work that does not end keeps its key, and delays the rest of the same change of membership.
+//! - Every change of membership costs each replica a write and a list; so does each retry period. Meant for
+//!   tens of replicas. Members beyond 256 stand by.
 //! - The keys are split, the watches are not: each replica's cache holds all objects.
-//! - A controller ([`sharded`](crate::ControllerBuilder::sharded)) looks at all keys that come to it. A deletion that its owner was told of and did not
-//!   come to reconcile before it died is seen by nobody, as without sharding: what must not be missed takes a finalizer.
+//! - A [`sharded`](crate::ControllerBuilder::sharded) controller reconciles all keys that it gains. If a
+//!   replica dies after it received a deletion event and before it reconciled it, that deletion is lost, as
+//!   without sharding: use a finalizer for deletions that must not be missed.
 //!
 //! # Invariants
 //!
-//! Those of `state.rs`. The driver sends one request at a time, each with a deadline.
+//! Those of `state.rs`. The driver sends one request at a time, each with a timeout.
 //!
 //! # Lock order
 //!
-//! One lock, around the state. Nothing else is locked while it is held, and no user code runs.
+//! One lock, around the state. No other lock is taken and no user code runs while it is held.
 //!
 //! # Shutdown
 //!
-//! 1. No more work is begun ([`Sharding::enter`] fails).
-//! 2. When what was begun has ended, the replica says that it left, and others take its keys at once.
+//! 1. No more work begins: [`Sharding::enter`] fails.
+//! 2. When running work has ended, the replica publishes that it left, and others take its keys at once.
 //! 3. When they have seen that, or after three retry periods, it deletes its Lease.
 
 mod driver;
 mod error;
 mod handle;
+mod membership;
 mod metrics;
 mod peer;
-mod ring;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -65,17 +70,18 @@ pub(crate) use metrics::PrometheusShards;
 pub(crate) use metrics::ShardMetrics;
 pub use view::ShardView;
 
-/// No lease is taken to last longer: what is garbage in a Lease must not hold keys for ever.
-const LEASE_MAX: Duration = Duration::from_secs(3600);
+/// The maximum lease duration that is accepted from a Lease: an invalid one must not hold keys forever.
+const MAX_LEASE: Duration = Duration::from_secs(3600);
 
 /// Proves that a key was owned at a time.
 ///
-/// A hint for stores that refuse what is older, not a lock: the API server does not check it.
+/// A fencing token for stores that reject older ones. It is a hint, not a lock: the API server does not check
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFence {
-    /// Grows over all terms of all owners of a key: what an owner wrote under a lower one came before.
+    /// Grows over all terms of all owners of a key: a write with a lower version came before.
     pub version: ResourceVersion,
-    /// Until when the lease is relied on: requests had better be given up by then.
+    /// Until when the lease is relied on: requests should time out by then.
     pub until: Instant,
 }
 
@@ -91,10 +97,9 @@ impl Default for ShardTimes {
     }
 }
 
-/// How a process takes part in sharding.
+/// Configures the membership of a process in a shard group.
 ///
-/// The replicas of one program name the same group. Every process is a new member, whatever its identity: two that were started under
-/// one name do not mix.
+/// The replicas of one program name the same group. Every process is a new member, whatever its identity.
 ///
 /// # Permissions
 ///
@@ -102,8 +107,9 @@ impl Default for ShardTimes {
 ///
 /// # Use in a controller
 ///
-/// [`ControllerBuilder::sharded`](crate::ControllerBuilder::sharded) does all that there is to do. By hand, where the work is no
-/// controller's: act upon what can be [entered](Sharding::enter), and look again at what is [gained](Sharding::enqueue_gained).
+/// [`ControllerBuilder::sharded`](crate::ControllerBuilder::sharded) does everything. For work outside of a
+/// controller: work on keys that can be [entered](Sharding::enter), and process
+/// [gained](Sharding::enqueue_gained) keys.
 ///
 /// ```
 /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -124,7 +130,7 @@ impl Default for ShardTimes {
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "it makes a member"]
+#[must_use = "call `member` to join the group"]
 pub struct ShardGroup {
     name: String,
     namespace: Option<String>,
@@ -134,7 +140,7 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// The group of this name: of one controller of one program.
+    /// Creates the configuration of a group: usually one controller of one program.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -145,23 +151,25 @@ impl ShardGroup {
         }
     }
 
-    /// The namespace of the Leases; by default that of the client, which inside a cluster is the pod's.
+    /// Sets the namespace of the Leases; by default that of the client, which inside a cluster is the pod's.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         Self { namespace: Some(namespace.into()), ..self }
     }
 
-    /// What people read in the Lease as its holder. By default the name of the host and a random part.
+    /// Sets the holder identity shown in the Lease. By default the host name and a random suffix.
     pub fn identity(self, identity: impl Into<String>) -> Self {
         Self { identity: Some(identity.into()), ..self }
     }
 
-    /// How long others wait after the last renewal that they saw; 15 s by default. Whole seconds: what is less is cut.
+    /// Sets how long other replicas wait after the last observed renewal; 15 s by default. Fractions of a
+    /// second are dropped.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.times.lease = Duration::from_secs(duration.as_secs());
         self
     }
 
-    /// How long is waited between two renewals, and two looks at the others; 2 s by default, and a quarter of it while keys move.
+    /// Sets the interval between renewals and between lists of the group; 2 s by default, and a quarter of it
+    /// while keys move.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.times.retry = period;
         self
@@ -175,11 +183,11 @@ impl ShardGroup {
         self
     }
 
-    /// Checks the group, and makes a member of it.
+    /// Validates the configuration and creates the member.
     ///
     /// # Errors
     ///
-    /// When names are no names of Leases, or the times contradict each other.
+    /// If names are not valid Lease names, or the periods conflict.
     pub fn member(self, client: impl Into<Client>) -> Result<ShardMember, ShardConfigError> {
         ShardMember::new(self, client.into())
     }

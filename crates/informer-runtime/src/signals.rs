@@ -4,25 +4,26 @@ mod tests;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// The exit code after a second signal, as upstream's.
+/// The exit code after a second signal, as in controller-runtime.
 const SECOND_SIGNAL: i32 = 1;
 
-/// Resolves at the first SIGINT or SIGTERM (Ctrl-C elsewhere). A second one then ends the process at once, with exit code 1: for
-/// people who do not want to wait for what does not stop.
+/// Resolves at the first SIGINT or SIGTERM (Ctrl-C on other systems). A second one exits the process at once
+/// with code 1, if a graceful stop takes too long.
 ///
-/// The signals are listened to from the call on, not from the first poll. Needs a tokio runtime.
+/// Signal handlers are registered when the function is called, not at the first poll. Requires a tokio
+/// runtime.
 ///
 /// Upstream: [`signals.SetupSignalHandler`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager/signals#SetupSignalHandler).
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime, and where the system does not let signals be listened to.
+/// Outside of a tokio runtime, or if the system does not allow the process to register signal handlers.
 #[track_caller]
 pub fn ctrl_c() -> impl Future<Output = ()> + Send + 'static {
     let mut signals = Signals::new();
     async move {
         signals.next().await;
-        tracing::info!("stopping; a second signal ends the process at once");
+        tracing::info!("received a signal, stopping; a second signal exits the process at once");
         tokio::spawn(async move {
             signals.next().await;
             std::process::exit(SECOND_SIGNAL);
@@ -38,7 +39,7 @@ impl Signals {
     #[track_caller]
     fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| signal(kind).expect("the system lets a process listen to its signals");
+        let listen = |kind| signal(kind).expect("signal handlers can be registered");
         Self([listen(SignalKind::interrupt()), listen(SignalKind::terminate())])
     }
 

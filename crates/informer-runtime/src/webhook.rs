@@ -1,7 +1,8 @@
-//! Webhooks: admission and conversion, as an API server calls them.
+//! Admission and conversion webhooks.
 //!
-//! Whatever comes in is answered with an error rather than with a panic or a hang: bodies that are too large, of another type, no
-//! JSON, of another kind. Answers carry the uid of their request wherever it could be read.
+//! Invalid requests get an error response, never a panic or a hang: bodies that are too large, have another
+//! content type, are not JSON or are of another kind. Responses carry the uid of the request if it could be
+//! read.
 
 mod admission;
 mod conversion;
@@ -37,17 +38,19 @@ use crate::{BoxError, HttpServer, IntoRunnable, ManagerHandle, Runnable, Runnabl
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
 
-/// Bodies that are read, as upstream: two objects of the largest size that etcd stores, with room around them.
-const BODY_MAX: usize = 7 << 20;
+/// The maximum size of a request body, as in controller-runtime: two objects of etcd's maximum size, and some
+/// overhead.
+const MAX_BODY_BYTES: usize = 7 << 20;
 
-/// The address that upstream uses.
+/// The default address, as in controller-runtime.
 const ADDRESS: &str = "0.0.0.0:9443";
 
-/// Serves admission and conversion to an API server. A part of a manager, in [`RunnableGroup::Webhooks`]: it listens before caches
-/// start, which may need conversions.
+/// Serves admission and conversion webhooks. A runnable in [`RunnableGroup::Webhooks`]: it listens before
+/// caches start, which may need conversions.
 ///
-/// Paths are those of controller-runtime, so that its markers and manifests fit: `/validate-GROUP-VERSION-KIND` and
-/// `/mutate-GROUP-VERSION-KIND` with dashes for the dots of the group and the kind in lower case, and `/convert`.
+/// Paths are those of controller-runtime, so that its markers and manifests fit:
+/// `/validate-GROUP-VERSION-KIND` and `/mutate-GROUP-VERSION-KIND`, with the dots of the group replaced by
+/// dashes and the kind in lower case, and `/convert`.
 ///
 /// ```no_run
 /// use informer_runtime::webhook::{Allowed, Denied, WebhookServer};
@@ -71,28 +74,28 @@ const ADDRESS: &str = "0.0.0.0:9443";
 /// ```
 ///
 /// Upstream: [`webhook`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/webhook).
-#[must_use = "it runs in a manager"]
+#[must_use = "add it to a manager"]
 pub struct WebhookServer {
     server: HttpServer,
-    /// The list map keys of custom kinds.
+    /// The list map keys of custom resources.
     list_keys: HashMap<Gvk, ListKeys>,
-    /// Set when a manager takes it.
+    /// Set when it is added to a manager.
     #[cfg(feature = "prometheus")]
     metrics: Arc<OnceLock<WebhookMetrics>>,
 }
 
 impl WebhookServer {
-    /// A server on port 9443 of all addresses.
+    /// Creates a server on port 9443 of all addresses.
     pub fn new(tls: Tls) -> Self {
         Self::of(HttpServer::at(ADDRESS), tls)
     }
 
-    /// A server at another address.
+    /// Creates a server at another address.
     pub fn at(address: impl Into<String>, tls: Tls) -> Self {
         Self::of(HttpServer::at(address), tls)
     }
 
-    /// A server on a socket that listens already.
+    /// Creates a server on a bound listener.
     pub fn on(listener: TcpListener, tls: Tls) -> Self {
         Self::of(HttpServer::on(listener), tls)
     }
@@ -100,7 +103,7 @@ impl WebhookServer {
     fn of(server: HttpServer, tls: Tls) -> Self {
         let mut server = server.named("webhooks").tls(tls);
         server.group = RunnableGroup::Webhooks;
-        server.body_max = BODY_MAX;
+        server.body_max = MAX_BODY_BYTES;
         Self {
             server,
             list_keys: HashMap::new(),
@@ -161,7 +164,7 @@ impl WebhookServer {
         self.list_keys.get(&kind).cloned().unwrap_or_else(|| ListKeys::of_builtin(&kind))
     }
 
-    /// Converts objects between the versions of one or more kinds, at `/convert`.
+    /// Converts objects between versions of one or more kinds, at `/convert`.
     pub fn convert(self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
         let conversions: Arc<[Conversion]> = conversions.into_iter().collect();
         self.review("/convert".to_owned(), move |review| {
@@ -194,13 +197,13 @@ impl WebhookServer {
         self
     }
 
-    /// Where it listens, once it does.
+    /// Returns the address, once the server listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.server.bound()
     }
 }
 
-/// The path of a kind's webhook, as controller-runtime makes it.
+/// Returns the path of a kind's webhook, as controller-runtime generates it.
 fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
     let (group, version, kind) =
         (K::group(&()).replace('.', "-"), K::version(&()), K::kind(&()).to_lowercase());

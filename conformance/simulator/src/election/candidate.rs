@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use informer_control::election::{ElectionTimes, ElectorState, Notice};
+use informer_control::election::{ElectionNotice, ElectionTimes, ElectorState};
 
 use super::{Micros, REQUESTS_A_SECOND, REQUESTS_SPARE, SECOND};
 use crate::check::{Checked, ensure};
@@ -118,7 +118,7 @@ impl Candidate {
         &mut self.state
     }
 
-    pub(super) fn poll_notice(&mut self) -> Option<Notice> {
+    pub(super) fn poll_notice(&mut self) -> Option<ElectionNotice> {
         self.state.poll_notice()
     }
 

@@ -1,4 +1,4 @@
-use informer_control::election::{Action, Answer, Fence, LeaseRecord, LeaseWrite};
+use informer_control::election::{ElectionAction, ElectionResponse, Fence, LeaseRecord, LeaseWrite};
 use informer_core::ResourceVersion;
 
 use super::Micros;
@@ -22,20 +22,24 @@ pub(super) struct Lease {
 
 impl Lease {
     /// Does what it is asked for, as an API server would. `wall` is what the writer's clock shows.
-    pub(super) fn serve(&mut self, action: &Action, wall: u64) -> Checked<Answer> {
+    pub(super) fn serve(&mut self, action: &ElectionAction, wall: u64) -> Checked<ElectionResponse> {
         Ok(match (action, &self.record) {
-            (Action::Get, Some(record)) => Answer::Seen(record.clone(), ResourceVersion::from(self.version)),
-            (Action::Get | Action::Update(..), None) => Answer::Missing,
-            (Action::Create(_), Some(_)) => Answer::Conflict,
-            (Action::Update(version, _), _) if version.as_u64() != Some(self.version) => Answer::Conflict,
-            (Action::Create(write) | Action::Update(_, write), _) => {
+            (ElectionAction::Get, Some(record)) => {
+                ElectionResponse::Lease(record.clone(), ResourceVersion::from(self.version))
+            }
+            (ElectionAction::Get | ElectionAction::Update(..), None) => ElectionResponse::NotFound,
+            (ElectionAction::Create(_), Some(_)) => ElectionResponse::Conflict,
+            (ElectionAction::Update(version, _), _) if version.as_u64() != Some(self.version) => {
+                ElectionResponse::Conflict
+            }
+            (ElectionAction::Create(write) | ElectionAction::Update(_, write), _) => {
                 self.check_write(write)?;
                 self.write(write, wall)
             }
         })
     }
 
-    fn write(&mut self, write: &LeaseWrite, wall: u64) -> Answer {
+    fn write(&mut self, write: &LeaseWrite, wall: u64) -> ElectionResponse {
         self.version += 1;
         let now = format!("at {wall}");
         let record = LeaseRecord {
@@ -46,7 +50,7 @@ impl Lease {
             renewed: Some(now),
         };
         self.record = Some(record.clone());
-        Answer::Seen(record, ResourceVersion::from(self.version))
+        ElectionResponse::Lease(record, ResourceVersion::from(self.version))
     }
 
     /// Holders are counted: each new one once, a renewal and a release not at all. A leader that goes on with what another one, who

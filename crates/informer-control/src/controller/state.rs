@@ -1,57 +1,56 @@
-//! The life of a controller, as pure state.
+//! The lifecycle of a controller, as a pure state machine.
 //!
 //! ```text
-//! Created ──run──▶ Starting ──sources have delivered──▶ Running ──stop──▶ Stopping ──reconciles have ended──▶ Stopped
-//!    │                 │ stop, or a source fails           │ a worker fails  │ drain_within: they are told to tidy up
-//!    └──── end ────────┴────────────────▶ Stopped ◀────────┘                 └ CANCEL_GRACE: they are dropped
+//! Created ──run──▶ Starting ──sources synced──▶ Running ──stop──▶ Stopping ──reconciles ended──▶ Stopped
+//!    │                 │ stop, or a source fails     │ a worker fails  │ drain_within: reconciles are cancelled
+//!    └──── end ────────┴───────────▶ Stopped ◀───────┘                 └ CANCEL_GRACE: reconciles are dropped
 //! ```
 //!
 //! # Invariants
 //!
 //! 1. Sources are started once, by the warm-up or by the run.
-//! 2. Requests are worked on only while it runs: not before every source has delivered what was there at the beginning, and not after
-//!    the stop.
-//! 3. It ends within `drain_within` and [`CANCEL_GRACE`] after the stop.
+//! 2. Requests are reconciled only in `Running`: after the initial list of every source and before the stop.
+//! 3. The controller ends within `drain_within` and [`CANCEL_GRACE`] after the stop.
 
 use std::time::{Duration, Instant};
 
 use informer_core::deadline::later;
 
-/// How long reconciles may take to end after they were told to tidy up.
+/// How long reconciles may take to end after their cancellation token is cancelled.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// Where a controller is in its life.
+/// The phase of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControllerPhase {
-    /// It has not started; its sources may have, to warm up.
+    /// Not started; its sources may run already, to warm up.
     Created,
-    /// It waits for its sources.
+    /// Waits for its sources to sync.
     Starting,
-    /// It reconciles.
+    /// Reconciles requests.
     Running,
-    /// It ends its reconciles.
+    /// Drains its reconciles.
     Stopping,
-    /// It has ended.
+    /// Ended.
     Stopped,
 }
 
-/// What is to be done with the sources.
+/// The caller's task with regard to the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feeding {
-    /// They are to be started now, and [`LifeState::fed`] is to be told how that ended.
+pub enum SourceStart {
+    /// Start them now, then call [`ControllerLifecycle::sources_started`].
     Start,
-    /// They have delivered.
+    /// They are started and synced.
     Started,
-    /// They were started, and failed or were given up.
+    /// They failed to start or to sync, or their start was abandoned.
     Failed,
 }
 
-/// What is to be done with the reconciles that go on after the stop.
+/// The next step for reconciles that outlast the stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drain {
-    /// They are told to tidy up.
+pub enum DrainStep {
+    /// Cancel their cancellation token.
     Cancel,
-    /// They are dropped.
+    /// Drop their futures.
     Drop,
 }
 
@@ -66,42 +65,49 @@ enum Phase {
     Stopped,
 }
 
-/// The life of one controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sources {
+    NotStarted,
+    Starting,
+    Synced,
+    Failed,
+}
+
+/// The lifecycle of one controller.
 ///
 /// ```
 /// use std::time::Duration;
-/// use informer_control::controller::{CANCEL_GRACE, Drain, Feeding, LifeState};
+/// use informer_control::controller::{CANCEL_GRACE, DrainStep, SourceStart, ControllerLifecycle};
 ///
 /// let now = tokio::time::Instant::now().into_std();
-/// let mut life = LifeState::new(Duration::from_secs(20));
+/// let mut life = ControllerLifecycle::new(Duration::from_secs(20));
 /// assert!(life.run() && !life.run());
-/// assert_eq!(life.feed(), Feeding::Start);
-/// assert!(!life.takes_requests());
-/// life.fed(true);
-/// assert!(life.work() && life.takes_requests());
+/// assert_eq!(life.start_sources(), SourceStart::Start);
+/// assert!(!life.accepts_requests());
+/// life.sources_started(true);
+/// assert!(life.start_reconciling() && life.accepts_requests());
 ///
 /// life.stop(now);
-/// assert!(!life.takes_requests());
+/// assert!(!life.accepts_requests());
 /// assert_eq!(life.tick(now), None);
 /// let late = now + Duration::from_secs(20);
-/// assert_eq!(life.tick(late), Some(Drain::Cancel));
-/// assert_eq!(life.tick(late + CANCEL_GRACE), Some(Drain::Drop));
+/// assert_eq!(life.tick(late), Some(DrainStep::Cancel));
+/// assert_eq!(life.tick(late + CANCEL_GRACE), Some(DrainStep::Drop));
 /// ```
 #[derive(Debug)]
-pub struct LifeState {
+pub struct ControllerLifecycle {
     drain_within: Duration,
     phase: Phase,
-    /// Nothing, until they are to be started; then how that ended, if it has.
-    feeding: Option<Option<bool>>,
+    sources: Sources,
 }
 
-impl LifeState {
-    /// Of a controller whose reconciles may go on for so long after the stop.
+impl ControllerLifecycle {
+    /// Creates the lifecycle of a controller whose reconciles may run for `drain_within` after the stop.
     pub fn new(drain_within: Duration) -> Self {
-        Self { drain_within, phase: Phase::Created, feeding: None }
+        Self { drain_within, phase: Phase::Created, sources: Sources::NotStarted }
     }
 
-    /// Where it is.
+    /// Returns the current phase.
     pub fn phase(&self) -> ControllerPhase {
         match self.phase {
             Phase::Created => ControllerPhase::Created,
@@ -112,7 +118,7 @@ impl LifeState {
         }
     }
 
-    /// It is to run. False where it was told before.
+    /// Starts the run. Returns false if the controller was started or stopped before.
     pub fn run(&mut self) -> bool {
         let begins = self.phase == Phase::Created;
         if begins {
@@ -121,45 +127,46 @@ impl LifeState {
         begins
     }
 
-    /// Somebody wants the sources: the warm-up, or the run. Not to be asked while whoever was told to start them has not said how that
-    /// ended, unless he has given up.
-    pub fn feed(&mut self) -> Feeding {
-        match self.feeding {
-            None => {
-                self.feeding = Some(None);
-                Feeding::Start
+    /// Requests the start of the sources, for the warm-up or the run. After [`SourceStart::Start`], call
+    /// [`sources_started`](Self::sources_started) before the next call, unless the start is abandoned.
+    pub fn start_sources(&mut self) -> SourceStart {
+        match self.sources {
+            Sources::NotStarted => {
+                self.sources = Sources::Starting;
+                SourceStart::Start
             }
-            Some(Some(true)) => Feeding::Started,
-            Some(None | Some(false)) => Feeding::Failed,
+            Sources::Synced => SourceStart::Started,
+            Sources::Starting | Sources::Failed => SourceStart::Failed,
         }
     }
 
-    /// The sources were started, and have delivered or failed.
-    pub fn fed(&mut self, delivered: bool) {
-        self.feeding = Some(Some(delivered));
+    /// Reports the result of starting the sources: `synced` is true once all have delivered their initial
+    /// list.
+    pub fn sources_started(&mut self, synced: bool) {
+        self.sources = if synced { Sources::Synced } else { Sources::Failed };
     }
 
-    /// True until somebody wants the sources.
-    pub fn is_unfed(&self) -> bool {
-        self.feeding.is_none()
+    /// Returns true before the first call of [`start_sources`](Self::start_sources).
+    pub fn sources_not_started(&self) -> bool {
+        self.sources == Sources::NotStarted
     }
 
-    /// It is to reconcile. False where it may not: its sources have not delivered, or it does not start.
-    pub fn work(&mut self) -> bool {
-        let begins = self.phase == Phase::Starting && self.feeding == Some(Some(true));
+    /// Moves to `Running`. Returns false if the sources are not synced or the controller was not started.
+    pub fn start_reconciling(&mut self) -> bool {
+        let begins = self.phase == Phase::Starting && self.sources == Sources::Synced;
         if begins {
             self.phase = Phase::Running;
         }
         begins
     }
 
-    /// True while requests are worked on. What is handed out at another time is done with, unseen: whoever runs next looks at everything
-    /// anyway.
-    pub fn takes_requests(&self) -> bool {
+    /// Returns true while requests are reconciled. A request that is handed out at another time is marked
+    /// done without a reconcile: the next run lists everything again.
+    pub fn accepts_requests(&self) -> bool {
         self.phase == Phase::Running
     }
 
-    /// It is told to stop: what does not run ends at once, what runs is drained.
+    /// Stops the controller: a running one drains its reconciles, any other stops at once.
     pub fn stop(&mut self, now: Instant) {
         match self.phase {
             Phase::Running => {
@@ -170,7 +177,7 @@ impl LifeState {
         }
     }
 
-    /// When [`tick`](Self::tick) has to be called, unless the reconciles end before.
+    /// When [`tick`](Self::tick) must be called unless all reconciles have ended before.
     pub fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Draining { until } | Phase::Cancelling { until } => Some(until),
@@ -178,22 +185,22 @@ impl LifeState {
         }
     }
 
-    /// Time has passed, and reconciles go on.
-    pub fn tick(&mut self, now: Instant) -> Option<Drain> {
+    /// Advances the drain, while reconciles are still running.
+    pub fn tick(&mut self, now: Instant) -> Option<DrainStep> {
         match self.phase {
             Phase::Draining { until } if until <= now => {
                 self.phase = Phase::Cancelling { until: later(now, CANCEL_GRACE) };
-                Some(Drain::Cancel)
+                Some(DrainStep::Cancel)
             }
             Phase::Cancelling { until } if until <= now => {
                 self.phase = Phase::Dropped;
-                Some(Drain::Drop)
+                Some(DrainStep::Drop)
             }
             _ => None,
         }
     }
 
-    /// It is over.
+    /// Moves to `Stopped`.
     pub fn end(&mut self) {
         self.phase = Phase::Stopped;
     }

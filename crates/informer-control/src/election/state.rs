@@ -1,20 +1,22 @@
-//! The rules of an election on one Lease, as pure state.
+//! The state machine of one election candidate on one Lease.
 //!
 //! ```text
-//! Standby ──a write that took the lease──▶ Leading ──no renewal in time, or another holder──▶ Ended(lost)
-//!    │ stop                                   │ stop
-//!    └───────────▶ Ended ◀──released, or not──┴─▶ Releasing
+//! Standby ──a write acquires the lease──▶ Leading ──not renewed in time, or another holder──▶ Ended(lost)
+//!    │ stop                                  │ stop
+//!    └───────────▶ Ended ◀──released, or not─┴─▶ Releasing
 //! ```
 //!
 //! # Invariants
 //!
-//! 1. Only observed time counts: how long this process has seen a record unchanged. The times in the record are of other clocks,
-//!    and are never read.
-//! 2. One request is on its way at a time.
-//! 3. A leader counts its lease from before the request that renewed it was sent: whoever sees the renewal sees it later. It stops
-//!    before nine tenths of the lease have passed by its own clock, so clocks may differ in rate by a tenth.
-//! 4. Leadership begins with a write that the server accepted under the version that was read, never with a read; and not where its
-//!    answer comes when the lease has passed, as to a process that stood still.
+//! 1. Only observed time counts: how long this process has seen a record unchanged. The timestamps in the
+//!    record come from other clocks and are never read.
+//! 2. At most one request is in flight.
+//! 3. A leader counts its lease from before it sent the renewal, since other candidates see the renewal
+//!    later. It stops before nine tenths of the lease have passed by its own clock, so clock rates may differ
+//!    by a tenth.
+//! 4. A term begins with a write that the server accepted for the version that was read, never with a read.
+//!    It does not begin if the response arrives after the lease has expired, for example in a process that
+//!    was suspended.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -26,81 +28,82 @@ use super::{ElectionTimes, Fence, LeaderLost};
 #[cfg(test)]
 mod tests;
 
-/// The share of a lease that its holder relies on: the rest is for clocks that run at another rate.
+/// The tenths of a lease that its holder relies on; the rest allows for clocks of another rate.
 const TRUSTED_TENTHS: u32 = 9;
 
-/// The share of a lease after which a leader gives up, so that its work can end while the lease still holds.
+/// The tenths of a lease after which a leader gives up, so that its work can end before the lease expires.
 const GIVE_UP_TENTHS: u32 = 8;
 
-/// Between two looks at the Lease that hints caused: a leader renews far less often, and a storm of changes must not become
-/// one of requests.
-const HINT_GAP: Duration = Duration::from_millis(500);
+/// The minimum interval between two reads of the Lease caused by hints. A leader renews far less often, and a
+/// burst of changes must not become a burst of requests.
+const MIN_HINT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a released Lease says it is held, as upstream: it names no holder, so nobody waits for it.
-const RELEASED: Duration = Duration::from_secs(1);
+/// The duration written into a released Lease, as in client-go. It names no holder, so candidates do not wait
+/// for it.
+const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
-/// What a Lease says of its holder.
+/// The holder's record in a Lease.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeaseRecord {
-    /// Its identity; empty where nobody holds it.
+    /// The holder's identity; empty if there is no holder.
     pub holder: String,
-    /// In seconds; nothing where the Lease says nothing that makes sense.
+    /// In seconds; `None` if missing or invalid.
     pub duration: Option<u32>,
     /// How often the holder has changed.
     pub transitions: i32,
-    /// When the term began, as it is written; only whether it changes is looked at.
+    /// When the term began, as written. Only compared for equality.
     pub acquired: Option<String>,
-    /// When it was renewed, likewise.
+    /// When it was renewed, as written. Only compared for equality.
     pub renewed: Option<String>,
 }
 
-/// What is to be asked of the server.
+/// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// The Lease as it is.
+pub enum ElectionAction {
+    /// Reads the Lease.
     Get,
-    /// A new Lease; refused where there is one.
+    /// Creates the Lease; fails with a conflict if it exists.
     Create(LeaseWrite),
-    /// Only if the Lease has this version.
+    /// Updates the Lease if it has this version.
     Update(ResourceVersion, LeaseWrite),
 }
 
-/// The record to be written. Its renewal is now.
+/// The record to write. Its renew time is the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseWrite {
-    /// Its identity; empty to give the Lease back.
+    /// The holder's identity; empty to release the Lease.
     pub holder: String,
-    /// How long others are to wait; written in whole seconds.
+    /// The lease duration; written in whole seconds.
     pub duration: Duration,
-    /// How often the holder has changed, with this write.
+    /// The number of holder changes, including this write.
     pub transitions: i32,
-    /// When the term began; now, where it begins with this write.
+    /// When the term began; `None` for the time of this write.
     pub acquired: Option<String>,
 }
 
-/// What the server answered.
+/// The response of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// The Lease as it is now: read, or written by us.
-    Seen(LeaseRecord, ResourceVersion),
-    /// There is no Lease.
-    Missing,
-    /// It is another version by now, or there is one already.
+pub enum ElectionResponse {
+    /// The current Lease, read or written by this candidate.
+    Lease(LeaseRecord, ResourceVersion),
+    /// The Lease does not exist.
+    NotFound,
+    /// The Lease has another version or exists already.
     Conflict,
-    /// Anything else, or no answer in time: what was sent may have been done, or may still be.
+    /// Any other response, or a timeout: the request may have been applied, or may still be.
     Failed(String),
 }
 
-/// What is to be told.
+/// A change that the driver reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum ElectionNotice {
     /// The term begins.
     Leading(Fence),
-    /// Another holder was seen, or none (empty).
+    /// Another holder was observed; empty if there is none.
     Holder(String),
-    /// The term ended before it was asked to: nothing follows.
+    /// The term ended before [`stop`](ElectorState::stop). The last notice.
     Lost(LeaderLost),
-    /// It is over, as asked.
+    /// The candidate stopped as requested. The last notice.
     Stopped,
 }
 
@@ -108,12 +111,12 @@ pub enum Notice {
 enum Role {
     Standby,
     Leading {
-        /// Before the request that renewed the lease last was sent.
+        /// Before the last successful renewal was sent.
         renewed: Instant,
-        /// When the renewal that is being tried was first due.
-        round: Option<Instant>,
-        /// Why it has not worked so far.
-        trouble: String,
+        /// When the current renewal was first due.
+        renew_due: Option<Instant>,
+        /// The error of the last attempt to renew.
+        last_error: String,
     },
     Releasing {
         until: Instant,
@@ -122,20 +125,20 @@ enum Role {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
+enum RequestKind {
     Get,
     Write,
 }
 
 #[derive(Debug)]
-struct Observed {
+struct ObservedLease {
     record: LeaseRecord,
     version: ResourceVersion,
-    /// When this record was first seen.
-    at: Instant,
+    /// When this record was first observed.
+    first_seen: Instant,
 }
 
-/// One candidate of one Lease.
+/// One candidate for one Lease.
 #[derive(Debug)]
 #[must_use = "it does nothing until it is driven"]
 pub struct ElectorState {
@@ -143,18 +146,19 @@ pub struct ElectorState {
     times: ElectionTimes,
     release: bool,
     role: Role,
-    observed: Option<Observed>,
-    in_flight: Option<(Request, Instant)>,
+    observed: Option<ObservedLease>,
+    in_flight: Option<(RequestKind, Instant)>,
     next: Option<Instant>,
-    /// The stop that waits for a write on its way.
+    /// The deadline of a stop that waits for a write in flight.
     stopping: Option<Instant>,
-    looked: Option<Instant>,
-    action: Option<Action>,
-    notices: VecDeque<Notice>,
+    last_get: Option<Instant>,
+    action: Option<ElectionAction>,
+    notices: VecDeque<ElectionNotice>,
 }
 
 impl ElectorState {
-    /// A candidate that has not looked yet. Its first look is due at `now`. A leader that is stopped gives its lease back if `release`.
+    /// Creates a standby whose first read is due at `now`. A stopped leader releases its lease if `release`
+    /// is true.
     pub fn new(identity: String, times: ElectionTimes, release: bool, now: Instant) -> Self {
         Self {
             identity,
@@ -165,34 +169,35 @@ impl ElectorState {
             in_flight: None,
             next: Some(now),
             stopping: None,
-            looked: None,
+            last_get: None,
             action: None,
             notices: VecDeque::new(),
         }
     }
 
-    /// The next request. Its [`answer`](Self::answer) comes before another one.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    /// Returns the next request. [`handle_response`](Self::handle_response) must be called before the next
+    /// one.
+    pub fn poll_action(&mut self) -> Option<ElectionAction> {
         self.action.take()
     }
 
-    /// The next thing to tell.
-    pub fn poll_notice(&mut self) -> Option<Notice> {
+    /// Returns the next notice.
+    pub fn poll_notice(&mut self) -> Option<ElectionNotice> {
         self.notices.pop_front()
     }
 
-    /// When [`tick`](Self::tick) has to be called.
+    /// When [`tick`](Self::tick) must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.next.filter(|_| self.in_flight.is_none());
-        next.into_iter().chain(self.give_up()).min()
+        next.into_iter().chain(self.deadline()).min()
     }
 
-    /// True while this candidate leads.
+    /// Returns true while this candidate is the leader.
     pub fn leads(&self) -> bool {
         matches!(self.role, Role::Leading { .. })
     }
 
-    /// Until when a leader's lease holds off others, whatever their clocks.
+    /// Until when a leader's lease excludes other candidates, whatever their clock rates.
     pub fn held_until(&self) -> Option<Instant> {
         match self.role {
             Role::Leading { renewed, .. } => Some(renewed + self.times.lease * TRUSTED_TENTHS / 10),
@@ -200,48 +205,50 @@ impl ElectorState {
         }
     }
 
-    /// Time has passed.
+    /// Advances the time: creates the request that is due, or gives up after a deadline.
     pub fn tick(&mut self, now: Instant) {
-        if self.give_up().is_some_and(|deadline| deadline <= now) {
-            return self.out_of_time(now);
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            return self.on_deadline(now);
         }
         if self.in_flight.is_some() || self.next.is_none_or(|next| next > now) {
             return;
         }
         match &mut self.role {
-            Role::Standby => self.ask(Action::Get, now),
-            Role::Leading { round, .. } => {
-                round.get_or_insert(now);
+            Role::Standby => self.send(ElectionAction::Get, now),
+            Role::Leading { renew_due, .. } => {
+                renew_due.get_or_insert(now);
                 self.renew(now);
             }
-            Role::Releasing { .. } => self.ask(Action::Get, now),
+            Role::Releasing { .. } => self.send(ElectionAction::Get, now),
             Role::Ended => self.next = None,
         }
     }
 
-    /// Somebody says that the Lease has changed.
+    /// Reports a possible change of the Lease, for example a watch event.
     pub fn hint(&mut self, now: Instant) {
         if self.role == Role::Standby
             && let Some(next) = &mut self.next
         {
-            let soon = self.looked.map_or(now, |looked| now.max(looked + HINT_GAP));
+            let soon = self.last_get.map_or(now, |last_get| now.max(last_get + MIN_HINT_INTERVAL));
             *next = soon.min(*next);
         }
     }
 
-    /// The answer to the request on its way. `random` is a number from 0 to 1.
-    pub fn answer(&mut self, answer: Answer, now: Instant, random: f64) {
+    /// Handles the response to the request in flight. `random` is a number from 0 to 1.
+    pub fn handle_response(&mut self, response: ElectionResponse, now: Instant, random: f64) {
         let Some((request, sent)) = self.in_flight.take() else { return };
-        let written = request == Request::Write && matches!(answer, Answer::Seen(..));
-        if let Answer::Seen(record, version) = &answer {
+        let written = request == RequestKind::Write && matches!(response, ElectionResponse::Lease(..));
+        if let ElectionResponse::Lease(record, version) = &response {
             self.observe(record.clone(), version.clone(), now);
         }
         match self.role {
-            Role::Standby if written && self.holds() && now < self.relied_on(sent) => self.lead(sent, now),
-            Role::Standby => self.standby(request, &answer, now, random),
-            Role::Leading { .. } if written && self.holds() => self.renewed(sent, now),
-            Role::Leading { .. } => self.leading(request, answer, now),
-            Role::Releasing { .. } => self.releasing(request, &answer, now),
+            Role::Standby if written && self.is_holder() && now < self.renew_deadline(sent) => {
+                self.begin_term(sent, now)
+            }
+            Role::Standby => self.handle_standby(request, &response, now, random),
+            Role::Leading { .. } if written && self.is_holder() => self.record_renewal(sent, now),
+            Role::Leading { .. } => self.handle_leading(request, response, now),
+            Role::Releasing { .. } => self.handle_releasing(request, &response, now),
             Role::Ended => {}
         }
         if let Some(until) = self.stopping
@@ -251,12 +258,14 @@ impl ElectorState {
         }
     }
 
-    /// Ends the candidacy; a leader gives its lease back.
+    /// Stops the candidate; a leader releases its lease.
     pub fn stop(&mut self, now: Instant) {
         let until = now + self.times.renew;
         match self.role {
-            // A write that is on its way may make this process the leader: its answer is waited for.
-            Role::Standby | Role::Leading { .. } if matches!(self.in_flight, Some((Request::Write, _))) => {
+            // A write in flight may make this process the leader: wait for its response.
+            Role::Standby | Role::Leading { .. }
+                if matches!(self.in_flight, Some((RequestKind::Write, _))) =>
+            {
                 self.stopping.get_or_insert(until);
             }
             Role::Standby | Role::Leading { .. } => {
@@ -271,28 +280,28 @@ impl ElectorState {
         self.stopping = None;
         if matches!(self.role, Role::Leading { .. }) && self.release {
             self.role = Role::Releasing { until };
-            match self.holds() {
-                true => self.give_back(now),
-                // It found no holder, and its write since may have been done.
-                false => self.ask(Action::Get, now),
+            match self.is_holder() {
+                true => self.write_release(now),
+                // The last read showed no holder, and the write after it may have been applied.
+                false => self.send(ElectionAction::Get, now),
             }
         } else if self.role != Role::Ended {
-            self.over(Notice::Stopped);
+            self.finish(ElectionNotice::Stopped);
         }
     }
 
-    fn over(&mut self, notice: Notice) {
+    fn finish(&mut self, notice: ElectionNotice) {
         self.role = Role::Ended;
         (self.next, self.action, self.in_flight) = (None, None, None);
         self.notices.push_back(notice);
     }
 
-    /// When something ends that has taken too long.
-    fn give_up(&self) -> Option<Instant> {
+    /// When the current role gives up.
+    fn deadline(&self) -> Option<Instant> {
         let own = match &self.role {
-            Role::Leading { renewed, round, .. } => {
-                let safe = self.relied_on(*renewed);
-                Some(round.map_or(safe, |round| safe.min(round + self.times.renew)))
+            Role::Leading { renewed, renew_due, .. } => {
+                let safe = self.renew_deadline(*renewed);
+                Some(renew_due.map_or(safe, |renew_due| safe.min(renew_due + self.times.renew)))
             }
             Role::Releasing { until } => Some(*until),
             Role::Standby | Role::Ended => None,
@@ -300,161 +309,170 @@ impl ElectorState {
         own.into_iter().chain(self.stopping).min()
     }
 
-    fn out_of_time(&mut self, now: Instant) {
+    fn on_deadline(&mut self, now: Instant) {
         match &self.role {
-            Role::Leading { trouble, .. } if self.stopping.is_none() => {
-                let reason = format!("it could not be renewed in time ({trouble})");
+            Role::Leading { last_error, .. } if self.stopping.is_none() => {
+                let reason = format!("not renewed in time ({last_error})");
                 self.lose(reason, now);
             }
-            _ => self.over(Notice::Stopped),
+            _ => self.finish(ElectionNotice::Stopped),
         }
     }
 
     fn lose(&mut self, reason: String, now: Instant) {
         let left = self.held_until().unwrap_or(now).saturating_duration_since(now);
-        self.over(Notice::Lost(LeaderLost { reason, left }));
+        self.finish(ElectionNotice::Lost(LeaderLost { reason, left }));
     }
 
     fn observe(&mut self, record: LeaseRecord, version: ResourceVersion, now: Instant) {
         let before = self.observed.as_ref().map(|observed| &observed.record);
         if before.is_none_or(|before| before.holder != record.holder) {
-            self.notices.push_back(Notice::Holder(record.holder.clone()));
+            self.notices.push_back(ElectionNotice::Holder(record.holder.clone()));
         }
-        let at = match &self.observed {
-            // A change of labels renews nothing.
-            Some(observed) if observed.record == record => observed.at,
+        let first_seen = match &self.observed {
+            // A change of labels is not a renewal.
+            Some(observed) if observed.record == record => observed.first_seen,
             _ => now,
         };
-        self.observed = Some(Observed { record, version, at });
+        self.observed = Some(ObservedLease { record, version, first_seen });
     }
 
-    fn holds(&self) -> bool {
+    fn is_holder(&self) -> bool {
         self.observed.as_ref().is_some_and(|observed| observed.record.holder == self.identity)
     }
 
-    /// True where somebody else was seen to hold the lease, and it has not passed.
+    /// Returns true if another candidate was observed as the holder and its lease has not expired.
     fn held_by_another(&self, now: Instant) -> bool {
         let holder = self.observed.as_ref().map_or("", |observed| &observed.record.holder);
         !holder.is_empty() && holder != self.identity && self.expiry().is_none_or(|expiry| expiry > now)
     }
 
-    /// When the lease that was seen has passed.
+    /// When the observed lease expires.
     fn expiry(&self) -> Option<Instant> {
         let observed = self.observed.as_ref()?;
         let held = observed.record.duration.filter(|seconds| *seconds > 0);
         let held = held.map_or(self.times.lease, |seconds| Duration::from_secs(seconds.into()));
-        observed.at.checked_add(held)
+        observed.first_seen.checked_add(held)
     }
 
-    fn standby(&mut self, request: Request, answer: &Answer, now: Instant, random: f64) {
-        self.looked = Some(now);
+    fn handle_standby(
+        &mut self,
+        request: RequestKind,
+        response: &ElectionResponse,
+        now: Instant,
+        random: f64,
+    ) {
+        self.last_get = Some(now);
         let wait = self.times.retry.mul_f64(1.0 + random.clamp(0.0, 1.0) * self.times.jitter);
         self.next = now.checked_add(wait);
-        match (request, answer) {
-            // Whoever held a Lease that was deleted may go on for as long as it trusts its own.
-            (Request::Get, Answer::Missing) if self.held_by_another(now) => {
+        match (request, response) {
+            // The holder of a deleted Lease may lead until its lease expires.
+            (RequestKind::Get, ElectionResponse::NotFound) if self.held_by_another(now) => {
                 self.next = self.next.into_iter().chain(self.expiry()).min();
             }
-            (Request::Get, Answer::Missing) if self.stopping.is_none() => {
-                let write = self.term(0, None);
-                self.ask(Action::Create(write), now);
+            (RequestKind::Get, ElectionResponse::NotFound) if self.stopping.is_none() => {
+                let write = self.lease_write(0, None);
+                self.send(ElectionAction::Create(write), now);
             }
-            (Request::Get, Answer::Seen(record, version)) if self.stopping.is_none() => {
+            (RequestKind::Get, ElectionResponse::Lease(record, version)) if self.stopping.is_none() => {
                 if self.held_by_another(now) {
                     self.next = self.next.into_iter().chain(self.expiry()).min();
                 } else {
-                    let write = self.term_after(record);
-                    self.ask(Action::Update(version.clone(), write), now);
+                    let write = self.next_lease_write(record);
+                    self.send(ElectionAction::Update(version.clone(), write), now);
                 }
             }
             _ => {}
         }
     }
 
-    fn term(&self, transitions: i32, acquired: Option<String>) -> LeaseWrite {
+    fn lease_write(&self, transitions: i32, acquired: Option<String>) -> LeaseWrite {
         LeaseWrite { holder: self.identity.clone(), duration: self.times.lease, transitions, acquired }
     }
 
-    /// Who is not the holder that is written there becomes it, which counts. That holds for a leader, too, that finds no holder:
-    /// somebody emptied the Lease, or held it after a deletion and gave it back. It leads on, as upstream.
-    fn term_after(&self, record: &LeaseRecord) -> LeaseWrite {
+    /// Counts a transition if the observed holder is not this candidate. This includes a leader that observes
+    /// no holder, because the holder was removed by hand or another leader released the Lease: it stays the
+    /// leader, as in client-go.
+    fn next_lease_write(&self, record: &LeaseRecord) -> LeaseWrite {
         let ours = record.holder == self.identity;
         let transitions = record.transitions.saturating_add(i32::from(!ours));
-        self.term(transitions, record.acquired.clone().filter(|_| ours))
+        self.lease_write(transitions, record.acquired.clone().filter(|_| ours))
     }
 
-    /// Until when a leader goes on without another renewal, after a write that was sent then.
-    fn relied_on(&self, sent: Instant) -> Instant {
+    /// Until when a leader goes on without another renewal after a write sent at `sent`.
+    fn renew_deadline(&self, sent: Instant) -> Instant {
         sent + self.times.lease * GIVE_UP_TENTHS / 10
     }
 
-    fn lead(&mut self, sent: Instant, now: Instant) {
+    fn begin_term(&mut self, sent: Instant, now: Instant) {
         let Some(observed) = &self.observed else { return };
         let fence = Fence { transitions: observed.record.transitions, version: observed.version.clone() };
-        self.role = Role::Leading { renewed: sent, round: None, trouble: String::new() };
+        self.role = Role::Leading { renewed: sent, renew_due: None, last_error: String::new() };
         self.next = Some(now + self.times.retry);
-        self.notices.push_back(Notice::Leading(fence));
+        self.notices.push_back(ElectionNotice::Leading(fence));
     }
 
-    fn renewed(&mut self, sent: Instant, now: Instant) {
-        self.role = Role::Leading { renewed: sent, round: None, trouble: String::new() };
+    fn record_renewal(&mut self, sent: Instant, now: Instant) {
+        self.role = Role::Leading { renewed: sent, renew_due: None, last_error: String::new() };
         self.next = Some(now + self.times.retry);
     }
 
-    /// Writes the lease again, without a look at it: the version says whether it is still the one that was seen.
+    /// Writes the Lease without reading it first: the version shows whether it has changed.
     fn renew(&mut self, now: Instant) {
-        let Some(Observed { record, version, .. }) = &self.observed else { return };
-        let write = self.term_after(record);
-        self.ask(Action::Update(version.clone(), write), now);
+        let Some(ObservedLease { record, version, .. }) = &self.observed else { return };
+        let write = self.next_lease_write(record);
+        self.send(ElectionAction::Update(version.clone(), write), now);
     }
 
-    fn leading(&mut self, request: Request, answer: Answer, now: Instant) {
-        let Role::Leading { trouble, .. } = &mut self.role else { return };
-        if let Answer::Failed(error) = &answer {
-            trouble.clone_from(error);
+    fn handle_leading(&mut self, request: RequestKind, response: ElectionResponse, now: Instant) {
+        let Role::Leading { last_error, .. } = &mut self.role else { return };
+        if let ElectionResponse::Failed(error) = &response {
+            last_error.clone_from(error);
         }
-        match (request, answer) {
-            (_, Answer::Seen(record, _)) if !record.holder.is_empty() && record.holder != self.identity => {
-                self.lose(format!("{} holds it", record.holder), now);
+        match (request, response) {
+            (_, ElectionResponse::Lease(record, _))
+                if !record.holder.is_empty() && record.holder != self.identity =>
+            {
+                self.lose(format!("{} is the holder", record.holder), now);
             }
             _ if self.stopping.is_some() => {}
-            // One look, then one more write: then the rest of the period is waited for.
-            (Request::Write, _) if self.next.is_some() => {
+            // Read once and write once more, then wait for the rest of the period.
+            (RequestKind::Write, _) if self.next.is_some() => {
                 self.next = None;
-                self.ask(Action::Get, now);
+                self.send(ElectionAction::Get, now);
             }
-            (Request::Get, Answer::Seen(..)) => self.renew(now),
-            (Request::Get, Answer::Missing) => {
-                let write = self.term(0, None);
-                self.ask(Action::Create(write), now);
+            (RequestKind::Get, ElectionResponse::Lease(..)) => self.renew(now),
+            (RequestKind::Get, ElectionResponse::NotFound) => {
+                let write = self.lease_write(0, None);
+                self.send(ElectionAction::Create(write), now);
             }
             _ => self.next = Some(now + self.times.retry),
         }
     }
 
-    /// Names no holder, so that others need not wait.
-    fn give_back(&mut self, now: Instant) {
-        let Some(Observed { record, version, .. }) = &self.observed else { return };
+    /// Removes the holder, so that other candidates need not wait.
+    fn write_release(&mut self, now: Instant) {
+        let Some(ObservedLease { record, version, .. }) = &self.observed else { return };
         let write = LeaseWrite {
             holder: String::new(),
-            duration: RELEASED,
+            duration: RELEASED_LEASE_DURATION,
             transitions: record.transitions,
             acquired: None,
         };
-        self.ask(Action::Update(version.clone(), write), now);
+        self.send(ElectionAction::Update(version.clone(), write), now);
     }
 
-    fn releasing(&mut self, request: Request, answer: &Answer, now: Instant) {
-        match (request, answer) {
-            (Request::Get, Answer::Seen(..)) if self.holds() => self.give_back(now),
-            (Request::Write, Answer::Conflict) => self.ask(Action::Get, now),
-            (_, Answer::Failed(_)) => self.next = Some(now + self.times.retry),
-            _ => self.over(Notice::Stopped),
+    fn handle_releasing(&mut self, request: RequestKind, response: &ElectionResponse, now: Instant) {
+        match (request, response) {
+            (RequestKind::Get, ElectionResponse::Lease(..)) if self.is_holder() => self.write_release(now),
+            (RequestKind::Write, ElectionResponse::Conflict) => self.send(ElectionAction::Get, now),
+            (_, ElectionResponse::Failed(_)) => self.next = Some(now + self.times.retry),
+            _ => self.finish(ElectionNotice::Stopped),
         }
     }
 
-    fn ask(&mut self, action: Action, now: Instant) {
-        let request = if action == Action::Get { Request::Get } else { Request::Write };
+    fn send(&mut self, action: ElectionAction, now: Instant) {
+        let request = if action == ElectionAction::Get { RequestKind::Get } else { RequestKind::Write };
         self.in_flight = Some((request, now));
         self.action = Some(action);
     }

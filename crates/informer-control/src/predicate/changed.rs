@@ -5,7 +5,7 @@ use informer_core::Object;
 use super::Predicate;
 use crate::Trigger;
 
-/// What of the two states of an update is compared; whatever is no update passes.
+/// Compares the two states of an update; any other trigger passes.
 fn changed<O>(trigger: &Trigger<O>, differs: impl Fn(&O, &O) -> bool) -> bool {
     trigger.old().is_none_or(|old| differs(old, trigger.object()))
 }
@@ -17,7 +17,7 @@ macro_rules! changed {
             $type
         }
 
-        #[doc = concat!("Made by [`", stringify!($function), "`].")]
+        #[doc = concat!("The predicate returned by [`", stringify!($function), "`].")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct $type;
 
@@ -30,32 +30,32 @@ macro_rules! changed {
 }
 
 changed! {
-    /// Updates that are more than a resync: the resource version is another.
+    /// Passes updates whose resourceVersion differs, which excludes resyncs.
     resource_version_changed, ResourceVersionChanged, |old, new| old.resource_version() != new.resource_version()
 }
 
 changed! {
-    /// Updates of the spec: the generation is another. Kinds without a generation (config maps, for one) have no such update, so that
-    /// all of them are rejected.
+    /// Passes updates whose generation differs: changes of the spec. Kinds without a generation, such as
+    /// ConfigMap, never change it, so all their updates are rejected.
     generation_changed, GenerationChanged, |old, new| old.generation() != new.generation()
 }
 
 changed! {
-    /// Updates of labels.
+    /// Passes updates whose labels differ.
     labels_changed, LabelsChanged, |old, new| old.labels() != new.labels()
 }
 
 changed! {
-    /// Updates of annotations. Where the form of the objects holds none, there are none.
+    /// Passes updates whose annotations differ. Representations without annotations have no such update.
     annotations_changed, AnnotationsChanged, |old, new| old.annotations() != new.annotations()
 }
 
-/// Updates of one annotation: it came, went, or has another value.
+/// Passes updates in which one annotation was added, removed or changed.
 pub fn annotation_changed(name: impl Into<Arc<str>>) -> AnnotationChanged {
     AnnotationChanged { name: name.into() }
 }
 
-/// Made by [`annotation_changed`].
+/// The predicate returned by [`annotation_changed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnotationChanged {
     name: Arc<str>,

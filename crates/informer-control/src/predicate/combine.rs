@@ -1,30 +1,30 @@
 use super::Predicate;
 use crate::Trigger;
 
-/// Holds where both do; the second is only asked where the first holds.
+/// Holds if both hold; `second` is evaluated only if `first` holds.
 pub fn and<A, B>(first: A, second: B) -> And<A, B> {
     And(first, second)
 }
 
-/// Holds where one does; the second is only asked where the first does not hold.
+/// Holds if one of them holds; `second` is evaluated only if `first` does not hold.
 pub fn or<A, B>(first: A, second: B) -> Or<A, B> {
     Or(first, second)
 }
 
-/// Holds where the other does not.
+/// Holds if `predicate` does not.
 pub fn not<A>(predicate: A) -> Not<A> {
     Not(predicate)
 }
 
-/// Made by [`and`].
+/// The predicate returned by [`and`].
 #[derive(Debug, Clone, Copy)]
 pub struct And<A, B>(A, B);
 
-/// Made by [`or`].
+/// The predicate returned by [`or`].
 #[derive(Debug, Clone, Copy)]
 pub struct Or<A, B>(A, B);
 
-/// Made by [`not`].
+/// The predicate returned by [`not`].
 #[derive(Debug, Clone, Copy)]
 pub struct Not<A>(A);
 

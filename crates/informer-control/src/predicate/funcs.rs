@@ -10,7 +10,8 @@ use crate::Trigger;
 type OnObject<O> = Box<dyn Fn(&O) -> bool + Send + Sync>;
 type OnUpdate<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 
-/// A predicate of up to four functions, one for each kind of trigger. What has no function passes.
+/// Creates a predicate from up to four functions, one for each type of trigger. A trigger without a function
+/// passes.
 ///
 /// ```
 /// use informer_cache::testing::TestObject;
@@ -24,7 +25,7 @@ pub fn funcs<O>() -> PredicateFuncs<O> {
     PredicateFuncs { added: None, updated: None, deleted: None, generic: None }
 }
 
-/// Made by [`funcs`].
+/// The predicate returned by [`funcs`].
 pub struct PredicateFuncs<O> {
     added: Option<OnObject<O>>,
     updated: Option<OnUpdate<O>>,
@@ -33,25 +34,25 @@ pub struct PredicateFuncs<O> {
 }
 
 impl<O> PredicateFuncs<O> {
-    /// Decides on new objects.
+    /// Sets the function for added objects.
     pub fn added(mut self, decide: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.added = Some(Box::new(decide));
         self
     }
 
-    /// Decides on updates, by the old and the new state.
+    /// Sets the function for updates; its arguments are the old and the new object.
     pub fn updated(mut self, decide: impl Fn(&O, &O) -> bool + Send + Sync + 'static) -> Self {
         self.updated = Some(Box::new(decide));
         self
     }
 
-    /// Decides on deletions, by the last known state.
+    /// Sets the function for deletions; its argument is the last known state.
     pub fn deleted(mut self, decide: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.deleted = Some(Box::new(decide));
         self
     }
 
-    /// Decides on what is no change in a cache.
+    /// Sets the function for generic triggers.
     pub fn generic(mut self, decide: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.generic = Some(Box::new(decide));
         self
@@ -83,14 +84,16 @@ impl<O> fmt::Debug for PredicateFuncs<O> {
     }
 }
 
-/// Triggers whose object is as `decide` wants it: of an update the new state, of a deletion the last known one.
+/// Passes triggers whose object matches `decide`: the new object of an update, the last known state of a
+/// deletion.
 ///
-/// An object that ceases to be as wanted is not heard of in that update; who has to clean up then asks [`Trigger::old`], too.
+/// The update in which an object ceases to match does not pass. A controller that cleans up in that case also
+/// checks [`Trigger::old`].
 pub fn object<F>(decide: F) -> ObjectPredicate<F> {
     ObjectPredicate(decide)
 }
 
-/// Made by [`object`].
+/// The predicate returned by [`object`].
 #[derive(Clone, Copy)]
 pub struct ObjectPredicate<F>(F);
 
@@ -106,12 +109,12 @@ impl<F> fmt::Debug for ObjectPredicate<F> {
     }
 }
 
-/// Triggers whose object a label selector selects, as [`object`] looks at them.
+/// Passes triggers whose object matches a label selector; see [`object`] for which object that is.
 pub fn selects<O: Object>(selector: LabelSelector) -> impl Predicate<O> {
     object(move |object: &O| selector.matches(object.labels()))
 }
 
-/// Triggers whose object is in one of these namespaces. Cluster-scoped objects are in none.
+/// Passes triggers whose object is in one of these namespaces. Cluster-scoped objects never match.
 pub fn namespaces<O: Object>(names: impl IntoIterator<Item = impl Into<String>>) -> impl Predicate<O> {
     let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
     object(move |object: &O| object.key().namespace().is_some_and(|namespace| names.contains(namespace)))

@@ -32,7 +32,7 @@ fn combined_predicates_follow_their_truth_tables_and_skip_the_second_operand() {
 }
 
 #[test]
-fn each_function_decides_on_its_kind_of_trigger_and_others_pass() {
+fn each_function_filters_its_trigger_type_and_others_pass() {
     let (old, new) = (pod("ns/a", "1"), pod("ns/a", "2"));
     let triggers: [Trigger<Header>; 4] = [
         Event::Added { object: Arc::clone(&new), initial: false }.into(),
@@ -55,7 +55,7 @@ fn each_function_decides_on_its_kind_of_trigger_and_others_pass() {
 }
 
 #[test]
-fn object_label_and_namespace_predicates_read_the_newest_state() {
+fn object_label_and_namespace_predicates_use_the_new_object() {
     let is_two = object(|object: &Header| *object.resource_version() == "2");
     let updated: Trigger<Header> =
         Event::Updated { old: pod("ns/a", "1"), new: pod("ns/a", "2"), resync: false }.into();

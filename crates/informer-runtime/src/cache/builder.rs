@@ -14,20 +14,20 @@ use parking_lot::Mutex;
 use super::options::InformerOptions;
 use super::plan::Levels;
 use super::table::Table;
-use super::{Cache, Shared};
-use crate::observed::Observers;
+use super::{Cache, CacheInner};
+use crate::instrumentation::Observers;
 use crate::{KubeKind, ScopedKind};
 
-/// How long the first read of a kind waits for its informer, unless said otherwise.
+/// The default time for which the first read of a kind waits for its informer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a read of a kind without an informer does.
+/// The behavior of a read of a kind without an informer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MissingInformer {
-    /// It makes one, and waits for it: the whole kind is watched from then on.
+    /// Creates the informer and waits for it; the whole kind is watched from then on.
     #[default]
     Start,
-    /// It fails, so that no read opens a watch of a large kind by mistake.
+    /// Fails, so that no read accidentally watches a large kind.
     Refuse,
 }
 
@@ -35,10 +35,10 @@ pub enum MissingInformer {
 ///
 /// # Levels
 ///
-/// Options are looked up for a namespace of a kind, the kind, a namespace of the cache, and the cache, in this order, each of
-/// them by itself. A kind has the namespaces of the cache unless it is given its own; kinds without namespaces are cached
-/// whole, with the options of the kind and of the cache.
-#[must_use = "nothing is made before `build`"]
+/// Each option is looked up individually: first for the namespace of the kind, then for the kind, the
+/// namespace of the cache, and the cache. A kind uses the namespaces of the cache unless it has its own.
+/// Cluster-scoped kinds are cached whole, with the options of the kind and of the cache.
+#[must_use = "call `build` to create the cache"]
 pub struct CacheBuilder {
     client: Client,
     levels: Levels,
@@ -60,14 +60,14 @@ impl CacheBuilder {
         }
     }
 
-    /// The options of all informers.
+    /// Sets the options of all informers.
     pub fn options(mut self, options: InformerOptions) -> Self {
         self.levels.all = options;
         self
     }
 
-    /// Caches these namespaces only, each with an informer of its own. Reads of all namespaces see them together; a read of
-    /// another one is an error.
+    /// Restricts the cache to these namespaces, with one informer each. Reads of all namespaces merge them; a
+    /// read of another namespace is an error.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         for namespace in namespaces {
             self.levels.namespaces.entry(namespace.into()).or_default();
@@ -75,25 +75,26 @@ impl CacheBuilder {
         self
     }
 
-    /// Caches this namespace, with options of its own. The empty name stands for all namespaces that are not named.
+    /// Adds this namespace to the cache, with its own options. The empty name stands for all namespaces that
+    /// are not listed.
     pub fn namespace(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self {
         self.levels.namespaces.insert(namespace.into(), options);
         self
     }
 
-    /// The options of one kind.
+    /// Sets the options of one kind.
     pub fn kind<K: KubeKind>(self, options: InformerOptions) -> Self {
         self.kind_of(&ScopedKind::of::<K>(), options)
     }
 
-    /// The options of a kind that is known at run time only.
+    /// Sets the options of a kind that is known at run time only.
     pub fn kind_of(mut self, kind: &ScopedKind, options: InformerOptions) -> Self {
         self.levels.kinds.entry(kind.gvk().clone()).or_default().options = options;
         self
     }
 
-    /// Caches this namespace of one kind, with options of its own; the namespaces of the cache no longer count for the kind.
-    /// The empty name stands for all namespaces that are not named.
+    /// Adds this namespace for one kind, with its own options; the namespaces of the cache then do not apply
+    /// to the kind. The empty name stands for all namespaces that are not listed.
     pub fn kind_in<K>(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self
     where
         K: KubeKind + Resource<Scope = NamespaceResourceScope>,
@@ -102,7 +103,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Caches one kind in all namespaces, whatever the cache has.
+    /// Caches one kind in all namespaces, whatever the namespaces of the cache.
     pub fn kind_everywhere<K>(mut self) -> Self
     where
         K: KubeKind + Resource<Scope = NamespaceResourceScope>,
@@ -116,37 +117,37 @@ impl CacheBuilder {
         kind.namespaces.get_or_insert_default()
     }
 
-    /// Holds a kind in the form `O` alone: a read of it in another form fails, and so does a controller that watches it in one, since it
-    /// would be a second watch and a second store that are not of one mind.
+    /// Pins a kind to the representation `O`. Reads in another representation fail, and so do controllers
+    /// that watch it in one: it would be a second watch and a second store, which may show different states.
     pub fn only_form<O: Representation>(mut self, kind: &ScopedKind) -> Self {
         self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::form_name::<O>()));
         self
     }
 
-    /// What a read of a kind without an informer does. It makes one by default.
+    /// Sets the behavior of reads of a kind without an informer. By default they create one.
     pub fn missing_informer(mut self, missing: MissingInformer) -> Self {
         self.missing = missing;
         self
     }
 
-    /// How long a read waits for an informer that is not synced. 30 s by default.
+    /// Sets how long a read waits for an informer to sync; 30 s by default.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
     }
 
-    /// Where the informers show how they are. The manager that the cache is given to shows them, too.
+    /// Sets the receiver of the informers' metrics. A manager that uses the cache adds its own.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// The cache. It asks the server nothing before it is started.
+    /// Creates the cache. It sends no request before it is started.
     pub fn build(self) -> Cache {
         let Self { client, levels, missing, read_timeout, metrics, pinned } = self;
         let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));
         let writes = AtomicU64::new(0);
-        let shared = Shared { client, levels, missing, read_timeout, observers, pinned, table, writes };
+        let shared = CacheInner { client, levels, missing, read_timeout, observers, pinned, table, writes };
         Cache { shared: Arc::new(shared) }
     }
 }

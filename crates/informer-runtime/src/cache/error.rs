@@ -3,36 +3,34 @@ use std::time::Duration;
 use informer_cache::SyncError;
 use informer_client::DecodeError;
 
-/// A read that could not be answered. That an object does not exist is no error but an answer.
+/// A failed read. A missing object is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The cache was not started yet. The informer was noted and starts with the cache.
+    /// The cache was not started. The informer is created and starts with the cache.
     #[error("read {kind}: the cache is not started; read after the manager has started it")]
     NotStarted {
         /// The kind.
         kind: String,
     },
-    /// The cache was stopped, and had no informer of the kind.
+    /// The cache was stopped and had no informer of the kind.
     #[error("read {kind}: the cache is stopped")]
     Stopped {
         /// The kind.
         kind: String,
     },
-    /// There is no informer of the kind, and the cache is configured to make none for a read.
-    #[error(
-        "read {kind}: it is not cached; ask the cache for its informer first, or let reads start informers"
-    )]
+    /// There is no informer of the kind, and reads do not create informers.
+    #[error("read {kind}: it is not cached; create its informer first, or let reads start informers")]
     NotCached {
         /// The kind.
         kind: String,
     },
-    /// The informer of the kind did not have its first list within the time.
-    #[error("read {kind}: its informer has no first list yet")]
+    /// The informer of the kind did not sync in time.
+    #[error("read {kind}: its informer has no initial list yet")]
     NotSynced {
         /// The kind.
         kind: String,
-        /// What the informer is doing, and its last error.
+        /// The activity of the informer and its last error.
         #[source]
         cause: SyncError,
     },
@@ -42,17 +40,17 @@ pub enum ReadError {
         /// The kind.
         kind: String,
     },
-    /// The cache holds other namespaces than the one asked for.
+    /// The namespace is not in the cache.
     #[error("read {kind}: namespace {namespace:?} is not in the cache, which has {known}")]
     UnknownNamespace {
         /// The kind.
         kind: String,
-        /// What was asked for.
+        /// The requested namespace.
         namespace: String,
-        /// What the cache has.
+        /// The namespaces of the cache.
         known: String,
     },
-    /// A field is selected by something else than equality.
+    /// A field selector uses another operator than equality.
     #[error("read {kind}: the cache selects fields by = only; {requirement} is not")]
     NotExact {
         /// The kind.
@@ -60,7 +58,7 @@ pub enum ReadError {
         /// The requirement.
         requirement: String,
     },
-    /// A field is selected that has no index.
+    /// The selected field has no index.
     #[error("read {kind}: there is no index of field {field:?}; add one with `index_field`")]
     NoIndex {
         /// The kind.
@@ -68,15 +66,17 @@ pub enum ReadError {
         /// The field.
         field: String,
     },
-    /// The kind is pinned to another form, and a second one would be a second watch and a second store.
-    #[error("read {kind} as {asked}: the cache holds it as {held} alone")]
-    OtherForm {
+    /// The kind is pinned to another representation: a second one would be a second watch and a second store.
+    #[error(
+        "read {kind} as {requested}: the cache is pinned to {pinned}; read it as that, or change `only_form`"
+    )]
+    OtherRepresentation {
         /// The kind.
         kind: String,
-        /// The form asked for.
-        asked: &'static str,
-        /// The form that the cache was configured to hold.
-        held: &'static str,
+        /// The requested representation.
+        requested: &'static str,
+        /// The representation to which the cache pins the kind.
+        pinned: &'static str,
     },
     /// The object does not fit its type.
     #[error(transparent)]
@@ -93,7 +93,7 @@ pub enum ReadError {
         /// How long the read has waited.
         waited: Duration,
     },
-    /// The server was asked, and did not answer with the object.
+    /// A live read failed.
     #[error(transparent)]
     Live(#[from] crate::client::WriteError),
 }

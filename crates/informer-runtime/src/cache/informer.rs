@@ -1,4 +1,4 @@
-//! The informer of a kind: one, or one for each namespace, under one face.
+//! The informer of a kind: one, or one per namespace, behind a common interface.
 
 use std::fmt;
 use std::future::Future;
@@ -21,89 +21,99 @@ use tokio_util::sync::CancellationToken;
 
 use super::ReadError;
 use super::own_writes::{OwnWrite, PendingWrites, Ticket};
-use super::plan::{PartScope, Selects};
+use super::plan::{InformerScope, InformerSelectors};
 use crate::ScopedKind;
 
-/// The informer of a kind in a cache: one [`SharedInformer`], or several where the cache holds only some namespaces.
+/// The informer of a kind in a cache: one [`SharedInformer`], or several if the cache is restricted to some
+/// namespaces.
 ///
-/// It has the face of a `SharedInformer`: handlers are added to all of them and called one at a time, lists are merged, and
-/// it is synced when all are. Nothing is promised about the order of events of two namespaces. A cheap handle.
+/// It has the interface of a `SharedInformer`: a handler is added to all of them and called one event at a
+/// time, lists are merged, and it has synced when all have. The order of events of different namespaces is
+/// unspecified. A cheap handle.
 pub struct CacheInformer<O: Object> {
     inner: Arc<Inner<O>>,
 }
 
 struct Inner<O: Object> {
     kind: ScopedKind,
-    /// At least one.
-    parts: Vec<InformerPart<O>>,
+    /// Never empty.
+    scoped: Vec<ScopedInformer<O>>,
     closed: CancellationToken,
 }
 
-/// One informer of a [`CacheInformer`], and the objects that it holds.
+/// One informer of a [`CacheInformer`], and its scope.
 #[non_exhaustive]
-pub struct InformerPart<O: Object> {
-    /// Which objects of the kind.
-    pub scope: PartScope,
+pub struct ScopedInformer<O: Object> {
+    /// The objects of the kind that the informer holds.
+    pub scope: InformerScope,
     /// The informer.
     pub informer: SharedInformer<O>,
-    pub(crate) selects: Selects,
-    /// The own writes that the informer does not show yet.
+    pub(crate) selectors: InformerSelectors,
+    /// The own writes that the store does not show yet.
     pub(super) pending: Arc<Mutex<PendingWrites>>,
 }
 
 impl<O: Object> CacheInformer<O> {
-    pub(super) fn new(kind: ScopedKind, parts: Vec<InformerPart<O>>) -> Self {
-        Self { inner: Arc::new(Inner { kind, parts, closed: CancellationToken::new() }) }
+    pub(super) fn new(kind: ScopedKind, scoped: Vec<ScopedInformer<O>>) -> Self {
+        Self { inner: Arc::new(Inner { kind, scoped, closed: CancellationToken::new() }) }
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &ScopedKind {
         &self.inner.kind
     }
 
-    /// The kind, as errors, logs and sources name it.
+    /// Returns the name of the kind as used in errors, logs and sources.
     pub fn name(&self) -> String {
         self.inner.kind.to_string()
     }
 
-    /// The informers behind this face.
-    pub fn parts(&self) -> &[InformerPart<O>] {
-        &self.inner.parts
+    /// Returns the underlying informers.
+    pub fn scoped_informers(&self) -> &[ScopedInformer<O>] {
+        &self.inner.scoped
     }
 
     fn informers(&self) -> impl Iterator<Item = &SharedInformer<O>> {
-        self.inner.parts.iter().map(|part| &part.informer)
+        self.inner.scoped.iter().map(|scoped| &scoped.informer)
     }
 
-    /// The informer that holds the objects of a namespace.
+    /// Returns the informer that holds the objects of a namespace.
     ///
     /// # Errors
     ///
-    /// When the cache does not have the namespace.
-    pub fn part_of(&self, namespace: Option<&str>) -> Result<&SharedInformer<O>, ReadError> {
-        let known = || self.parts().iter().map(|part| part.scope.to_string()).collect::<Vec<_>>().join(", ");
-        self.part_in(namespace).map(|part| &part.informer).ok_or_else(|| ReadError::UnknownNamespace {
-            kind: self.name(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            known: known(),
+    /// If the namespace is not cached.
+    pub fn informer_for(&self, namespace: Option<&str>) -> Result<&SharedInformer<O>, ReadError> {
+        let known = || {
+            self.scoped_informers()
+                .iter()
+                .map(|scoped| scoped.scope.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        self.scoped_informer(namespace).map(|scoped| &scoped.informer).ok_or_else(|| {
+            ReadError::UnknownNamespace {
+                kind: self.name(),
+                namespace: namespace.unwrap_or_default().to_owned(),
+                known: known(),
+            }
         })
     }
 
-    /// The part that holds the objects of a namespace.
-    pub(super) fn part_in(&self, namespace: Option<&str>) -> Option<&InformerPart<O>> {
-        let parts = &self.inner.parts;
-        let holds = |scope: &PartScope| match scope {
-            PartScope::All => true,
-            PartScope::Namespace(held) => Some(held.as_str()) == namespace,
-            PartScope::OtherNamespaces => false,
+    /// Returns the informer that holds the objects of a namespace, with its scope.
+    pub(super) fn scoped_informer(&self, namespace: Option<&str>) -> Option<&ScopedInformer<O>> {
+        let all = &self.inner.scoped;
+        let holds = |scope: &InformerScope| match scope {
+            InformerScope::All => true,
+            InformerScope::Namespace(held) => Some(held.as_str()) == namespace,
+            InformerScope::OtherNamespaces => false,
         };
-        let rest = || parts.iter().find(|part| part.scope == PartScope::OtherNamespaces);
-        parts.iter().find(|part| holds(&part.scope)).or_else(rest)
+        let rest = || all.iter().find(|scoped| scoped.scope == InformerScope::OtherNamespaces);
+        all.iter().find(|scoped| holds(&scoped.scope)).or_else(rest)
     }
 
-    /// True if the part holds the objects of the namespace.
-    pub(super) fn holds_namespace(&self, part: &InformerPart<O>, namespace: Option<&str>) -> bool {
-        self.part_in(namespace).is_some_and(|holder| std::ptr::eq(holder, part))
+    /// Returns true if `scoped` holds the objects of the namespace.
+    pub(super) fn holds_namespace(&self, scoped: &ScopedInformer<O>, namespace: Option<&str>) -> bool {
+        self.scoped_informer(namespace).is_some_and(|holder| std::ptr::eq(holder, scoped))
     }
 
     /// Adds a handler with the default options. See [`add_handler_with`](Self::add_handler_with).
@@ -118,42 +128,42 @@ impl<O: Object> CacheInformer<O> {
         self.add_handler_with(HandlerOptions::default(), handler)
     }
 
-    /// Adds a handler to all informers of the kind; it is called for one event at a time. It stays until
-    /// [`CacheRegistration::remove`].
+    /// Adds a handler to all informers of the kind; it is called for one event at a time, until it is removed
+    /// with [`CacheRegistration::remove`].
     ///
     /// # Errors
     ///
-    /// As [`SharedInformer::add_handler`]; then it is added to none.
+    /// As [`SharedInformer::add_handler`]. The handler is then added to none of them.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
         handler: impl EventHandler<O>,
     ) -> Result<CacheRegistration<O>, AddHandlerError> {
-        let mut parts = Vec::with_capacity(self.inner.parts.len());
+        let mut registrations = Vec::with_capacity(self.inner.scoped.len());
         let removed = Arc::new(AtomicBool::new(false));
-        if let [only] = self.inner.parts.as_slice() {
-            parts.push(only.informer.add_handler_with(options, handler)?);
-            return Ok(CacheRegistration { parts, removed });
+        if let [only] = self.inner.scoped.as_slice() {
+            registrations.push(only.informer.add_handler_with(options, handler)?);
+            return Ok(CacheRegistration { registrations, removed });
         }
         let handler = Arc::new(AsyncMutex::new(handler));
         for informer in self.informers() {
-            let turn = InTurn { handler: Arc::clone(&handler), removed: Arc::clone(&removed) };
-            match informer.add_handler_with(options.clone(), turn) {
-                Ok(registration) => parts.push(registration),
+            let shared = SharedHandler { handler: Arc::clone(&handler), removed: Arc::clone(&removed) };
+            match informer.add_handler_with(options.clone(), shared) {
+                Ok(registration) => registrations.push(registration),
                 Err(error) => {
-                    parts.iter().for_each(HandlerRegistration::remove);
+                    registrations.iter().for_each(HandlerRegistration::remove);
                     return Err(error);
                 }
             }
         }
-        Ok(CacheRegistration { parts, removed })
+        Ok(CacheRegistration { registrations, removed })
     }
 
     /// Adds an index to all informers of the kind, before or while they run.
     ///
     /// # Errors
     ///
-    /// When the name is taken, be it in one of them; then none has it.
+    /// If one of them has an index of that name. The index is then added to none of them.
     pub fn add_index(
         &self,
         name: impl Into<Arc<str>>,
@@ -166,27 +176,27 @@ impl<O: Object> CacheInformer<O> {
         Ok(())
     }
 
-    /// The object of a key, `namespace/name` or `name`.
+    /// Returns the object with a key, `namespace/name` or `name`.
     ///
     /// # Errors
     ///
-    /// When the cache does not have the namespace.
+    /// If the namespace is not cached.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Option<Arc<O>>, ReadError> {
         let key = self.inner.kind.key(key.as_ref());
         let namespace = key.split_once('/').map(|(namespace, _)| namespace);
-        Ok(self.part_of(namespace)?.indexer().get(key))
+        Ok(self.informer_for(namespace)?.indexer().get(key))
     }
 
-    /// The objects of all namespaces that the selector chooses, in no particular order.
+    /// Returns the objects of all namespaces that match the selector, unordered.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
         self.informers().flat_map(|informer| informer.lister().list(selector)).collect()
     }
 
-    /// The objects that have `value` in the index `name`.
+    /// Returns the objects with `value` in the index `name`.
     ///
     /// # Errors
     ///
-    /// When there is no such index.
+    /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         let mut found = Vec::new();
         for informer in self.informers() {
@@ -195,36 +205,36 @@ impl<O: Object> CacheInformer<O> {
         Ok(found)
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.informers().map(|informer| informer.indexer().len()).sum()
     }
 
-    /// True where there is no object.
+    /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True while all informers of the kind are synced.
+    /// Returns true if all informers of the kind have synced.
     pub fn has_synced(&self) -> bool {
         self.informers().all(SharedInformer::has_synced)
     }
 
-    /// Waits until all informers of the kind are synced, and for no others.
+    /// Waits until all informers of the kind have synced. Does not wait for other kinds.
     ///
     /// # Errors
     ///
-    /// After `timeout`: which is not, what it is doing, and its last error.
+    /// After `timeout`: names the informer, its activity and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         wait_for_cache_sync(self.as_caches(), timeout).await
     }
 
-    /// True once an informer of the kind has stopped.
+    /// Returns true once an informer of the kind has stopped.
     pub fn is_stopped(&self) -> bool {
         self.informers().any(SharedInformer::is_stopped)
     }
 
-    /// True once the informer was removed from its cache: who still holds it reads what it had then.
+    /// Returns true once the informer was removed from its cache. Its store keeps the last state.
     pub fn is_removed(&self) -> bool {
         self.inner.closed.is_cancelled()
     }
@@ -234,7 +244,7 @@ impl<O: Object> CacheInformer<O> {
         self.inner.closed.cancelled().await;
     }
 
-    /// Objects that could not be read.
+    /// Returns the objects that could not be decoded.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.informers().flat_map(SharedInformer::undecodable).collect()
     }
@@ -246,20 +256,23 @@ impl<O: Object> Clone for CacheInformer<O> {
     }
 }
 
-impl<O: Object> Clone for InformerPart<O> {
+impl<O: Object> Clone for ScopedInformer<O> {
     fn clone(&self) -> Self {
         Self {
             scope: self.scope.clone(),
             informer: self.informer.clone(),
-            selects: self.selects.clone(),
+            selectors: self.selectors.clone(),
             pending: Arc::clone(&self.pending),
         }
     }
 }
 
-impl<O: Object> fmt::Debug for InformerPart<O> {
+impl<O: Object> fmt::Debug for ScopedInformer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerPart").field("scope", &self.scope).field("informer", &self.informer).finish()
+        f.debug_struct("ScopedInformer")
+            .field("scope", &self.scope)
+            .field("informer", &self.informer)
+            .finish()
     }
 }
 
@@ -267,19 +280,19 @@ impl<O: Object> fmt::Debug for CacheInformer<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CacheInformer")
             .field("kind", &self.inner.kind)
-            .field("parts", &self.inner.parts)
+            .field("informers", &self.inner.scoped)
             .finish_non_exhaustive()
     }
 }
 
-/// One handler shared by several informers. The listener of each informer waits for the lock of the handler with the event that it
-/// has taken out of its buffer, and drops the event if the handler was removed meanwhile.
-struct InTurn<H> {
+/// A handler that is shared by several informers. The listener of each informer takes an event from its
+/// buffer and waits for the lock of the handler; it drops the event if the handler was removed meanwhile.
+struct SharedHandler<H> {
     handler: Arc<AsyncMutex<H>>,
     removed: Arc<AtomicBool>,
 }
 
-impl<O: Object, H: EventHandler<O>> EventHandler<O> for InTurn<H> {
+impl<O: Object, H: EventHandler<O>> EventHandler<O> for SharedHandler<H> {
     fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
         let (handler, removed) = (Arc::clone(&self.handler), Arc::clone(&self.removed));
         async move {
@@ -291,62 +304,65 @@ impl<O: Object, H: EventHandler<O>> EventHandler<O> for InTurn<H> {
     }
 }
 
-/// A handler of a [`CacheInformer`]. Dropping it changes nothing; [`remove`](Self::remove) takes the handler away.
+/// The registration of a handler with a [`CacheInformer`]. Dropping it has no effect;
+/// [`remove`](Self::remove) removes the handler.
 pub struct CacheRegistration<O: Object> {
-    parts: Vec<HandlerRegistration<O>>,
+    registrations: Vec<HandlerRegistration<O>>,
     /// Read by listeners that wait for the handler.
     removed: Arc<AtomicBool>,
 }
 
 impl<O: Object> CacheRegistration<O> {
-    /// True once the handler has handled every object of the first lists, or of what the cache held when it came.
+    /// Returns true once the handler has handled all initial objects: those of the first lists, or of the
+    /// stores when it was added.
     pub fn has_synced(&self) -> bool {
-        self.parts.iter().all(HandlerRegistration::has_synced)
+        self.registrations.iter().all(HandlerRegistration::has_synced)
     }
 
     /// Waits until [`has_synced`](Self::has_synced).
     ///
     /// # Errors
     ///
-    /// After `timeout`: how far the handler is, what the informer does, and its last error.
+    /// After `timeout`: the progress of the handler, the activity of the informer, and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
-        wait_for_cache_sync(self.parts.iter().map(|part| part as &dyn CacheSynced), timeout).await
+        wait_for_cache_sync(self.registrations.iter().map(|scoped| scoped as &dyn CacheSynced), timeout).await
     }
 
-    /// Takes the handler away: no call begins after this returns, in any namespace. A second call does nothing.
+    /// Removes the handler: no call begins after this returns, in any namespace. A second call has no effect.
     pub fn remove(&self) {
         self.removed.store(true, Ordering::Release);
-        self.parts.iter().for_each(HandlerRegistration::remove);
+        self.registrations.iter().for_each(HandlerRegistration::remove);
     }
 
-    /// As [`remove`](Self::remove), and waits until the calls in flight have returned. The handler must not await it.
+    /// Removes the handler as [`remove`](Self::remove) does, and waits for running calls. The handler must
+    /// not await this itself.
     pub async fn remove_and_wait(&self) {
         self.removed.store(true, Ordering::Release);
-        join_all(self.parts.iter().map(HandlerRegistration::remove_and_wait)).await;
+        join_all(self.registrations.iter().map(HandlerRegistration::remove_and_wait)).await;
     }
 
-    /// Depth, calls and panics, for each informer of the kind.
+    /// Returns queue depth, calls and panics per informer of the kind.
     pub fn states(&self) -> Vec<HandlerState> {
-        self.parts.iter().map(HandlerRegistration::state).collect()
+        self.registrations.iter().map(HandlerRegistration::state).collect()
     }
 }
 
 impl<O: Object> fmt::Debug for CacheRegistration<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CacheRegistration").field(&self.parts).finish()
+        f.debug_tuple("CacheRegistration").field(&self.registrations).finish()
     }
 }
 
-/// An informer of a cache without its type.
+/// A [`CacheInformer`] of any object type.
 pub(super) trait ErasedInformer: Send + Sync {
     fn start(&self) -> Vec<InformerRun>;
     fn as_caches(&self) -> Vec<&dyn CacheSynced>;
     fn states(&self) -> Vec<InformerState>;
     fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
-    /// How often the informers followed a server that went back to an older state.
+    /// How often the informers followed a server that returned to an older state.
     fn rewinds(&self) -> u64;
-    /// Lets reads wait for a write that ended at `ended`.
+    /// Makes reads wait for a write that ended at `ended`.
     fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket);
 }
 

@@ -1,14 +1,14 @@
-//! What the informers of a cache tell, and whom.
+//! Forwards the metrics of a cache's informers.
 
 use std::time::Duration;
 
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
 
-use crate::observed::Observers;
+use crate::instrumentation::Observers;
 
 impl InformerMetrics for Observers<dyn InformerMetrics> {
-    /// The manager is told later, once the informer has its place in the table: one that comes at the same time is told of each
-    /// informer once, and of none that lost its place to another.
+    /// Does not notify the manager: it is notified once the informer is in the table. A manager that is added
+    /// concurrently then gets each informer once, and none that lost a race for its table entry.
     fn observe(&self, probe: InformerProbe) {
         if let Some(own) = self.own() {
             own.observe(probe);

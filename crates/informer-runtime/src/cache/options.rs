@@ -1,4 +1,4 @@
-//! What of the informers of a cache can be chosen, on each level.
+//! The options of a cache's informers, per level.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -15,10 +15,10 @@ use crate::BoxError;
 /// Changes an object before it is cached.
 pub(super) type Transform<O> = dyn Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send + Sync;
 
-/// How an informer selects, reads and tells. What is not set is inherited from the next level.
+/// The options of an informer. Unset options are inherited from the next level.
 ///
-/// The levels, the nearest first: a namespace of a kind, the kind, a namespace of the cache, the cache. A value that is set
-/// ends the search, also one that selects everything.
+/// The levels, in order of precedence: namespace of a kind, kind, namespace of the cache, cache. A set value
+/// takes precedence even if it is a selector that matches everything.
 ///
 /// ```
 /// use informer_runtime::InformerOptions;
@@ -36,63 +36,65 @@ pub struct InformerOptions {
     pub(super) read: Option<ReadOptions>,
     pub(super) streaming: Option<StreamingLists>,
     pub(super) reflector: Option<ReflectorConfig>,
-    /// By the form whose objects they change: an `Arc<Transform<O>>` under the `TypeId` of `O`.
+    /// By representation: an `Arc<Transform<O>>` under the `TypeId` of `O`.
     pub(super) transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 impl InformerOptions {
-    /// Only objects with these labels; the server selects.
+    /// InformerSelectors objects by labels, on the server.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = Some(selector);
         self
     }
 
-    /// Only objects with these fields; the server selects. One that demands a `metadata.namespace` makes an informer of that
-    /// namespace.
+    /// InformerSelectors objects by fields, on the server. A selector that requires a `metadata.namespace` restricts
+    /// the informer to that namespace.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = Some(selector);
         self
     }
 
-    /// Only a share of the objects, by a hash: for replicas that each hold a part of a kind. The server selects, where it has the feature;
-    /// elsewhere the rest is dropped as it arrives.
+    /// InformerSelectors a share of the objects by hash, for replicas that each hold a part of a kind. Servers with the
+    /// feature filter; with other servers the client drops the rest on arrival.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.shares = Some(shares);
         self
     }
 
-    /// How often handlers that name no period of their own are told of every object again. Local: no request. By default
-    /// never.
+    /// Sets the period after which handlers without their own period get all objects again. Local: causes no
+    /// requests. Never by default.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// How answers are read, and what is cut out of each object before it is cached.
+    /// Sets how responses are read and which fields are pruned before caching.
     pub fn read_options(mut self, read: ReadOptions) -> Self {
         self.read = Some(read);
         self
     }
 
-    /// Whether lists are asked for as watches.
+    /// Sets whether lists are requested as streaming lists.
     pub fn streaming_lists(mut self, streaming: StreamingLists) -> Self {
         self.streaming = Some(streaming);
         self
     }
 
-    /// How the server is listed and watched: page size, timeouts, backoff, bookmarks, the handler of errors.
+    /// Configures lists and watches: page size, timeouts, backoff, bookmarks, error handler.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = Some(config);
         self
     }
 
-    /// Changes objects of the form `O` before they are cached. Objects of other forms pass as they are.
+    /// Transforms objects of the representation `O` before they are cached. Objects of other representations
+    /// are not transformed.
     ///
-    /// A transform may make a new object of the JSON of another. Fields that a newer server has added and the client does not know
-    /// are kept by updates even so.
+    /// A transform may create a new object from the JSON of the old one. Updates still keep fields that a
+    /// newer server has added and that the client does not know.
     ///
-    /// What a transform takes out of a *list* of an object is lost when a changed object is written back and the list is among
-    /// the changes. To leave out whole members, cut them with [`Pruning`](informer_client::Pruning).
+    /// If a transform removes data from a *list* of an object, that data is lost when a changed object is
+    /// written back and the list is among the changes. To remove whole fields, use
+    /// [`Pruning`](informer_client::Pruning).
     pub fn transform<O: Object>(
         mut self,
         transform: impl Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send + Sync + 'static,
@@ -102,12 +104,12 @@ impl InformerOptions {
         self
     }
 
-    /// The transform of a form.
+    /// Returns the transform of a representation.
     pub(super) fn transform_of<O: Object>(&self) -> Option<Arc<Transform<O>>> {
         self.transforms.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Transform<O>>>().cloned()
     }
 
-    /// These options, and where they say nothing the others.
+    /// Fills unset options from `other`.
     pub(super) fn or(mut self, other: &Self) -> Self {
         self.labels = self.labels.or_else(|| other.labels.clone());
         self.fields = self.fields.or_else(|| other.fields.clone());
@@ -135,10 +137,10 @@ impl fmt::Debug for InformerOptions {
     }
 }
 
-/// The options of one kind: its own, and those of its namespaces.
+/// The options of one kind and of its namespaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KindOptions {
     pub(super) options: InformerOptions,
-    /// `None`: the namespaces of the cache. Empty: all namespaces, whatever the cache has.
+    /// `None`: the namespaces of the cache. Empty: all namespaces, whatever those of the cache.
     pub(super) namespaces: Option<BTreeMap<String, InformerOptions>>,
 }

@@ -2,13 +2,13 @@
 //!
 //! # Contract
 //!
-//! - A read that begins after a write of a client of this cache has returned shows that write, or a later state. It waits
-//!   for the informers that it reads, and for no others.
-//! - A write without an answer is not waited for, since it may not have happened.
-//! - An informer that follows a server which was restored from a backup no longer waits for writes from before.
+//! - A read that begins after a write of a client of this cache has returned shows that write or a later
+//!   state. It waits only for the informers that it reads.
+//! - Reads do not wait for a write without a response, since it may not have happened.
+//! - An informer that follows a restore of the server from a backup no longer waits for earlier writes.
 //! - An informer that is created after a write waits for that write, too.
-//! - Not covered: writes of other programs, writes whose answer was lost, deletions of collections, and writes after a
-//!   restore until the informer has followed it.
+//! - Not covered: writes of other programs, writes whose response was lost, deletions of collections, and
+//!   writes after a restore until the informer has followed it.
 //!
 //! # Lock order
 //!
@@ -24,32 +24,32 @@ use informer_core::{Gvk, Object, ObjectKey, ResourceVersion};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Cache, CacheInformer, InformerPart, ReadError};
+use super::{Cache, CacheInformer, ReadError, ScopedInformer};
 use crate::ScopedKind;
-use pending::{Answered, Expectation, MAX_PENDING, Subject};
+use pending::{CompletedWrite, Expectation, MAX_PENDING, Subject};
 pub(crate) use pending::{PendingWrites, Scope, Ticket};
 
 /// The number of writes of a kind that are kept key by key for informers that are created later.
 const MAX_RECENT: usize = 256;
 
-/// A write that the server has answered.
+/// A write for which the server has responded.
 #[derive(Debug)]
 pub(crate) struct OwnWrite<'a> {
     pub(crate) kind: &'a ScopedKind,
     pub(crate) key: ObjectKey,
-    /// The version of the object; unset where the answer has none.
+    /// The version of the object; unset if the response has none.
     pub(crate) version: ResourceVersion,
     /// The uid of the object that the write removed.
     pub(crate) deleted: Option<String>,
-    /// The object; `None` where the answer is not the object.
+    /// The object; `None` if the response is not the object.
     pub(crate) object: Option<&'a Value>,
     /// When the write began.
     pub(crate) began: Ticket,
 }
 
 impl OwnWrite<'_> {
-    fn answered(&self, ended: Ticket, selection: Option<pending::Selection>) -> Answered {
-        Answered {
+    fn completed(&self, ended: Ticket, selection: Option<pending::Selection>) -> CompletedWrite {
+        CompletedWrite {
             key: self.key.clone(),
             version: self.version.clone(),
             deleted: self.deleted.clone(),
@@ -60,7 +60,7 @@ impl OwnWrite<'_> {
     }
 }
 
-/// The writes that informers of one kind will have to show when they are created.
+/// The writes that informers of one kind must show when they are created.
 #[derive(Debug)]
 pub(super) struct RecentWrites {
     pending: PendingWrites,
@@ -75,12 +75,12 @@ impl Default for RecentWrites {
 }
 
 impl RecentWrites {
-    fn record(&mut self, answered: &Answered, rewinds: u64) {
+    fn record(&mut self, completed: &CompletedWrite, rewinds: u64) {
         self.follow(rewinds);
-        self.pending.record(answered, 0);
+        self.pending.record(completed, 0);
     }
 
-    /// Forgets what was written before any informer of the cache rewound.
+    /// Forgets the writes before the last rewind of any informer of the cache.
     pub(super) fn follow(&mut self, rewinds: u64) {
         if self.rewinds != rewinds {
             self.pending.clear();
@@ -88,9 +88,9 @@ impl RecentWrites {
         }
     }
 
-    /// Lets a new informer wait for these writes.
-    pub(super) fn hand_to<O: Object>(&self, informer: &CacheInformer<O>) {
-        for part in informer.parts() {
+    /// Makes a new informer wait for these writes.
+    pub(super) fn register_with<O: Object>(&self, informer: &CacheInformer<O>) {
+        for part in informer.scoped_informers() {
             let holds =
                 |namespace: &str| informer.holds_namespace(part, Some(namespace).filter(|n| !n.is_empty()));
             *part.pending.lock() = self.pending.for_new_informer(holds);
@@ -98,31 +98,31 @@ impl RecentWrites {
     }
 }
 
-/// Returns true for two API versions of one kind: a write of one changes the other.
+/// Returns true for two API versions of one kind: a write through one changes the other.
 pub(super) fn is_same_kind(one: &Gvk, other: &Gvk) -> bool {
     one.group == other.group && one.kind == other.kind
 }
 
 impl Cache {
     /// Takes the ticket of a write that begins.
-    pub(crate) fn write_begins(&self) -> Ticket {
+    pub(crate) fn begin_write(&self) -> Ticket {
         self.shared.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets reads that begin from now on wait until they show the write.
-    pub(crate) fn write_answered(&self, write: &OwnWrite<'_>) {
-        let ended = self.write_begins();
+    /// Makes reads that begin from now on wait until they show the write.
+    pub(crate) fn write_completed(&self, write: &OwnWrite<'_>) {
+        let ended = self.begin_write();
         let rewinds = self.rewinds();
         let informers = {
             let mut table = self.shared.table.lock();
-            let answered = write.answered(ended, Some(pending::Selection::Unknown));
-            table.recent_writes(write.kind.gvk()).record(&answered, rewinds);
+            let completed = write.completed(ended, Some(pending::Selection::Unknown));
+            table.recent_writes(write.kind.gvk()).record(&completed, rewinds);
             table.informers_of(write.kind.gvk())
         };
         informers.iter().for_each(|informer| informer.own_write(write, ended));
     }
 
-    /// The rewinds of all informers.
+    /// Returns the number of rewinds of all informers.
     pub(super) fn rewinds(&self) -> u64 {
         let informers = self.shared.table.lock().informers();
         informers.iter().map(|informer| informer.rewinds()).sum()
@@ -132,13 +132,14 @@ impl Cache {
 impl<O: Object> CacheInformer<O> {
     /// Records a write with the informer that holds its key.
     pub(super) fn record_own_write(&self, write: &OwnWrite<'_>, ended: Ticket) {
-        let Some(part) = self.part_in(write.key.namespace()) else { return };
+        let Some(part) = self.scoped_informer(write.key.namespace()) else { return };
         let same_version = write.kind.gvk() == self.kind().gvk();
-        let selection = write.object.map(|object| part.selects.evaluate(&write.key, object, same_version));
-        part.record(&write.answered(ended, selection));
+        let selection = write.object.map(|object| part.selectors.evaluate(&write.key, object, same_version));
+        part.record(&write.completed(ended, selection));
     }
 
-    /// Waits until the informers of a scope show the own writes that were answered before. Returns whether it had to wait.
+    /// Waits until the informers of a scope show the own writes completed before. Returns whether it had to
+    /// wait.
     ///
     /// # Errors
     ///
@@ -154,11 +155,13 @@ impl<O: Object> CacheInformer<O> {
     ) -> Result<bool, ReadError> {
         let (begin, mut waited) = (Instant::now(), false);
         let parts = match scope {
-            Scope::Kind => self.parts(),
+            Scope::Kind => self.scoped_informers(),
             Scope::Namespace(namespace) => {
-                self.part_in(Some(namespace)).map(std::slice::from_ref).unwrap_or_default()
+                self.scoped_informer(Some(namespace)).map(std::slice::from_ref).unwrap_or_default()
             }
-            Scope::Key(key) => self.part_in(key.namespace()).map(std::slice::from_ref).unwrap_or_default(),
+            Scope::Key(key) => {
+                self.scoped_informer(key.namespace()).map(std::slice::from_ref).unwrap_or_default()
+            }
         };
         for part in parts {
             let rewinds = part.informer.rewinds();
@@ -168,7 +171,7 @@ impl<O: Object> CacheInformer<O> {
             }
             waited = true;
             let left = timeout.saturating_sub(begin.elapsed());
-            self.wait_for_part(part, &missing, rewinds, left).await?;
+            self.wait_for_informer(part, &missing, rewinds, left).await?;
             part.pending.lock().confirm(&missing);
         }
         Ok(waited)
@@ -184,22 +187,22 @@ impl<O: Object> CacheInformer<O> {
         write: &OwnWrite<'_>,
         timeout: Duration,
     ) -> Result<(), ReadError> {
-        let Some(part) = self.part_in(write.key.namespace()) else { return Ok(()) };
-        let selection = write.object.map(|object| part.selects.evaluate(&write.key, object, true));
-        let expected = [Expectation::of(&write.answered(write.began, selection))];
-        self.wait_for_part(part, &expected, part.informer.rewinds(), timeout).await
+        let Some(part) = self.scoped_informer(write.key.namespace()) else { return Ok(()) };
+        let selection = write.object.map(|object| part.selectors.evaluate(&write.key, object, true));
+        let expected = [Expectation::of(&write.completed(write.began, selection))];
+        self.wait_for_informer(part, &expected, part.informer.rewinds(), timeout).await
     }
 
-    /// Waits until one informer shows what is expected, or rewinds.
-    async fn wait_for_part(
+    /// Waits until one informer shows the expected writes, or rewinds.
+    async fn wait_for_informer(
         &self,
-        part: &InformerPart<O>,
+        part: &ScopedInformer<O>,
         expected: &[Expectation],
         rewinds: u64,
         timeout: Duration,
     ) -> Result<(), ReadError> {
         let begin = Instant::now();
-        // An expectation that is shown once stays shown, so each check begins where the last one stopped.
+        // A write that is shown once stays shown, so each check starts where the last one stopped.
         let shown = AtomicUsize::new(0);
         let all_shown = || {
             let mut next = shown.load(Ordering::Relaxed);
@@ -219,16 +222,16 @@ impl<O: Object> CacheInformer<O> {
     }
 }
 
-impl<O: Object> InformerPart<O> {
-    fn record(&self, answered: &Answered) {
+impl<O: Object> ScopedInformer<O> {
+    fn record(&self, completed: &CompletedWrite) {
         if self.pending.lock().is_check_due() {
             self.missing(&Scope::Kind, self.informer.rewinds());
             self.pending.lock().checked();
         }
-        self.pending.lock().record(answered, self.informer.rewinds());
+        self.pending.lock().record(completed, self.informer.rewinds());
     }
 
-    /// The own writes of a scope that the store does not show; the others are forgotten.
+    /// Returns the own writes of a scope that the store does not show; forgets the others.
     fn missing(&self, scope: &Scope, rewinds: u64) -> Vec<Expectation> {
         let pending = self.pending.lock().pending(scope, rewinds);
         if pending.is_empty() {
@@ -248,7 +251,7 @@ impl<O: Object> InformerPart<O> {
     }
 }
 
-/// The pending writes of an informer that is not in the cache yet.
+/// Returns the pending writes of an informer that is not in the cache yet.
 pub(super) fn nothing_pending() -> PendingWrites {
     PendingWrites::new(MAX_PENDING)
 }

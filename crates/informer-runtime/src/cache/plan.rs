@@ -1,4 +1,4 @@
-//! Which informers a kind gets, and with which options. Pure: from what was configured alone.
+//! Plans the informers of a kind and their options. Pure: depends on the configuration only.
 
 #[cfg(test)]
 mod tests;
@@ -12,14 +12,14 @@ use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSe
 use super::options::{InformerOptions, KindOptions};
 use crate::ScopedKind;
 
-/// The field by which a selector chooses a namespace.
+/// The field that selects a namespace.
 pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";
 
-/// What was configured.
+/// The configured options of all levels.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Levels {
     pub(super) all: InformerOptions,
-    /// Empty: all namespaces. The empty name stands for all that are not listed.
+    /// Empty: all namespaces. The empty name stands for all namespaces that are not listed.
     pub(super) namespaces: BTreeMap<String, InformerOptions>,
     pub(super) kinds: HashMap<Gvk, KindOptions>,
 }
@@ -27,40 +27,40 @@ pub(super) struct Levels {
 /// The objects that one informer of a kind holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum PartScope {
-    /// All of the kind.
+pub enum InformerScope {
+    /// All objects of the kind.
     All,
-    /// Those of one namespace.
+    /// The objects of one namespace.
     Namespace(String),
-    /// Those of all namespaces that have no informer of their own.
+    /// The objects of all namespaces without an informer of their own.
     OtherNamespaces,
 }
 
 /// The selectors of an informer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Selects {
+pub(crate) struct InformerSelectors {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
     pub(crate) shares: Option<HashShares>,
 }
 
-/// One informer to be made.
+/// The plan of one informer.
 #[derive(Debug, Clone)]
-pub(super) struct PartPlan {
-    pub(super) scope: PartScope,
-    /// The namespace in URLs.
+pub(super) struct InformerPlan {
+    pub(super) scope: InformerScope,
+    /// The namespace in request URLs.
     pub(super) namespace: Option<String>,
     pub(super) options: InformerOptions,
 }
 
 impl Levels {
-    /// The informers of a kind, at least one.
-    pub(super) fn plan(&self, kind: &ScopedKind) -> Vec<PartPlan> {
+    /// Plans the informers of a kind; never empty.
+    pub(super) fn plan(&self, kind: &ScopedKind) -> Vec<InformerPlan> {
         let none = KindOptions::default();
         let own = self.kinds.get(kind.gvk()).unwrap_or(&none);
         let namespaces = own.namespaces.as_ref().unwrap_or(&self.namespaces);
         if kind.is_cluster_scoped() || namespaces.is_empty() {
-            return vec![part(PartScope::All, own.options.clone().or(&self.all))];
+            return vec![informer_plan(InformerScope::All, own.options.clone().or(&self.all))];
         }
         let plan_of = |(namespace, nearest): (&String, &InformerOptions)| {
             let mut options = nearest.clone().or(&own.options);
@@ -69,16 +69,16 @@ impl Levels {
             }
             options = options.or(&self.all);
             if !namespace.is_empty() {
-                return part(PartScope::Namespace(namespace.clone()), options);
+                return informer_plan(InformerScope::Namespace(namespace.clone()), options);
             }
             options.fields = Some(all_but(namespaces.keys(), options.fields));
-            part(PartScope::OtherNamespaces, options)
+            informer_plan(InformerScope::OtherNamespaces, options)
         };
         namespaces.iter().map(plan_of).collect()
     }
 }
 
-/// A selector of every namespace but these, and of what `fields` selects.
+/// Returns a selector of all namespaces except these, combined with `fields`.
 fn all_but<'a>(namespaces: impl Iterator<Item = &'a String>, fields: Option<FieldSelector>) -> FieldSelector {
     let others = namespaces.filter(|namespace| !namespace.is_empty());
     let apart = others
@@ -87,24 +87,24 @@ fn all_but<'a>(namespaces: impl Iterator<Item = &'a String>, fields: Option<Fiel
     apart.chain(chosen).fold(FieldSelector::everything(), FieldSelector::and)
 }
 
-fn part(scope: PartScope, options: InformerOptions) -> PartPlan {
+fn informer_plan(scope: InformerScope, options: InformerOptions) -> InformerPlan {
     let namespace = match &scope {
-        PartScope::Namespace(namespace) => Some(namespace.clone()),
+        InformerScope::Namespace(namespace) => Some(namespace.clone()),
         _ => options.fields.as_ref().and_then(|fields| fields.required(NAMESPACE_FIELD)).map(str::to_owned),
     };
-    PartPlan { scope, namespace, options }
+    InformerPlan { scope, namespace, options }
 }
 
-impl PartPlan {
-    pub(super) fn selects(&self) -> Selects {
-        Selects {
+impl InformerPlan {
+    pub(super) fn selectors(&self) -> InformerSelectors {
+        InformerSelectors {
             labels: self.options.labels.clone().unwrap_or_default(),
             fields: self.options.fields.clone().unwrap_or_default(),
             shares: self.options.shares.clone(),
         }
     }
 
-    /// The name of the informer: its resource and what it selects.
+    /// Returns the name of the informer: its resource and its selectors.
     pub(super) fn name(&self, kind: &ScopedKind, form: &str) -> String {
         let mut name = kind.kind().gvr().to_string();
         let selectors = [
@@ -125,7 +125,7 @@ fn shown(value: Option<&impl ToString>) -> Option<String> {
     value.map(ToString::to_string)
 }
 
-impl fmt::Display for PartScope {
+impl fmt::Display for InformerScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all namespaces"),

@@ -1,4 +1,4 @@
-//! Reads: the informer of a kind, found or made and waited for, and what it has.
+//! Reads: get or create the informer of a kind, wait for it, and read its store.
 
 use std::any::TypeId;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use informer_store::{AddIndexersError, IndexFn, Snapshot};
 use super::{Cache, CacheInformer, MissingInformer, ReadError};
 use crate::{KubeKind, ScopedKind};
 
-/// Which objects a list answers. The default is all of them.
+/// InformerSelectors the objects of a list. The default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     pub(crate) namespace: Option<String>,
@@ -21,38 +21,38 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Only those of one namespace; an empty one means all. It says nothing about kinds without namespaces.
+    /// Restricts the list to one namespace; an empty one means all. Ignored for cluster-scoped kinds.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self
     }
 
-    /// Only those with these labels.
+    /// InformerSelectors by labels.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = selector;
         self
     }
 
-    /// Only those with these fields. A cache answers equality alone, of `metadata.name`, `metadata.namespace` and of fields that
-    /// were [indexed](Cache::index_field); a server answers what it knows of the kind.
+    /// InformerSelectors by fields. A cache supports only equality, of `metadata.name`, `metadata.namespace` and
+    /// [indexed](Cache::index_field) fields; a live read supports the server's selectable fields of the kind.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = selector;
         self
     }
 
-    /// At most so many, of those that are selected. Which of them is not said.
+    /// Returns at most `limit` of the selected objects. Which ones is unspecified.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 }
 
-/// The name of the index of a field, apart from the names that users give their own.
+/// Returns the name of a field's index, which differs from all names of user-defined indexes.
 fn index_name(field: &str) -> String {
     format!("field:{field}")
 }
 
-/// The last part of the name of a form, for errors.
+/// Returns the last segment of the type name of a representation, for errors.
 pub(super) fn form_name<O>() -> &'static str {
     let whole = std::any::type_name::<O>();
     let form = whole.split('<').next().unwrap_or(whole);
@@ -60,12 +60,12 @@ pub(super) fn form_name<O>() -> &'static str {
 }
 
 impl Cache {
-    /// One object of the lazy form; `None` where the cache does not have it. A key of a kind without namespaces may have one,
-    /// which is ignored.
+    /// Returns one object in the lazy representation; `None` if it is not in the cache. A namespace in the
+    /// key of a cluster-scoped kind is ignored.
     ///
     /// # Errors
     ///
-    /// As [`ready`](Self::ready), and when the namespace is not cached.
+    /// As [`ready`](Self::ready), and if the namespace is not cached.
     pub async fn get<K: KubeKind>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -73,7 +73,7 @@ impl Cache {
         self.get_of(ScopedKind::of::<K>(), key).await
     }
 
-    /// As [`get`](Self::get), of any kind and form.
+    /// Returns one object of any kind and representation, as [`get`](Self::get) does.
     ///
     /// # Errors
     ///
@@ -86,16 +86,16 @@ impl Cache {
         self.ready(kind).await?.get(key)
     }
 
-    /// The objects that are selected, in the lazy form and in no particular order.
+    /// Returns the selected objects in the lazy representation, unordered.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and when a field is selected that has no index, or by something else than equality.
+    /// As [`get`](Self::get), and if a selected field has no index or another operator than equality.
     pub async fn list<K: KubeKind>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
         self.list_of(ScopedKind::of::<K>(), options).await
     }
 
-    /// As [`list`](Self::list), of any kind and form.
+    /// Returns the selected objects of any kind and representation, as [`list`](Self::list) does.
     ///
     /// # Errors
     ///
@@ -108,24 +108,25 @@ impl Cache {
         self.ready::<O>(kind).await?.select(options)
     }
 
-    /// The synced informer of a kind and form: the one that is there, or a new one, as the cache is configured.
+    /// Returns the synced informer of a kind and representation: the existing one, or a new one if the cache
+    /// is configured so.
     ///
     /// # Errors
     ///
-    /// When the kind is held in another form alone; when there is no informer and reads make none; when the cache is not
-    /// started or was stopped; when the informer is removed meanwhile; and when it is not synced within the time that the
-    /// cache gives reads, with what it is doing and its last error.
+    /// If the kind is pinned to another representation; if there is no informer and reads create none; if the
+    /// cache is not started or was stopped; if the informer is removed meanwhile; and if it has not synced
+    /// within the cache's read timeout, with its activity and last error.
     ///
     /// # Cancel safety
     ///
-    /// The informer is made when the future is first polled; dropping it after that only ends the wait.
+    /// The informer is created at the first poll; dropping the future after that only ends the wait.
     pub async fn ready<O: Representation>(
         &self,
         kind: impl Into<ScopedKind>,
     ) -> Result<CacheInformer<O>, ReadError> {
         let kind = kind.into();
         self.check_form::<O>(&kind)?;
-        let informer = match (self.held::<O>(kind.gvk()), self.shared.missing) {
+        let informer = match (self.existing_informer::<O>(kind.gvk()), self.shared.missing) {
             (Some(held), _) => held,
             (None, MissingInformer::Refuse) => return Err(ReadError::NotCached { kind: kind.to_string() }),
             (None, MissingInformer::Start) => self.begin(&kind)?,
@@ -146,33 +147,35 @@ impl Cache {
         }
     }
 
-    /// The informer of a kind that nobody has asked for before.
+    /// Creates the informer of a kind for a read.
     fn begin<O: Representation>(&self, kind: &ScopedKind) -> Result<CacheInformer<O>, ReadError> {
         if self.shared.table.lock().is_stopped() {
             return Err(ReadError::Stopped { kind: kind.to_string() });
         }
-        tracing::info!(%kind, form = form_name::<O>(), "a read makes an informer of the whole kind");
+        tracing::info!(%kind, representation = form_name::<O>(), "a read starts an informer of the whole kind");
         Ok(self.informer_of(kind))
     }
 
-    /// Fails where the kind is pinned to another form.
+    /// Fails if the kind is pinned to another representation.
     pub(crate) fn check_form<O: Representation>(&self, kind: &ScopedKind) -> Result<(), ReadError> {
         match self.shared.pinned.get(kind.gvk()) {
-            Some((form, held)) if *form != TypeId::of::<O>() => {
-                Err(ReadError::OtherForm { kind: kind.to_string(), asked: form_name::<O>(), held })
-            }
+            Some((form, pinned)) if *form != TypeId::of::<O>() => Err(ReadError::OtherRepresentation {
+                kind: kind.to_string(),
+                requested: form_name::<O>(),
+                pinned,
+            }),
             _ => Ok(()),
         }
     }
 
-    /// Indexes a field of `K`, so that lists can select by it. The name is what selectors call it; the values are what the
-    /// function says, which may be many: a selector chooses the objects of which one value is equal.
+    /// Indexes a field of `K`, so that lists can select by it. `field` is the name in selectors. The function
+    /// returns the values of an object; a selector matches if one of them is equal.
     ///
-    /// Makes the informer of the kind, in the lazy form, and does not wait for it.
+    /// Creates the informer of the kind in the lazy representation and does not wait for it.
     ///
     /// # Errors
     ///
-    /// When the field was indexed before.
+    /// If the field is already indexed.
     pub fn index_field<K: KubeKind>(
         &self,
         field: &str,
@@ -181,7 +184,7 @@ impl Cache {
         self.index_field_of(ScopedKind::of::<K>(), field, function)
     }
 
-    /// As [`index_field`](Self::index_field), of any kind and form.
+    /// Indexes a field of any kind and representation, as [`index_field`](Self::index_field) does.
     ///
     /// # Errors
     ///
@@ -197,22 +200,22 @@ impl Cache {
 }
 
 impl<O: Object> CacheInformer<O> {
-    /// The objects that are selected, in no particular order.
+    /// Returns the selected objects, unordered.
     ///
     /// # Errors
     ///
-    /// When the namespace is not cached; when a field is selected that has no index, or by something else than equality.
+    /// If the namespace is not cached, or if a selected field has no index or another operator than equality.
     pub fn select(&self, options: &ListOptions) -> Result<Vec<Arc<O>>, ReadError> {
         self.check_exact(&options.fields)?;
         let namespaced = options.namespace.as_deref().filter(|_| !self.kind().is_cluster_scoped());
         let mut selected = Vec::new();
         match namespaced {
             Some(namespace) => {
-                let part = self.part_of(Some(namespace))?;
+                let part = self.informer_for(Some(namespace))?;
                 selected = self.select_from(&part.snapshot(), Some(namespace), options)?;
             }
             None => {
-                for part in self.parts() {
+                for part in self.scoped_informers() {
                     selected.extend(self.select_from(&part.informer.snapshot(), None, options)?);
                 }
             }
@@ -232,7 +235,7 @@ impl<O: Object> CacheInformer<O> {
         }
     }
 
-    /// From one version of a store.
+    /// InformerSelectors from one version of a store.
     fn select_from(
         &self,
         snapshot: &Snapshot<O>,

@@ -1,4 +1,4 @@
-//! From start to stop.
+//! Start and stop of a cache.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 use super::Cache;
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// A cache was to be run by a second manager, or after it had stopped.
+/// A second manager was to run the cache, or it was stopped before.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "run the cache: a manager runs it already, or it was stopped before; give each manager a cache of its own"
+    "run the cache: a manager runs it already, or it was stopped before; create a cache for each manager"
 )]
 struct AlreadyRun;
 
 impl Cache {
-    /// Starts the informers that were asked for so far; those that come later start at once. Does nothing the second time, and
-    /// nothing after [`stop`](Self::stop).
+    /// Starts all informers; informers created later start at once. No effect on a second call or after
+    /// [`stop`](Self::stop).
     ///
     /// # Panics
     ///
@@ -30,11 +30,11 @@ impl Cache {
         self.shared.table.lock().start(runtime);
     }
 
-    /// Waits until every informer that is in the cache now is synced.
+    /// Waits until every informer that is now in the cache has synced.
     ///
     /// # Errors
     ///
-    /// After `timeout`: which informers are not, what each is doing, and its last error.
+    /// After `timeout`: names the informers that have not synced, their activity and their last errors.
     ///
     /// # Cancel safety
     ///
@@ -46,22 +46,22 @@ impl Cache {
         wait_for_cache_sync(caches, timeout).await
     }
 
-    /// True while every informer in the cache is synced: what a readiness check asks.
+    /// Returns true if every informer in the cache has synced, for readiness checks.
     pub fn has_synced(&self) -> bool {
         let informers = self.shared.table.lock().informers();
         informers.iter().flat_map(|informer| informer.as_caches()).all(|cache| *cache.synced().borrow())
     }
 
-    /// True once the cache was started, also after it has stopped.
+    /// Returns true once the cache was started, also after it has stopped.
     pub fn is_started(&self) -> bool {
         !self.shared.table.lock().is_created()
     }
 
-    /// Stops all informers, waits until their tasks have ended, and forbids further starts.
+    /// Stops all informers, waits until their tasks have ended, and prevents further starts.
     ///
     /// # Cancel safety
     ///
-    /// All informers are told to stop when the future is first polled; dropping it after that only ends the wait.
+    /// All informers are stopped at the first poll; dropping the future after that only ends the wait.
     pub async fn stop(&self) {
         let runs = self.shared.table.lock().stop();
         join_all(runs.into_iter().map(InformerRun::stop)).await;
@@ -77,7 +77,7 @@ impl Runnable for Cache {
         RunnableGroup::Caches
     }
 
-    /// When the informers that were asked for before are synced.
+    /// Resolves when the informers that exist at the call have synced.
     fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
         let cache = self.clone();
         Some(Box::pin(async move { Ok(cache.wait_for_sync(timeout).await?) }))
@@ -97,8 +97,8 @@ impl Runnable for Cache {
     }
 }
 
-/// Stops the informers of a cache whose manager was dropped: handlers of the program may hold the cache, so that dropping it is
-/// not enough.
+/// Stops the informers of a cache whose manager was dropped. Dropping the cache is not enough, since handlers
+/// of the program may hold it.
 struct StopsOnDrop<'a>(&'a Cache);
 
 impl Drop for StopsOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! The informers that there are, by kind and form. Pure but for starting them.
+//! The informers of a cache, by kind and representation. Pure, except for starting them.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -13,22 +13,22 @@ use tokio::runtime::Handle;
 use super::informer::{CacheInformer, ErasedInformer};
 use super::own_writes::{RecentWrites, is_same_kind};
 
-/// All informers of a cache, and where it is in its life.
+/// All informers of a cache, and its lifecycle.
 #[derive(Default)]
 pub(super) struct Table {
-    life: Life,
+    life: Lifecycle,
     /// True once a manager runs the cache.
     is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
-    /// The own writes that new informers will have to show, by group and kind.
+    /// The own writes that new informers must show, by group and kind.
     recent_writes: HashMap<(String, String), RecentWrites>,
 }
 
 #[derive(Default)]
-enum Life {
+enum Lifecycle {
     #[default]
     Created,
-    /// The runtime on which informers that come later are started, whoever asks for them.
+    /// The runtime on which later informers are started, whatever the runtime of the caller.
     Running(Handle),
     Stopped,
 }
@@ -42,14 +42,15 @@ pub(super) struct Entry {
 
 impl Table {
     pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
-        // The order of the key wants an owned kind; the table has a few dozen entries.
+        // A lookup by key would need an owned kind; the table has a few dozen entries.
         let (_, entry) =
             self.entries.iter().find(|((held, form), _)| held == gvk && *form == TypeId::of::<O>())?;
         entry.typed.downcast_ref().cloned()
     }
 
-    /// Adds an informer, and starts it if the cache runs. Returns the informer of the table, and whether it is this one: another
-    /// task may have added one before. `rewinds` are those of all informers.
+    /// Adds an informer, and starts it if the cache runs. Returns the informer in the table, and whether it
+    /// is this one: another task may have added one before. `rewinds` is the number of rewinds of all
+    /// informers.
     pub(super) fn insert<O: Representation>(
         &mut self,
         gvk: &Gvk,
@@ -61,12 +62,12 @@ impl Table {
         }
         if let Some(recent) = self.recent_writes.get_mut(&(gvk.group.clone(), gvk.kind.clone())) {
             recent.follow(rewinds);
-            recent.hand_to(&made);
+            recent.register_with(&made);
         }
         let informer: Arc<dyn ErasedInformer> = Arc::new(made.clone());
         let runs = match &self.life {
-            Life::Running(runtime) => start(&*informer, runtime),
-            Life::Created | Life::Stopped => Vec::new(),
+            Lifecycle::Running(runtime) => start(&*informer, runtime),
+            Lifecycle::Created | Lifecycle::Stopped => Vec::new(),
         };
         let entry = Entry { typed: Box::new(made.clone()), informer, runs };
         self.entries.insert((gvk.clone(), TypeId::of::<O>()), entry);
@@ -86,44 +87,44 @@ impl Table {
         self.entries.values().map(|entry| Arc::clone(&entry.informer)).collect()
     }
 
-    /// The informers of a kind, in all forms and API versions.
+    /// Returns the informers of a kind, in all representations and API versions.
     pub(super) fn informers_of(&self, gvk: &Gvk) -> Vec<Arc<dyn ErasedInformer>> {
         let of_kind = self.entries.iter().filter(|((held, _), _)| is_same_kind(held, gvk));
         of_kind.map(|(_, entry)| Arc::clone(&entry.informer)).collect()
     }
 
-    /// The own writes that new informers of a kind will have to show.
+    /// Returns the own writes that new informers of a kind must show.
     pub(super) fn recent_writes(&mut self, gvk: &Gvk) -> &mut RecentWrites {
         self.recent_writes.entry((gvk.group.clone(), gvk.kind.clone())).or_default()
     }
 
     pub(super) fn is_created(&self) -> bool {
-        matches!(self.life, Life::Created)
+        matches!(self.life, Lifecycle::Created)
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(self.life, Life::Stopped)
+        matches!(self.life, Lifecycle::Stopped)
     }
 
-    /// Starts all informers; nothing if that was done before. Answers whether the cache runs now.
+    /// Starts all informers unless that was done before. Returns whether the cache runs now.
     pub(super) fn start(&mut self, runtime: Handle) -> bool {
         if self.is_created() {
             for entry in self.entries.values_mut() {
                 entry.runs = start(&*entry.informer, &runtime);
             }
-            self.life = Life::Running(runtime);
+            self.life = Lifecycle::Running(runtime);
         }
-        matches!(self.life, Life::Running(_))
+        matches!(self.life, Lifecycle::Running(_))
     }
 
-    /// As [`start`](Self::start), for a manager. False where another one runs the cache, or it was stopped.
+    /// Starts the cache for a manager. Returns false if another manager runs it, or if it was stopped.
     pub(super) fn start_managed(&mut self, runtime: Handle) -> bool {
         !std::mem::replace(&mut self.is_managed, true) && self.start(runtime)
     }
 
-    /// Forbids further starts and gives up the runs.
+    /// Prevents further starts and returns the runs.
     pub(super) fn stop(&mut self) -> Vec<InformerRun> {
-        self.life = Life::Stopped;
+        self.life = Lifecycle::Stopped;
         self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect()
     }
 }
@@ -136,9 +137,9 @@ fn start(informer: &dyn ErasedInformer, runtime: &Handle) -> Vec<InformerRun> {
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let life = match self.life {
-            Life::Created => "created",
-            Life::Running(_) => "running",
-            Life::Stopped => "stopped",
+            Lifecycle::Created => "created",
+            Lifecycle::Running(_) => "running",
+            Lifecycle::Stopped => "stopped",
         };
         let kinds: Vec<String> = self.entries.keys().map(|(gvk, _)| gvk.to_string()).collect();
         f.debug_struct("Table").field("life", &life).field("kinds", &kinds).finish()

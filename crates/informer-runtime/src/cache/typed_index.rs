@@ -6,8 +6,8 @@ use informer_client::{Lazy, Typed};
 use informer_store::{IndexFn, IndexFnError};
 use serde::de::DeserializeOwned;
 
-/// An index function over the typed object: each state is decoded once, when it is stored. Where a field or a label says it,
-/// [`field`](informer_store::field) and [`label`](informer_store::label) cost less.
+/// Creates an index function over the typed object, which is decoded once per state when it is stored. For a
+/// field or a label, [`field`](informer_store::field) and [`label`](informer_store::label) are cheaper.
 ///
 /// ```
 /// use informer_runtime::typed;
@@ -22,13 +22,13 @@ pub fn typed<K, F: Fn(&K) -> Vec<String>>(function: F) -> TypedIndex<K, F> {
     TypedIndex { function, kind: PhantomData }
 }
 
-/// Made by [`typed`].
+/// The index function returned by [`typed`].
 pub struct TypedIndex<K, F> {
     function: F,
     kind: PhantomData<fn(&K)>,
 }
 
-/// The same for every form that gives the typed object.
+/// Implements it for every representation that provides the typed object.
 macro_rules! index {
     ($form:ident) => {
         impl<K, F> IndexFn<$form<K>> for TypedIndex<K, F>

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settings::Settings;
-use super::{CachedClient, ClientMetrics, Shared};
-use crate::observed::Observers;
+use super::{CachedClient, ClientInner, ClientMetrics};
+use crate::instrumentation::Observers;
 use crate::{Cache, KubeKind, ScopedKind};
 use informer_client::ListKeys;
 use informer_core::Gvk;
@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
 /// Configures a [`CachedClient`].
-#[must_use = "nothing is made before `build`"]
+#[must_use = "call `build` to create the client"]
 pub struct ClientBuilder {
     cache: Cache,
     uncached: HashSet<Gvk>,
@@ -37,26 +37,26 @@ impl ClientBuilder {
         }
     }
 
-    /// Reads this kind from the server: for kinds that are too many or too secret to hold.
+    /// Reads this kind from the API server: for kinds that are too large or too sensitive to cache.
     pub fn uncached<K: KubeKind>(self) -> Self {
         self.uncached_kind(&ScopedKind::of::<K>())
     }
 
-    /// As [`uncached`](Self::uncached), of a kind that is known at run time only.
+    /// Reads a kind that is known at run time only from the API server, as [`uncached`](Self::uncached) does.
     pub fn uncached_kind(mut self, kind: &ScopedKind) -> Self {
         self.uncached.insert(kind.gvk().clone());
         self
     }
 
-    /// Also reads objects without a type from the cache. By default they are read from the server, since the informer of a kind
-    /// that some input names may be large.
+    /// Reads dynamic objects from the cache, too. By default they are read from the API server, since the
+    /// kind may come from user input and its informer may be large.
     pub fn cache_dynamic(mut self, cache: bool) -> Self {
         self.cache_dynamic = cache;
         self
     }
 
-    /// The longest time that a read waits for the cache to show the program's own writes. 5 s by default. `None` turns the wait off:
-    /// a read may then show an older state than this program has written.
+    /// Sets the longest time for which a read waits for the cache to show the program's own writes; 5 s by
+    /// default. With `None`, reads do not wait and may return an older state than this program has written.
     pub fn read_your_writes(mut self, bound: Option<Duration>) -> Self {
         self.read_your_writes = bound;
         self
@@ -70,13 +70,13 @@ impl ClientBuilder {
         self
     }
 
-    /// Where the client shows how it is. A manager that serves metrics shows its client there, too.
+    /// Sets the receiver of the client's metrics. A manager that serves metrics adds its own.
     pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// The client.
+    /// Creates the client.
     pub fn build(self) -> CachedClient {
         let Self { cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys } = self;
         let api = cache.client().clone();
@@ -85,13 +85,20 @@ impl ClientBuilder {
         api.observe_unknown_fields(move |kind| {
             observers.upgrade().into_iter().for_each(|observers| observers.unknown_fields(kind));
         });
-        let shared =
-            Arc::new(Shared { api, cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys });
+        let shared = Arc::new(ClientInner {
+            api,
+            cache,
+            uncached,
+            cache_dynamic,
+            read_your_writes,
+            metrics,
+            list_keys,
+        });
         CachedClient { shared, settings: Arc::new(Settings::new()) }
     }
 }
 
-/// The list map keys of each version of a custom kind.
+/// Returns the list map keys of each version of a custom resource.
 pub(crate) fn list_keys(definition: &CustomResourceDefinition) -> Vec<(Gvk, ListKeys)> {
     serde_json::to_value(definition)
         .map(|definition| ListKeys::of_definition(&definition))

@@ -1,4 +1,4 @@
-//! Making an object what it should be, whether it exists or not.
+//! Creates an object, or updates an existing one.
 
 use informer_client::PatchFormat;
 use serde_json::json;
@@ -8,24 +8,25 @@ use super::write::{fetched, on_object};
 use super::{CachedClient, Edited, Fetched, WriteError};
 use crate::{BoxError, KubeObject};
 
-/// What was done to an object.
+/// The change made to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationResult {
-    /// Nothing: it is as it should be.
+    /// None: it has the desired state.
     Unchanged,
     /// It was created.
     Created,
-    /// It was changed.
+    /// It was updated.
     Updated,
-    /// It and its status were changed.
+    /// It and its status were updated.
     UpdatedStatus,
-    /// Its status alone was changed.
+    /// Only its status was updated.
     UpdatedStatusOnly,
 }
 
 impl CachedClient {
-    /// Creates an object, or changes the one that exists: `change` is given `object`, or a copy of what the cache holds, and makes
-    /// of it what it should be. Status is not written; see [`create_or_patch`](Self::create_or_patch).
+    /// Creates or updates an object. `change` is called with a copy of the cached object, or with `object` if
+    /// there is none, and sets the desired state. Does not write the status; see
+    /// [`create_or_patch`](Self::create_or_patch).
     ///
     /// ```no_run
     /// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -43,15 +44,15 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// What `change` fails with; when it changes the name or the namespace; otherwise as reads and writes.
+    /// The error of `change`; if it changes the name or the namespace; otherwise as reads and writes.
     pub async fn create_or_update<K: KubeObject>(
         &self,
         object: K,
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
     ) -> Result<(Fetched<K>, OperationResult), WriteError> {
         match self.created_or_edited(object, change).await? {
-            Found::Created(created) => Ok((created, OperationResult::Created)),
-            Found::Edited(edited) => {
+            CreatedOrEdited::Created(created) => Ok((created, OperationResult::Created)),
+            CreatedOrEdited::Edited(edited) => {
                 let updated = self.update(&edited).await?;
                 let result = match version(&updated) == version(edited.original()) {
                     true => OperationResult::Unchanged,
@@ -62,8 +63,8 @@ impl CachedClient {
         }
     }
 
-    /// As [`create_or_update`](Self::create_or_update), and writes a changed status too, by a request of its own, where the object
-    /// exists.
+    /// Creates or updates an object, as [`create_or_update`](Self::create_or_update) does. If the object
+    /// exists, a changed status is written by a second request.
     ///
     /// # Errors
     ///
@@ -74,8 +75,8 @@ impl CachedClient {
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
     ) -> Result<(Fetched<K>, OperationResult), WriteError> {
         let edited = match self.created_or_edited(object, change).await? {
-            Found::Created(created) => return Ok((created, OperationResult::Created)),
-            Found::Edited(edited) => edited,
+            CreatedOrEdited::Created(created) => return Ok((created, OperationResult::Created)),
+            CreatedOrEdited::Edited(edited) => edited,
         };
         let operation = on_object(OperationVerb::Patch(PatchFormat::Merge), &**edited.original())?;
         let operation = operation.under(Some("status"));
@@ -99,22 +100,22 @@ impl CachedClient {
         &self,
         mut object: K,
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
-    ) -> Result<Found<K>, WriteError> {
+    ) -> Result<CreatedOrEdited<K>, WriteError> {
         let operation = self.in_own_namespace(on_object(OperationVerb::Get, &object)?)?;
         let attempt = format!("create or update {}", operation.kind.kind().resource());
         let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: attempt.clone() })?;
-        let held = self.get::<K>(&key).await.map_err(|cause| super::error::unread(&operation, cause))?;
+        let held = self.get::<K>(&key).await.map_err(|cause| super::error::read_failed(&operation, cause))?;
         let Some(held) = held else {
             let before = identity(&object);
             change(&mut object).map_err(|cause| WriteError::Stopped { attempt: attempt.clone(), cause })?;
             same_identity(&attempt, &before, &identity(&object))?;
-            return Ok(Found::Created(self.create(&object).await?));
+            return Ok(CreatedOrEdited::Created(self.create(&object).await?));
         };
         let mut edited = held.edit();
         let before = identity(&*edited);
         change(&mut edited).map_err(|cause| WriteError::Stopped { attempt: attempt.clone(), cause })?;
         same_identity(&attempt, &before, &identity(&*edited))?;
-        Ok(Found::Edited(edited))
+        Ok(CreatedOrEdited::Edited(edited))
     }
 
     fn in_own_namespace(&self, operation: Operation) -> Result<Operation, WriteError> {
@@ -123,7 +124,7 @@ impl CachedClient {
     }
 }
 
-enum Found<K> {
+enum CreatedOrEdited<K> {
     Created(Fetched<K>),
     Edited(Edited<K>),
 }

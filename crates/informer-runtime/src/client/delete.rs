@@ -4,7 +4,7 @@ use super::operation::{Operation, OperationVerb};
 use super::{CachedClient, WriteError};
 use crate::{KubeKind, KubeObject, ListOptions, ScopedKind};
 
-/// How objects are deleted, and which: a deletion whose conditions do not hold is a conflict.
+/// Options and preconditions of a deletion. A failed precondition is a conflict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     uid: Option<String>,
@@ -13,43 +13,43 @@ pub struct DeleteOptions {
     propagation: Option<Propagation>,
 }
 
-/// What becomes of the objects that an object owns.
+/// The deletion policy for dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// Dependents are deleted after the object.
     Background,
-    /// They are deleted before it.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They stay.
+    /// Dependents are not deleted.
     Orphan,
 }
 
 impl DeleteOptions {
-    /// Only the very object that was read, and only if it did not change since.
+    /// Requires the uid and the resourceVersion of `object`.
     pub fn of<K: KubeObject>(object: &K) -> Self {
         let meta = object.meta();
         Self { uid: meta.uid.clone(), version: meta.resource_version.clone(), ..Self::default() }
     }
 
-    /// Only the object of this uid.
+    /// Requires this uid.
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = Some(uid.into());
         self
     }
 
-    /// Only in this version.
+    /// Requires this resourceVersion.
     pub fn resource_version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// How many seconds the object has to end, where its kind knows that; 0 is at once.
+    /// Sets the grace period in seconds, for kinds that support it; 0 deletes at once.
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
         self.grace_period = Some(seconds);
         self
     }
 
-    /// What becomes of the objects that it owns.
+    /// Sets the deletion policy for dependents.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.propagation = Some(propagation);
         self
@@ -77,20 +77,20 @@ impl DeleteOptions {
 }
 
 impl CachedClient {
-    /// Deletes an object. One with finalizers, or with a grace period, is marked and goes later.
+    /// Deletes an object. An object with finalizers or a grace period is marked and deleted later.
     ///
     /// # Errors
     ///
-    /// When it does not exist ([`is_not_found`](WriteError::is_not_found)), or the server refuses.
+    /// If it does not exist ([`is_not_found`](WriteError::is_not_found)), or the server rejects the deletion.
     pub async fn delete<K: KubeKind>(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<(), WriteError> {
         self.delete_with::<K>(key, &DeleteOptions::default()).await
     }
 
-    /// As [`delete`](Self::delete), with conditions and options.
+    /// Deletes an object with options and preconditions.
     ///
     /// # Errors
     ///
-    /// As [`delete`](Self::delete); a conflict where a condition does not hold.
+    /// As [`delete`](Self::delete); a conflict if a precondition fails.
     pub async fn delete_with<K: KubeKind>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -99,12 +99,12 @@ impl CachedClient {
         self.delete_kind(&ScopedKind::of::<K>(), key.as_ref(), options).await
     }
 
-    /// Deletes all objects of a kind that are selected; a limit says nothing here. Own writes are not awaited by it, and it is
-    /// not awaited by later reads.
+    /// Deletes all selected objects of a kind; a limit is ignored. It does not wait for own writes, and later
+    /// reads do not wait for it.
     ///
     /// # Errors
     ///
-    /// When the server refuses. Some may be gone then.
+    /// If the server rejects the request. Some objects may have been deleted.
     pub async fn delete_all<K: KubeKind>(
         &self,
         selected: &ListOptions,
@@ -135,7 +135,7 @@ impl CachedClient {
 }
 
 impl Operation {
-    /// The namespace and the selectors of a list.
+    /// Sets the namespace and the selectors of a list.
     pub(super) fn selecting(self, options: &ListOptions) -> Self {
         let mut operation = self.in_namespace(options.namespace.as_deref());
         if !options.labels.is_everything() {

@@ -1,8 +1,9 @@
-//! What a changed typed object means for the whole object that it is a view of. Pure.
+//! Computes the patch of a whole object from a change of its typed view. Pure.
 //!
-//! A type knows fewer fields than a server. The change of a typed object, from `old` to `new`, is therefore carried over to the
-//! whole object as it was read, and the patch is the difference of the two whole objects. JSON merge patch replaces lists as
-//! they are; so what the type does not know inside of a list's elements is carried along with its element.
+//! A type knows fewer fields than the server. The change of the typed object, from `old` to `new`, is
+//! therefore applied to the whole object as it was read, and the patch is the difference of the two whole
+//! objects. A JSON merge patch replaces whole lists, so fields of list elements that the type does not know
+//! move with their element.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ const IDENTITIES: [&str; 11] = [
     "claimName",
 ];
 
-/// `whole` with the change from `old` to `new`, which are views of it. Elements of lists are matched by
+/// Returns `whole` with the change from `old` to `new`, which are views of it. List elements are matched by
 /// `keys`.
 pub(crate) fn carried(whole: &Value, old: &Value, new: &Value, keys: ListKeysAt<'_>) -> Value {
     if old == new {
@@ -57,7 +58,7 @@ fn carried_members(
     for (name, value) in new {
         let member = match (whole.get(name), old.get(name)) {
             (Some(whole), Some(old)) => Some(carried(whole, old, value, keys.member(name))),
-            // The type writes a default that the object does not have, before and after.
+            // The type encodes a default that the object does not have, before and after.
             (None, Some(old)) if old == value => None,
             _ => Some(value.clone()),
         };
@@ -75,7 +76,7 @@ fn carried_elements(whole: &[Value], old: &[Value], new: &[Value], keys: ListKey
     new.iter().zip(origins).map(carry).collect()
 }
 
-/// For each element of `new`, which of `old` it was.
+/// Returns for each element of `new` the index in `old` that it came from.
 fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usize>> {
     if let Some(origins) = origins_by_keys(old, new, keys) {
         return origins;
@@ -95,7 +96,7 @@ fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usi
         })
         .collect();
     if old.len() == new.len() {
-        // Nothing came or went: what is at its place and is no other's was changed there.
+        // No element was added or removed: unmatched elements were changed in place.
         for (index, origin) in origins.iter_mut().enumerate().filter(|(_, origin)| origin.is_none()) {
             *origin = Some(index).filter(|&index| !taken[index]);
         }
@@ -103,8 +104,8 @@ fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usi
     origins
 }
 
-/// As [`origins`], by the keys of the schema; `None` if it has none, or if two elements of `old` have the same
-/// key.
+/// Matches elements by the keys of the schema; `None` if it has none, or if two elements of `old` have the
+/// same key.
 fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option<Vec<Option<usize>>> {
     if keys.is_empty() || !old.iter().chain(new).all(Value::is_object) {
         return None;
@@ -124,7 +125,8 @@ fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option
     Some(new.iter().map(|element| places.remove(&identity(element))).collect())
 }
 
-/// The elements by a member, where every element has it and no two have the same.
+/// Maps a member's value to the element's index; `None` unless every element has the member and the values
+/// are unique.
 fn identified(elements: &[Value], identity: &str) -> Option<HashMap<String, usize>> {
     let mut known = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
@@ -136,7 +138,7 @@ fn identified(elements: &[Value], identity: &str) -> Option<HashMap<String, usiz
     Some(known)
 }
 
-/// The JSON merge patch from `old` to `new`; `None` where they are the same.
+/// Returns the JSON merge patch from `old` to `new`; `None` if they are equal.
 pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     if old == new {
         return None;
@@ -155,7 +157,7 @@ pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// True where the change touches a list that holds objects: then the patch must hold all that its elements have.
+/// Returns true if a changed list contains objects: the patch must then contain complete elements.
 pub(super) fn changes_elements(old: &Value, new: &Value) -> bool {
     if old == new {
         return false;

@@ -7,16 +7,16 @@ use informer_client::Dynamic;
 use kube_core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
-use super::error::{not_found, unread};
+use super::error::{not_found, read_failed};
 use super::operation::{Operation, OperationVerb};
 use super::read::items_of;
 use super::write::{decoded, encode};
 use super::{CachedClient, DeleteOptions, Patch, WriteError};
 use crate::{ListOptions, ReadError, ScopedKind};
 
-/// Reads and writes objects of one kind without a type.
+/// Reads and writes objects of one kind without a static type.
 ///
-/// They are read from the server, unless the builder says [otherwise](super::ClientBuilder::cache_dynamic).
+/// Reads go to the API server unless the builder [says otherwise](super::ClientBuilder::cache_dynamic).
 #[derive(Clone)]
 pub struct DynamicClient {
     client: CachedClient,
@@ -24,14 +24,15 @@ pub struct DynamicClient {
 }
 
 impl CachedClient {
-    /// The objects of a kind that is known at run time only. [`informer_client::Client::resolve`] finds kinds by name.
+    /// Returns a client for a kind that is known at run time only. [`informer_client::Client::resolve`] finds
+    /// kinds by name.
     pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> DynamicClient {
         DynamicClient { client: self.clone(), kind: kind.into() }
     }
 }
 
 impl DynamicClient {
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &ScopedKind {
         &self.kind
     }
@@ -41,11 +42,11 @@ impl DynamicClient {
         shared.cache_dynamic && !shared.uncached.contains(self.kind.gvk())
     }
 
-    /// One object; `None` where it does not exist.
+    /// Returns one object; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// What the cache or the server says.
+    /// The error of the cache or the API server.
     pub async fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Option<DynamicObject>, ReadError> {
         let operation = Operation::on(OperationVerb::Get, &self.kind, key.as_ref());
         let settings = &self.client.settings;
@@ -70,7 +71,7 @@ impl DynamicClient {
             let client = client.clone();
             Box::pin(async move {
                 let object = client.cached::<Dynamic>(&operation).await;
-                let object = object.map_err(|cause| unread(&operation, cause))?;
+                let object = object.map_err(|cause| read_failed(&operation, cause))?;
                 let object = object.ok_or_else(|| not_found(&operation))?;
                 json(&operation, &object)
             })
@@ -89,7 +90,7 @@ impl DynamicClient {
             let (client, options) = (client.clone(), options.clone());
             Box::pin(async move {
                 let objects = client.cached_list::<Dynamic>(&operation.kind, &options).await;
-                let objects = objects.map_err(|cause| unread(&operation, cause))?;
+                let objects = objects.map_err(|cause| read_failed(&operation, cause))?;
                 let items = objects.iter().map(|object| json(&operation, object));
                 Ok(serde_json::json!({"items": items.collect::<Result<Vec<_>, _>>()?}))
             })
@@ -97,11 +98,11 @@ impl DynamicClient {
         Ok(items_of(self.client.intercepted(operation, last).await?))
     }
 
-    /// The objects that are selected.
+    /// Returns the selected objects.
     ///
     /// # Errors
     ///
-    /// What the cache or the server says.
+    /// The error of the cache or the API server.
     pub async fn list(&self, options: &ListOptions) -> Result<Vec<DynamicObject>, ReadError> {
         let operation = Operation::of(OperationVerb::List, &self.kind).selecting(options);
         let mut options = options.clone();
@@ -118,7 +119,7 @@ impl DynamicClient {
         let gvk = self.kind.gvk();
         let object = |value| {
             let mut object: DynamicObject = decoded(&attempt, value)?;
-            // Items of a list of a built-in kind come without their type.
+            // List items of built-in kinds have no apiVersion and kind.
             object
                 .types
                 .get_or_insert_with(|| TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });
@@ -127,7 +128,7 @@ impl DynamicClient {
         Ok(values.into_iter().map(object).collect::<Result<_, _>>()?)
     }
 
-    /// As [`CachedClient::create`].
+    /// Creates an object; see [`CachedClient::create`].
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl DynamicClient {
         self.write(OperationVerb::Create, object).await
     }
 
-    /// As [`CachedClient::apply`].
+    /// Applies an object; see [`CachedClient::apply`].
     ///
     /// # Errors
     ///
@@ -147,12 +148,13 @@ impl DynamicClient {
         self.write(OperationVerb::Apply, &object).await
     }
 
-    /// Replaces an object by this one, which must be whole.
+    /// Replaces an object with this complete one.
     ///
     /// # Errors
     ///
-    /// [`WriteError::View`] for an object that was read from a cache, which has cut its `managedFields` away and may have cut more:
-    /// [`patch`](Self::patch) it, or [`apply`](Self::apply) what is wanted. Otherwise what the server says.
+    /// [`WriteError::View`] for an object read from a cache, which has pruned `managedFields` and may have
+    /// pruned more: use [`patch`](Self::patch) or [`apply`](Self::apply). Otherwise the error of the API
+    /// server.
     pub async fn replace(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         let meta = &object.metadata;
         let was_read = meta.uid.is_some() || meta.resource_version.is_some();
@@ -163,11 +165,11 @@ impl DynamicClient {
         self.write(OperationVerb::Replace, object).await
     }
 
-    /// As [`CachedClient::patch`].
+    /// Patches an object; see [`CachedClient::patch`].
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn patch(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -177,7 +179,7 @@ impl DynamicClient {
         self.answered(operation.sending(patch.body.clone())).await
     }
 
-    /// As [`CachedClient::delete_with`].
+    /// Deletes an object; see [`CachedClient::delete_with`].
     ///
     /// # Errors
     ///
@@ -190,7 +192,7 @@ impl DynamicClient {
         self.client.delete_kind(&self.kind, key.as_ref(), options).await
     }
 
-    /// As [`CachedClient::delete_all`].
+    /// Deletes all selected objects; see [`CachedClient::delete_all`].
     ///
     /// # Errors
     ///
@@ -225,7 +227,7 @@ impl DynamicClient {
     }
 }
 
-/// The object as interceptors see it.
+/// Returns the object as interceptors see it.
 fn json(operation: &Operation, object: &Dynamic) -> Result<Value, WriteError> {
     let object = object.to_dynamic_object()?;
     serde_json::to_value(object).map_err(|cause| encode(operation, cause))

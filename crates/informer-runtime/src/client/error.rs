@@ -2,26 +2,28 @@ use informer_client::{CallError, DecodeError};
 
 use crate::BoxError;
 
-/// A write, or a read of the server, that failed.
+/// A failed write or live read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The server refused it, or did not answer.
+    /// The API server rejected the request or did not respond.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The object names no name where one is needed.
+    /// The object has no valid name where one is required.
     #[error("{attempt}: the object has no name, or an invalid one; set metadata.name")]
     NoName {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
     },
-    /// The client is one of another namespace.
-    #[error("{attempt}: namespace {asked:?} was asked for, and the client is one of {own:?}")]
+    /// The client is restricted to another namespace.
+    #[error(
+        "{attempt}: namespace {requested:?} differs from the namespace of the client, {own:?}; use another client"
+    )]
     OtherNamespace {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
         /// The namespace of the object.
-        asked: String,
+        requested: String,
         /// The namespace of the client.
         own: String,
     },
@@ -30,75 +32,75 @@ pub enum WriteError {
     FieldOwner {
         /// The operation.
         attempt: String,
-        /// The owner.
+        /// The field owner.
         owner: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
-    /// A replacement of an object that was read.
+    /// A replacement by an object that was read.
     #[error(
         "{attempt}: this is a view of an object that was read, and what the view does not have would be lost; change a copy of it \
          with `edit` and hand that to `update`, or state what is wanted with `apply`"
     )]
     View {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
     },
-    /// A change of what makes an object the one that it is.
-    #[error("{attempt}: {field} is not to be changed; make another object instead")]
+    /// A change of an immutable part of the object's identity.
+    #[error("{attempt}: {field} is immutable; create a new object")]
     OtherObject {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
         /// The field.
         field: &'static str,
     },
-    /// The object cannot be written as JSON.
+    /// The object cannot be encoded as JSON.
     #[error("{attempt}: the object cannot be encoded")]
     Encode {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: serde_json::Error,
     },
-    /// The answer is not what it should be. The write has happened.
-    #[error("{attempt}: the answer is no {expected}")]
+    /// The response has an unexpected type. The write has happened.
+    #[error("{attempt}: the response is not a {expected}")]
     Answer {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
-        /// What was expected.
+        /// The expected type.
         expected: String,
-        /// Where it is not: a field, no value.
+        /// The location of the problem: a field, never a value.
         #[source]
         cause: Option<BoxError>,
     },
-    /// The object that is to be changed cannot be read as its type.
+    /// The object to be changed cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The object to be changed could not be read.
-    #[error("{attempt}: it cannot be read")]
+    #[error("{attempt}: the object cannot be read")]
     Read {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: Box<crate::ReadError>,
     },
-    /// The program may not write at this time, as its [fence](super::CachedClient::fenced) says. Nothing was sent.
-    #[error("{attempt}: not sent, since this process may not write now")]
+    /// The [fence](super::CachedClient::fenced) of the client rejected the write. Nothing was sent.
+    #[error("{attempt}: not sent: this process is not allowed to write now")]
     Fenced {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
-        /// Why it may not.
+        /// The error of the fence.
         #[source]
         cause: BoxError,
     },
     /// An interceptor, or a closure that changes an object, failed.
     #[error("{attempt}: stopped by the program")]
     Stopped {
-        /// What was attempted.
+        /// The operation.
         attempt: String,
-        /// With what.
+        /// Its error.
         #[source]
         cause: BoxError,
     },
@@ -113,7 +115,7 @@ impl WriteError {
         }
     }
 
-    /// The process may not write at this time; whoever may does.
+    /// Returns true if a fence rejected the write: another process may write instead.
     pub fn is_fenced(&self) -> bool {
         match self {
             Self::Fenced { .. } => true,
@@ -122,27 +124,28 @@ impl WriteError {
         }
     }
 
-    /// The object, or the kind, does not exist.
+    /// Returns true if the object or the kind does not exist.
     pub fn is_not_found(&self) -> bool {
         self.call().is_some_and(CallError::is_not_found)
     }
 
-    /// An object of the name exists.
+    /// Returns true if an object of that name exists.
     pub fn is_already_exists(&self) -> bool {
         self.call().is_some_and(CallError::is_already_exists)
     }
 
-    /// The object was changed since it was read, is another one, or fields of it belong to others: read it again.
+    /// Returns true if the object has changed since it was read, was re-created, or has fields of other field
+    /// managers. Read it again.
     pub fn is_conflict(&self) -> bool {
         self.call().is_some_and(CallError::is_conflict)
     }
 
-    /// The object does not fulfil what its kind demands.
+    /// Returns true if the object failed validation.
     pub fn is_invalid(&self) -> bool {
         self.call().is_some_and(CallError::is_invalid)
     }
 
-    /// We may not.
+    /// Returns true if the client lacks permission.
     pub fn is_forbidden(&self) -> bool {
         self.call().is_some_and(CallError::is_forbidden)
     }
@@ -159,7 +162,7 @@ pub(super) fn conflict(operation: &super::Operation) -> WriteError {
     CallError::refused(operation.to_string(), status).into()
 }
 
-/// The cache does not have the object.
+/// The object is not in the cache.
 pub(super) fn not_found(operation: &super::Operation) -> WriteError {
     let status = informer_cache::source::ServerStatus {
         code: 404,
@@ -170,7 +173,7 @@ pub(super) fn not_found(operation: &super::Operation) -> WriteError {
     CallError::refused(operation.to_string(), status).into()
 }
 
-/// The cache did not answer.
-pub(super) fn unread(operation: &super::Operation, cause: crate::ReadError) -> WriteError {
+/// The read from the cache failed.
+pub(super) fn read_failed(operation: &super::Operation, cause: crate::ReadError) -> WriteError {
     WriteError::Read { attempt: operation.to_string(), cause: Box::new(cause) }
 }

@@ -1,4 +1,4 @@
-//! What stands between a client and the server.
+//! Interceptors between a client and the API server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{CachedClient, Operation, WriteError};
 
-/// Sees every operation of a client before it goes on. A closure is one:
+/// Intercepts every operation of a client. Closures implement it:
 ///
 /// ```
 /// # fn example(client: &informer_runtime::CachedClient) {
@@ -23,13 +23,13 @@ use super::{CachedClient, Operation, WriteError};
 /// # }
 /// ```
 ///
-/// An answer is the object, the list, or the status as JSON. Objects that a read answers from the cache are shown as JSON too:
-/// a client with interceptors copies what others share, and is meant for tests. Of an object that is held typed, the JSON has
-/// only the fields that the type knows.
+/// A response is the object, the list, or the Status as JSON. Cached objects are converted to JSON, too, so a
+/// client with interceptors copies shared objects; it is meant for tests. The JSON of a typed object has only
+/// the fields that the type knows.
 ///
-/// Reads by [`CachedClient::metadata`] do not pass through interceptors.
+/// Reads by [`CachedClient::metadata`] are not intercepted.
 pub trait Intercept: Send + Sync + 'static {
-    /// Answers an operation, by itself or by [`Next::run`].
+    /// Handles an operation, itself or by [`Next::run`].
     fn intercept(&self, operation: Operation, next: Next) -> BoxFuture<'static, Result<Value, WriteError>>;
 }
 
@@ -44,28 +44,29 @@ where
 }
 
 /// The end of the chain: the cache or the server.
-pub(super) type Last = Arc<dyn Fn(Operation) -> BoxFuture<'static, Result<Value, WriteError>> + Send + Sync>;
+pub(super) type Endpoint =
+    Arc<dyn Fn(Operation) -> BoxFuture<'static, Result<Value, WriteError>> + Send + Sync>;
 
-/// What follows an interceptor: the next one, or the cache or the server.
-#[must_use = "an operation that is not handed on does not happen"]
+/// The rest of the chain: the next interceptor, or the cache or API server.
+#[must_use = "call `run`, or the operation does not happen"]
 pub struct Next {
-    /// How many interceptors are left.
+    /// The number of remaining interceptors.
     left: usize,
     interceptors: Vec<Arc<dyn Intercept>>,
-    last: Last,
+    last: Endpoint,
 }
 
 impl Next {
-    pub(super) fn new(client: &CachedClient, last: Last) -> Self {
+    pub(super) fn new(client: &CachedClient, last: Endpoint) -> Self {
         let interceptors = client.settings.interceptors.clone();
         Self { left: interceptors.len(), interceptors, last }
     }
 
-    /// Lets the operation go on.
+    /// Runs the rest of the chain.
     ///
     /// # Errors
     ///
-    /// What the next interceptor, the cache or the server says.
+    /// The error of the next interceptor, the cache or the API server.
     pub async fn run(mut self, operation: Operation) -> Result<Value, WriteError> {
         match self.left.checked_sub(1) {
             None => (self.last)(operation).await,

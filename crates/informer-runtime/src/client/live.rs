@@ -1,4 +1,4 @@
-//! Reads that ask the server.
+//! Reads from the API server.
 
 use std::fmt;
 
@@ -9,37 +9,37 @@ use super::write::fetched;
 use super::{CachedClient, Fetched, WriteError};
 use crate::{KubeObject, ListOptions, ScopedKind};
 
-/// Reads from the server: what it has now, at the cost of a request each.
+/// Reads the current state from the API server, at the cost of a request each.
 #[derive(Clone)]
 pub struct LiveReader {
     client: CachedClient,
 }
 
-/// One page of a list of the server.
+/// One page of a list.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Page<T> {
     /// The objects.
     pub items: Vec<T>,
-    /// The version of the list.
+    /// The resourceVersion of the list.
     pub resource_version: String,
-    /// The token of the next page; `None` where this was the last one.
+    /// The token of the next page; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
 impl CachedClient {
-    /// Reads from the server in place of the cache.
+    /// Returns a reader that bypasses the cache.
     pub fn live(&self) -> LiveReader {
         LiveReader { client: self.clone() }
     }
 }
 
 impl LiveReader {
-    /// One object; `None` where it does not exist.
+    /// Returns one object; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -52,22 +52,23 @@ impl LiveReader {
         }
     }
 
-    /// All objects that are selected, page by page where there is no limit.
+    /// Returns all selected objects, page by page unless there is a limit.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Fetched<K>>, WriteError> {
         let values = self.client.list_values(&ScopedKind::of::<K>(), options).await?;
         let attempt = format!("list {}", K::plural(&()));
         values.into_iter().map(|value| fetched(&attempt, value)).collect()
     }
 
-    /// One page of the objects that are selected: as many as the limit says, from a token of the page before.
+    /// Returns one page of the selected objects, with at most `limit` objects, starting at the token of the
+    /// previous page.
     ///
     /// # Errors
     ///
-    /// What the server says; a token that is too old is refused with 410.
+    /// The error of the API server; an expired token is rejected with 410.
     pub async fn page<K: KubeObject>(
         &self,
         options: &ListOptions,
@@ -84,11 +85,11 @@ impl LiveReader {
     }
 }
 
-/// How many objects a page of a whole list has, as all Kubernetes clients have it.
+/// The page size of a full list, as in other Kubernetes clients.
 const PAGE_SIZE: usize = 500;
 
-/// How many pages one list may have: one beyond it is a list that never ends.
-const PAGES_MAX: usize = 20_000;
+/// The maximum number of pages of one list; a longer one is considered endless.
+const MAX_PAGES: usize = 20_000;
 
 impl CachedClient {
     pub(super) async fn get_value(&self, operation: Operation) -> Result<Option<Value>, WriteError> {
@@ -111,7 +112,7 @@ impl CachedClient {
         }
         let paged = options.clone().limit(PAGE_SIZE);
         let (mut all, mut token) = (Vec::new(), None);
-        for _ in 0..PAGES_MAX {
+        for _ in 0..MAX_PAGES {
             let page = self.page_values(kind, &paged, token.as_deref()).await?;
             all.extend(page.items);
             token = page.continue_token;
@@ -121,7 +122,7 @@ impl CachedClient {
         }
         Err(WriteError::Answer {
             attempt: format!("list {}", kind.kind().resource()),
-            expected: format!("list of at most {PAGES_MAX} pages"),
+            expected: format!("list of at most {MAX_PAGES} pages"),
             cause: None,
         })
     }
@@ -153,7 +154,7 @@ impl CachedClient {
     }
 }
 
-/// Items of lists of built-in kinds come without `apiVersion` and `kind`.
+/// Adds `apiVersion` and `kind`, which list items of built-in kinds do not have.
 fn with_type(mut item: Value, kind: &ScopedKind) -> Value {
     if let Some(members) = item.as_object_mut() {
         members.entry("apiVersion").or_insert_with(|| kind.gvk().api_version().into());

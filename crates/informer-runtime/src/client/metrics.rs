@@ -1,4 +1,4 @@
-//! Where clients show how they are.
+//! Metrics of clients.
 
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use informer_core::Gvk;
 
 use super::OperationVerb;
-use crate::observed::Observers;
+use crate::instrumentation::Observers;
 
-/// Receives what clients have to show. Names of objects never come here.
+/// Receives the metrics of clients. They never contain object names.
 pub trait ClientMetrics: Send + Sync + 'static {
-    /// An operation went to the server and was answered: with `code` where it was refused, with 0 where no answer came, with 200
-    /// otherwise.
+    /// A request to the API server ended. `code` is the status code of an error, 0 without a response, and
+    /// 200 otherwise.
     fn request(&self, verb: OperationVerb, kind: &Gvk, code: u16, took: Duration) {
         let _ = (verb, kind, code, took);
     }
 
-    /// A read waited for the cache to show own writes; `shown` is false where the wait reached its bound.
+    /// A read waited for the cache to show own writes; `shown` is false if the wait reached its bound.
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         let _ = (kind, waited, shown);
     }

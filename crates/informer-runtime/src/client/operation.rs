@@ -1,4 +1,4 @@
-//! One request, before it is sent.
+//! The operations of a client.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use serde_json::Value;
 use super::WriteError;
 use crate::ScopedKind;
 
-/// What is done.
+/// The verb of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperationVerb {
-    /// Reads one object, from the cache or from the server.
+    /// Reads one object, from the cache or the API server.
     Get,
-    /// Reads many.
+    /// Reads several objects.
     List,
-    /// Creates an object, or something below one.
+    /// Creates an object or a subresource.
     Create,
     /// Replaces an object.
     Replace,
@@ -28,22 +28,22 @@ pub enum OperationVerb {
     Apply,
     /// Deletes an object.
     Delete,
-    /// Deletes many.
+    /// Deletes several objects.
     DeleteCollection,
 }
 
 impl OperationVerb {
-    /// True where something changes.
+    /// Returns true for writes.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get | Self::List)
     }
 
-    /// True where fields are written, which belong to somebody.
+    /// Returns true if the operation writes fields, which then have an owner.
     pub(super) fn writes_fields(&self) -> bool {
         matches!(self, Self::Create | Self::Replace | Self::Patch(_) | Self::Apply)
     }
 
-    /// The word in errors and metrics.
+    /// Returns the verb as used in errors and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -58,24 +58,24 @@ impl OperationVerb {
     }
 }
 
-/// One operation of a client on its way to the cache or the server. An [interceptor](super::Intercept) may look at it, change it,
-/// answer it, or let it go on.
+/// One operation of a client. An [interceptor](super::Intercept) may inspect it, change it, respond to it, or
+/// pass it on.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Operation {
-    /// What is done.
+    /// The verb.
     pub verb: OperationVerb,
     /// The kind.
     pub kind: ScopedKind,
-    /// The namespace; none for all of them, and for kinds without.
+    /// The namespace; `None` for all namespaces and for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// The name; none for collections, and for a created object whose name the server makes.
+    /// The name; `None` for collections, and for a created object with a generated name.
     pub name: Option<String>,
-    /// The subresource, as `status`.
+    /// The subresource, for example `status`.
     pub subresource: Option<String>,
-    /// What is sent; null where nothing is.
+    /// The request body; null if there is none.
     pub body: Value,
-    /// Parameters of the query.
+    /// Query parameters.
     pub query: Vec<(String, String)>,
 }
 
@@ -92,7 +92,7 @@ impl Operation {
         }
     }
 
-    /// About the object of a key.
+    /// Creates an operation on the object with a key.
     pub(super) fn on(verb: OperationVerb, kind: &ScopedKind, key: &str) -> Self {
         let (namespace, name) = match kind.key(key).split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
@@ -122,12 +122,12 @@ impl Operation {
         self
     }
 
-    /// The key of the object, where it has a name.
+    /// Returns the key of the object, if it has a name.
     pub fn key(&self) -> Option<ObjectKey> {
         self.kind.key_of(self.namespace.as_deref(), self.name.as_deref()?)
     }
 
-    /// The request on the wire.
+    /// Returns the HTTP request.
     pub(super) fn call(&self) -> Result<Call, WriteError> {
         let kind = self.kind.kind();
         let key = || self.key().ok_or_else(|| WriteError::NoName { attempt: self.to_string() });
@@ -156,7 +156,7 @@ impl Operation {
     }
 }
 
-/// What is attempted, in words for errors.
+/// Describes the operation, for errors.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb.as_str(), self.kind.kind().resource())?;

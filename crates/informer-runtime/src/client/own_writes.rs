@@ -1,4 +1,5 @@
-//! Which writes later reads have to show, and how those reads wait. The cache records the writes (`cache/own_writes.rs`).
+//! Decides which writes later reads must show, and how reads wait for them. The cache records the writes
+//! (`cache/own_writes.rs`).
 
 use informer_client::Representation;
 use informer_core::ResourceVersion;
@@ -10,15 +11,15 @@ use crate::cache::own_writes::{OwnWrite, Scope, Ticket};
 use crate::{CacheInformer, ReadError, ScopedKind};
 
 impl Operation {
-    /// Returns true for writes that later reads have to show. Dry runs, deletions of collections and creations of a subresource,
-    /// such as an eviction, are not among them.
+    /// Returns true for writes that later reads must show. Excludes dry runs, deletions of collections, and
+    /// creations of a subresource such as an eviction.
     pub(super) fn is_own_write(&self) -> bool {
         let below = self.verb == OperationVerb::Create && self.subresource.is_some();
         let dry_run = self.query.iter().any(|(name, _)| name == "dryRun");
         self.verb.is_write() && self.verb != OperationVerb::DeleteCollection && !below && !dry_run
     }
 
-    /// The write, as the server answered it. `None` if the answer names no object.
+    /// Returns the write according to the response. `None` if the response names no object.
     pub(super) fn own_write<'a>(&'a self, answer: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
         let metadata = &answer["metadata"];
         let name = metadata["name"].as_str().or(self.name.as_deref())?;
@@ -30,7 +31,8 @@ impl Operation {
         let has_grace_period = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
         let removed =
             (metadata["deletionTimestamp"].is_string() || deletes) && !has_finalizers && !has_grace_period;
-        // A subresource may answer with another kind, such as Scale, which has the object's version and not its labels.
+        // A subresource may return another kind, such as Scale, with the version of the object and without
+        // its labels.
         let is_object = self.subresource.is_none() || answer["kind"].as_str() == Some(&self.kind.gvk().kind);
         Some(OwnWrite {
             kind: &self.kind,
@@ -44,7 +46,7 @@ impl Operation {
 }
 
 impl CachedClient {
-    /// The informer of a kind, once it shows the own writes of a scope.
+    /// Returns the informer of a kind, once it shows the own writes of a scope.
     pub(crate) async fn caught_up<O: Representation>(
         &self,
         kind: &ScopedKind,
@@ -78,7 +80,7 @@ mod tests {
     const PATCH: OperationVerb = OperationVerb::Patch(PatchFormat::Merge);
 
     #[test]
-    fn dry_runs_collections_and_created_subresources_are_not_awaited() {
+    fn reads_do_not_wait_for_dry_runs_collections_and_created_subresources() {
         assert!(on(PATCH).is_own_write());
         assert!(on(PATCH).under(Some("status")).is_own_write());
         assert!(!on(OperationVerb::Get).is_own_write());
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_answered_with_a_status_names_the_uid_and_no_version() {
+    fn deletion_with_status_response_has_the_uid_and_no_version() {
         let answer = json!({"kind": "Status", "metadata": {}, "details": {"name": "web", "uid": "u"}});
         let operation = on(OperationVerb::Delete);
         let write = operation.own_write(&answer, 0).unwrap();
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_with_finalizers_or_a_grace_period_is_not_gone_after_its_deletion() {
+    fn deletion_of_an_object_with_finalizers_or_grace_period_does_not_wait_for_its_removal() {
         for stays in [json!({"finalizers": ["x"]}), json!({"deletionGracePeriodSeconds": 30})] {
             let mut answer = json!({"kind": "Deployment", "metadata": stays});
             answer["metadata"]["uid"] = json!("u");
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_has_the_version_of_the_object_but_not_its_labels() {
+    fn scale_response_has_the_version_of_the_object_but_not_its_labels() {
         let answer =
             json!({"kind": "Scale", "metadata": {"name": "web", "uid": "u", "resourceVersion": "7"}});
         let operation = on(PATCH).under(Some("scale"));

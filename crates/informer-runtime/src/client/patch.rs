@@ -1,7 +1,7 @@
 use informer_client::PatchFormat;
 use serde_json::Value;
 
-/// A patch of your own. [`CachedClient::update`](super::CachedClient::update) makes one of a difference, which is what is wanted most times.
+/// A hand-written patch. Usually [`CachedClient::update`](super::CachedClient::update) computes the patch.
 ///
 /// ```
 /// use informer_runtime::Patch;
@@ -17,17 +17,17 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// A JSON merge patch: members replace members, null removes them, lists are replaced whole.
+    /// Creates a JSON merge patch: fields replace fields, null removes them, lists are replaced whole.
     pub fn merge(body: Value) -> Self {
         Self { format: PatchFormat::Merge, body }
     }
 
-    /// A JSON patch: a list of operations.
+    /// Creates a JSON patch: a list of operations.
     pub fn json(operations: Value) -> Self {
         Self { format: PatchFormat::Json, body: operations }
     }
 
-    /// A strategic merge patch, of built-in kinds alone: lists merge by the keys of their kind.
+    /// Creates a strategic merge patch, for built-in kinds only: lists merge by the keys of the schema.
     pub fn strategic(body: Value) -> Self {
         Self { format: PatchFormat::Strategic, body }
     }

@@ -1,4 +1,4 @@
-//! Reads that ask the cache, unless the client is told otherwise.
+//! Reads from the cache, or from the API server for uncached kinds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::operation::{Operation, OperationVerb};
-use super::write::{fetched, not_a};
+use super::write::{fetched, wrong_type};
 use super::{CachedClient, Fetched, WriteError};
 use crate::cache::own_writes::Scope;
 use crate::{KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
 
 impl CachedClient {
-    /// One object; `None` where it does not exist. The cache is asked for the lazy form, unless it holds the kind as typed or packed
-    /// [alone](crate::CacheBuilder::only_form).
+    /// Returns one object; `None` if it does not exist. Reads the lazy representation, unless the cache is
+    /// [pinned](crate::CacheBuilder::only_form) to the typed or packed one.
     ///
     /// # Errors
     ///
-    /// As [`Cache::get`](crate::Cache::get), and when the object does not fit its type; of kinds that are not cached, what the
-    /// server says.
+    /// As [`Cache::get`](crate::Cache::get), and if the object does not match its type; for uncached kinds,
+    /// the error of the API server.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -43,7 +43,7 @@ impl CachedClient {
         }
     }
 
-    /// One object of the cache, in the representation that the cache holds the kind in.
+    /// Returns one cached object, in the representation of the cache.
     async fn cached_object<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -62,7 +62,7 @@ impl CachedClient {
         self.complete(operation, object.map(Fetched::of_lazy)).await
     }
 
-    /// Returns an object of the cache, or reads it from the server if it needs JSON that the cache does not hold
+    /// Returns a cached object, or reads it from the API server if it needs JSON that the cache does not hold
     /// yet.
     async fn complete<K: KubeObject>(
         &self,
@@ -79,7 +79,7 @@ impl CachedClient {
         }
     }
 
-    /// Reads one object from an informer that the cache has. Waits for own writes of the object.
+    /// Returns one object of an existing informer. Waits for own writes of the object.
     pub(crate) async fn get_as<K: KubeObject, O: Representation>(
         &self,
         kind: &ScopedKind,
@@ -91,7 +91,7 @@ impl CachedClient {
         self.complete(&operation, object.map(fetched)).await
     }
 
-    /// One object of the cache, after own writes of it.
+    /// Returns one cached object, after own writes of it.
     pub(super) async fn cached<O: Representation>(
         &self,
         operation: &Operation,
@@ -101,7 +101,7 @@ impl CachedClient {
         informer.get(&key)
     }
 
-    /// The objects of the cache that are selected, after own writes of the kind.
+    /// Returns the selected cached objects, after own writes of the kind.
     pub(super) async fn cached_list<O: Representation>(
         &self,
         kind: &ScopedKind,
@@ -112,8 +112,8 @@ impl CachedClient {
         self.caught_up::<O>(kind, scope).await?.select(options)
     }
 
-    /// Waits until the cache shows an object as it was written, or a later state of it. The wait also ends when the cache follows a
-    /// server that was restored from a backup.
+    /// Waits until the cache shows a written object or a later state of it. The wait also ends when the cache
+    /// follows a restore of the server from a backup.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl CachedClient {
         self.shows::<Lazy<K>, K>(&operation, written, timeout).await
     }
 
-    /// Waits until the informer of a form shows an object as it was written.
+    /// Waits until the informer of a representation shows a written object.
     async fn shows<O: Representation, K: KubeObject>(
         &self,
         operation: &Operation,
@@ -151,12 +151,13 @@ impl CachedClient {
         }
     }
 
-    /// The objects that are selected, in no particular order, in the lazy form: labels, owners and single fields cost no decode,
-    /// [`Lazy::get`] gives the typed object, and [`Fetched::of_lazy`] one to be changed.
+    /// Returns the selected objects in the lazy representation, unordered. Labels, owners and single fields
+    /// are read without decoding; [`Lazy::get`] returns the typed object, and [`Fetched::of_lazy`] one that
+    /// can be edited.
     ///
     /// # Errors
     ///
-    /// As [`Cache::list`](crate::Cache::list); of kinds that are not cached, what the server says.
+    /// As [`Cache::list`](crate::Cache::list); for uncached kinds, the error of the API server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
         let kind = ScopedKind::of::<K>();
         let operation = Operation::of(OperationVerb::List, &kind).selecting(options);
@@ -170,7 +171,7 @@ impl CachedClient {
         Ok(items.collect::<Result<_, _>>()?)
     }
 
-    /// The metadata of one object, from the cache; `None` where it does not exist.
+    /// Returns the metadata of one object from the cache; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl CachedClient {
     }
 }
 
-/// A value that a server, or an interceptor, answered as an object of a list.
+/// Converts a list item of a server or an interceptor to a lazy object.
 fn lazy<K: KubeKind>(kind: &ScopedKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {
     let object = Lazy::from_json(&value.to_string());
     object.map(Arc::new).map_err(|cause| WriteError::Answer {
@@ -205,9 +206,9 @@ fn lazy<K: KubeKind>(kind: &ScopedKind, value: &Value) -> Result<Arc<Lazy<K>>, W
     })
 }
 
-/// Answers as JSON: of the server, or of the cache for those who look at every operation.
+/// Reads of a client with interceptors, which see the objects as JSON.
 impl CachedClient {
-    /// Reads one object from the cache. Interceptors see it as JSON; if they do not change it, the object of the cache is returned.
+    /// Reads one object from the cache. If the interceptors do not change it, the cached object is returned.
     async fn intercepted_get<K: KubeObject>(
         &self,
         operation: Operation,
@@ -219,7 +220,7 @@ impl CachedClient {
             let (client, slot) = (client.clone(), Arc::clone(&slot));
             Box::pin(async move {
                 let object = client.cached_object::<K>(&operation).await;
-                let object = object.map_err(|cause| super::error::unread(&operation, cause))?;
+                let object = object.map_err(|cause| super::error::read_failed(&operation, cause))?;
                 let object = object.ok_or_else(|| super::error::not_found(&operation))?;
                 let value = object.json().map_err(|cause| super::write::encode(&operation, cause))?;
                 *slot.lock() = Some((value.clone(), object));
@@ -232,7 +233,7 @@ impl CachedClient {
             Some((passed, object)) if passed == value => Ok(Some(object)),
             // An interceptor changed a view that may lack fields of the object.
             Some((_, object)) if object.whole().is_none() => {
-                Ok(Some(Fetched::of_part(value).map_err(|cause| not_a::<K>(&attempt, &cause))?))
+                Ok(Some(Fetched::of_partial(value).map_err(|cause| wrong_type::<K>(&attempt, &cause))?))
             }
             _ => Ok(Some(fetched(&attempt, value)?)),
         }
@@ -251,12 +252,12 @@ impl CachedClient {
             let (client, options) = (client.clone(), options.clone());
             Box::pin(async move {
                 let objects = client.cached_list::<Lazy<K>>(&operation.kind, &options).await;
-                let objects = objects.map_err(|cause| super::error::unread(&operation, cause))?;
+                let objects = objects.map_err(|cause| super::error::read_failed(&operation, cause))?;
                 let mut items = Vec::with_capacity(objects.len());
                 for object in objects {
                     let get = Operation::on(OperationVerb::Get, &operation.kind, object.key().as_str());
                     match client.whole_value(get, &object).await {
-                        // It was deleted meanwhile.
+                        // Deleted meanwhile.
                         Err(error) if error.is_not_found() => {}
                         item => items.push(item?),
                     }
@@ -267,8 +268,8 @@ impl CachedClient {
         Ok(items_of(self.intercepted(operation, last).await?))
     }
 
-    /// Passes a read of the cache through the interceptors. `None` if the cache or an interceptor answers that the object does not
-    /// exist.
+    /// Passes a read of the cache through the interceptors. `None` if the cache or an interceptor responds
+    /// that the object does not exist.
     pub(super) async fn intercepted(
         &self,
         operation: Operation,
@@ -284,8 +285,8 @@ impl CachedClient {
 }
 
 impl CachedClient {
-    /// The whole object as JSON: from the cache, or from the server if the cached one may lack fields. `get`
-    /// is a read of this object.
+    /// Returns the complete object as JSON: from the cache, or from the API server if the cached one may lack
+    /// fields. `get` is a read of this object.
     async fn whole_value<K: KubeObject>(
         &self,
         get: Operation,
@@ -300,7 +301,7 @@ impl CachedClient {
     }
 }
 
-/// The items of a list that interceptors have seen.
+/// Returns the items of a list after the interceptors.
 pub(super) fn items_of(list: Option<Value>) -> Vec<Value> {
     match list.map(|mut list| list["items"].take()) {
         Some(Value::Array(items)) => items,

@@ -6,9 +6,9 @@ use super::{CachedClient, Intercept, WriteError};
 use crate::BoxError;
 
 /// The longest field owner that the API server accepts, in bytes.
-pub(crate) const FIELD_OWNER_BYTES_MAX: usize = 128;
+pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 
-/// What a client does with everything that it sends.
+/// The settings of a client, applied to all its requests.
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) dry_run: bool,
@@ -19,16 +19,16 @@ pub(super) struct Settings {
     pub(super) default_owner: DefaultOwner,
     pub(super) field_validation: Option<FieldValidation>,
     pub(super) namespace: Option<Arc<str>>,
-    /// The last one is asked first.
+    /// The last one is called first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
-    /// All of them have to let a write pass.
+    /// All of them must allow a write.
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 
-/// The field owner of a client for which the program chose none.
+/// The default field owner of a client.
 #[derive(Clone)]
 pub(super) enum DefaultOwner {
-    /// The client belongs to no controller. Applies do not force.
+    /// The client does not belong to a controller. Applies do not force.
     Program(Arc<str>),
     /// The client belongs to the controller of this name. Applies force.
     Controller(Arc<str>),
@@ -46,12 +46,12 @@ impl DefaultOwner {
     }
 }
 
-/// Returns why the API server would reject a field owner, if it would.
+/// Returns the reason for which the API server would reject a field owner, if any.
 pub(crate) fn field_owner_problem(owner: &str) -> Option<&'static str> {
     match owner {
         "" => Some("is empty"),
-        owner if owner.len() > FIELD_OWNER_BYTES_MAX => Some("is longer than 128 bytes"),
-        owner if !owner.chars().all(is_printable) => Some("has characters that cannot be printed"),
+        owner if owner.len() > MAX_FIELD_OWNER_BYTES => Some("is longer than 128 bytes"),
+        owner if !owner.chars().all(is_printable) => Some("has non-printable characters"),
         _ => None,
     }
 }
@@ -62,14 +62,14 @@ fn is_printable(char: char) -> bool {
     char == ' ' || !(char.is_control() || char.is_whitespace())
 }
 
-/// What a server does about fields that it does not know.
+/// The API server's handling of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// It drops them.
+    /// Drops them.
     Ignore,
-    /// It drops them and warns: what it does if nothing is said.
+    /// Drops them and returns a warning; the server's default.
     Warn,
-    /// It refuses the object.
+    /// Rejects the object.
     Strict,
 }
 
@@ -90,7 +90,7 @@ impl CachedClient {
         Self { shared: Arc::clone(&self.shared), settings: Arc::new(settings) }
     }
 
-    /// A client whose writes the server checks, admits and answers, and does not store.
+    /// Returns a client whose writes are validated and admitted by the server, but not stored.
     pub fn dry_run(&self) -> Self {
         self.with(|settings| settings.dry_run = true)
     }
@@ -132,19 +132,20 @@ impl CachedClient {
         self.with(|settings| settings.field_validation = Some(validation))
     }
 
-    /// A client of one namespace: objects and keys without a namespace get it, and those of another one are refused. Kinds without
-    /// namespaces pass as they are.
+    /// Returns a client of one namespace: objects and keys without a namespace get it, those with another one
+    /// are rejected. Cluster-scoped kinds are not affected.
     pub fn in_namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.namespace = Some(namespace.into()))
     }
 
-    /// A client that asks `fence` before each write is sent, after everything else, and does not send it where that fails: for those who may
-    /// write only while they hold a lease. Reads pass.
+    /// Returns a client that calls `fence` immediately before each write is sent, and does not send it if
+    /// `fence` fails: for programs that may write only while they hold a lease. Reads are not affected.
     pub fn fenced(&self, fence: impl Fn() -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.fences.push(Arc::new(fence)))
     }
 
-    /// A client whose operations pass through `interceptor` first, for tests and for what concerns every request.
+    /// Returns a client whose operations pass through `interceptor` first, for tests and cross-cutting
+    /// concerns.
     pub fn intercept(&self, interceptor: impl Intercept) -> Self {
         self.with(|settings| settings.interceptors.push(Arc::new(interceptor)))
     }
@@ -179,27 +180,27 @@ impl Settings {
         }
     }
 
-    /// The namespace that is meant where `asked` is.
+    /// Returns the namespace of a request that specifies `requested`.
     pub(super) fn namespace_of(
         &self,
         operation: &Operation,
-        asked: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<Option<String>, WriteError> {
         if operation.kind.is_cluster_scoped() {
             return Ok(None);
         }
-        let asked = asked.filter(|namespace| !namespace.is_empty());
-        match (asked, self.namespace.as_deref()) {
-            (Some(asked), Some(own)) if asked != own => Err(WriteError::OtherNamespace {
+        let requested = requested.filter(|namespace| !namespace.is_empty());
+        match (requested, self.namespace.as_deref()) {
+            (Some(requested), Some(own)) if requested != own => Err(WriteError::OtherNamespace {
                 attempt: operation.to_string(),
-                asked: asked.to_owned(),
+                requested: requested.to_owned(),
                 own: own.to_owned(),
             }),
-            (asked, own) => Ok(asked.or(own).map(str::to_owned)),
+            (requested, own) => Ok(requested.or(own).map(str::to_owned)),
         }
     }
 
-    /// The parameters of the query that these settings add.
+    /// Returns the query parameters of these settings.
     pub(super) fn parameters(&self, verb: &OperationVerb) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         if !verb.is_write() {

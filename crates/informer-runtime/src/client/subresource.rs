@@ -1,4 +1,4 @@
-//! Parts of objects with a door of their own: status, scale, eviction, token.
+//! Subresources: status, scale, eviction, token and others.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Subresource {
 }
 
 impl CachedClient {
-    /// The status of objects, which the server writes apart from the rest.
+    /// Returns the status subresource, which the server writes separately.
     ///
     /// ```no_run
     /// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -37,24 +37,24 @@ impl CachedClient {
         self.subresource("status")
     }
 
-    /// A subresource by its name, as `scale`, `eviction`, `token` or `binding`.
+    /// Returns a subresource by name, for example `scale`, `eviction`, `token` or `binding`.
     pub fn subresource(&self, name: impl Into<String>) -> Subresource {
         Subresource { client: self.clone(), name: name.into() }
     }
 }
 
 impl Subresource {
-    /// Writes the difference of the subresource, as [`CachedClient::update`] does of the object. Of `status`, changes of other members
-    /// are not sent.
+    /// Writes the difference of the subresource, as [`CachedClient::update`] does for the object. For
+    /// `status`, changes of other fields are not sent.
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::update`]; not found where the kind has no such subresource.
+    /// As [`CachedClient::update`]; not found if the kind has no such subresource.
     pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
         self.client.update_under(edited, Some(&self.name)).await
     }
 
-    /// Applies the subresource, as [`CachedClient::apply`] does the object.
+    /// Applies the subresource, as [`CachedClient::apply`] does for the object.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Subresource {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn patch<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -78,11 +78,11 @@ impl Subresource {
         fetched(&operation.to_string(), answer)
     }
 
-    /// Reads the subresource as a type of its own, as `Scale`, from the server.
+    /// Reads a subresource with its own type, for example `Scale`, from the API server.
     ///
     /// # Errors
     ///
-    /// What the server says, also that the object does not exist.
+    /// The error of the API server, including not found.
     pub async fn read<K: KubeKind, S: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -91,11 +91,11 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone()).await?)
     }
 
-    /// Replaces the subresource, which is a type of its own, as `Scale`.
+    /// Replaces a subresource with its own type, for example `Scale`.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn replace<K: KubeKind, S: Serialize + DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -106,11 +106,11 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone().sending(body)).await?)
     }
 
-    /// Patches the subresource, which is a type of its own, with a JSON merge patch.
+    /// Patches a subresource with its own type by a JSON merge patch.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn merge<K: KubeKind, S: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -120,12 +120,12 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone().sending(patch)).await?)
     }
 
-    /// Creates something below the object, as an `Eviction` or a `TokenRequest`, and answers what the server made of it: an
-    /// object, or a status.
+    /// Creates a subresource, for example an `Eviction` or a `TokenRequest`, and returns the response: an
+    /// object or a Status.
     ///
     /// # Errors
     ///
-    /// What the server says: an eviction that a budget forbids is answered with 429.
+    /// The error of the API server: an eviction that a PodDisruptionBudget forbids fails with 429.
     pub async fn create<K: KubeKind, R: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),

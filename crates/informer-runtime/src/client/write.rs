@@ -1,4 +1,4 @@
-//! Writes of typed objects, and the way that all operations take.
+//! Writes of typed objects, and the execution of all operations.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use informer_client::{CallError, ListKeys, PatchFormat};
 use informer_core::Gvk;
 
 impl CachedClient {
-    /// Creates an object, in the namespace of its metadata. Answers it as the server stored it.
+    /// Creates an object in the namespace of its metadata. Returns it as stored.
     ///
     /// # Errors
     ///
-    /// When it exists ([`is_already_exists`](WriteError::is_already_exists)), when its metadata names a version, or when the
-    /// server refuses it.
+    /// If it exists ([`is_already_exists`](WriteError::is_already_exists)), if its metadata has a
+    /// resourceVersion, or if the server rejects it.
     pub async fn create<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         let kind = ScopedKind::of::<K>();
         let meta = object.meta();
@@ -28,16 +28,17 @@ impl CachedClient {
         self.write(operation, object).await
     }
 
-    /// Changes an object that was read: sends a JSON merge patch of the difference between what was read and what it became,
-    /// bound to the uid and the version that was read. Fields that the type does not know stay as they are, in lists too, and so
-    /// does what the cache has cut away. Status is another matter, of [`status`](Self::status), where the kind has it apart.
+    /// Updates an object that was read: sends a JSON merge patch of the difference between the original and
+    /// the edited copy, with the uid and the resourceVersion of the original as preconditions. Fields that
+    /// the type does not know are kept, in lists too, and so are pruned fields. For kinds with a status
+    /// subresource, write the status with [`status`](Self::status).
     ///
-    /// Nothing is sent where nothing changed.
+    /// Sends no request if nothing changed.
     ///
     /// # Errors
     ///
-    /// A [conflict](WriteError::is_conflict) when the object was changed since, or is gone and was made again; otherwise what the
-    /// server says.
+    /// A [conflict](WriteError::is_conflict) if the object has changed since it was read, or was deleted and
+    /// re-created; otherwise the error of the API server.
     pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
         self.update_under(edited, None).await
     }
@@ -63,7 +64,7 @@ impl CachedClient {
         fetched(&operation.to_string(), answer)
     }
 
-    /// The patch, computed on whole objects; `None` where there is no difference. All updates compute it
+    /// Returns the patch, computed on whole objects; `None` if there is no difference. All updates compute it
     /// here.
     pub(super) async fn difference<K: KubeObject>(
         &self,
@@ -73,7 +74,7 @@ impl CachedClient {
     ) -> Result<Option<Value>, WriteError> {
         let (mut old, mut new) = edited.values().map_err(|cause| encode(operation, cause))?;
         if subresource == Some("status") {
-            // Through this door the server takes the status and nothing else.
+            // Through the status subresource the server writes only the status.
             for value in [&mut old, &mut new] {
                 *value = json!({"status": value["status"].take()});
             }
@@ -92,13 +93,13 @@ impl CachedClient {
         Ok(merge_patch(&whole, &became).filter(|patch| patch.is_object()))
     }
 
-    /// The list map keys of a kind.
+    /// Returns the list map keys of a kind.
     fn list_keys(&self, kind: &Gvk) -> ListKeys {
         self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| self.shared.api.list_keys(kind))
     }
 
-    /// The object as the server has it, as JSON, for a view that does not know all of it. Another version is
-    /// a conflict when the patch arrives.
+    /// Reads the whole object from the API server as JSON, for a view that does not know all fields. If its
+    /// version differs, the patch fails with a conflict.
     async fn whole_of<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -116,14 +117,16 @@ impl CachedClient {
         }
     }
 
-    /// States what is wanted, by server-side apply: the fields that the object has are set and owned by the
-    /// [field owner](Self::field_owner), those that it owned before and no longer has are given up, all others stay. The object is
-    /// made where it does not exist. Give it no more than what is wanted.
+    /// Applies an object by server-side apply. The fields of `object` are set and owned by the [field
+    /// owner](Self::field_owner); fields that it owned before and that `object` no longer has are removed;
+    /// all others are kept. The object is created if it does not exist. `object` should contain only the
+    /// desired fields.
     ///
     /// # Errors
     ///
     /// A [conflict](WriteError::is_conflict) if fields belong to another owner and have another value, unless
-    /// [`force`](Self::force) is on, as it is by default in controllers. Otherwise the error of the server.
+    /// [`force`](Self::force) is on, as it is by default in controllers. Otherwise the error of the API
+    /// server.
     pub async fn apply<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         self.apply_under(object, None).await
     }
@@ -136,18 +139,18 @@ impl CachedClient {
         let operation = on_object(OperationVerb::Apply, object)?.under(subresource);
         let mut body = serde_json::to_value(object).map_err(|cause| encode(&operation, cause))?;
         if let Some(metadata) = body["metadata"].as_object_mut() {
-            // A server refuses an applied object that tells who owns what.
+            // The server rejects applied objects with managed fields.
             metadata.remove("managedFields");
         }
         let answer = self.execute(operation.clone().sending(body)).await?;
         fetched(&operation.to_string(), answer)
     }
 
-    /// Patches an object without having read it.
+    /// Patches an object without reading it.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the API server.
     pub async fn patch<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -159,12 +162,14 @@ impl CachedClient {
         fetched(&operation.to_string(), answer)
     }
 
-    /// Replaces an object by one that the program made, whole: what `object` does not have is lost.
+    /// Replaces an object with a complete one made by the program; fields that `object` does not have are
+    /// removed.
     ///
     /// # Errors
     ///
-    /// [`WriteError::View`] for an object that was read (it has a uid or a version): see [`update`](Self::update) and
-    /// [`apply`](Self::apply). Otherwise what the server says; kinds may refuse a replacement that names no version.
+    /// [`WriteError::View`] for an object that was read (it has a uid or a resourceVersion): see
+    /// [`update`](Self::update) and [`apply`](Self::apply). Otherwise the error of the API server; some kinds
+    /// reject a replacement without a resourceVersion.
     pub async fn replace<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         let operation = on_object(OperationVerb::Replace, object)?;
         let meta = object.meta();
@@ -184,9 +189,9 @@ impl CachedClient {
         fetched(&operation.to_string(), answer)
     }
 
-    /// The way of every operation to the server: settings, interceptors, the request.
+    /// Executes an operation: settings, interceptors, request.
     pub(super) async fn execute(&self, mut operation: Operation) -> Result<Value, WriteError> {
-        self.settle(&mut operation)?;
+        self.apply_settings(&mut operation)?;
         let client = self.clone();
         let last = move |operation: Operation| -> futures_util::future::BoxFuture<'static, _> {
             let client = client.clone();
@@ -195,14 +200,14 @@ impl CachedClient {
         Next::new(self, Arc::new(last)).run(operation).await
     }
 
-    /// What the settings of this client make of an operation.
-    fn settle(&self, operation: &mut Operation) -> Result<(), WriteError> {
+    /// Applies the settings of this client to an operation.
+    fn apply_settings(&self, operation: &mut Operation) -> Result<(), WriteError> {
         self.settings.check_field_owner(operation)?;
         operation.namespace = self.settings.namespace_of(operation, operation.namespace.as_deref())?;
         for (name, value) in self.settings.parameters(&operation.verb) {
             operation.query.push((name.to_owned(), value));
         }
-        // Of a deletion with a body the server reads no parameter: without this it would delete.
+        // The server ignores query parameters of a deletion with a body: without this it would delete.
         let deletes = matches!(operation.verb, OperationVerb::Delete | OperationVerb::DeleteCollection);
         if self.settings.dry_run && deletes {
             operation.body["dryRun"] = json!(["All"]);
@@ -223,7 +228,7 @@ impl CachedClient {
             self.settings.fences.iter().try_for_each(|fence| fence()).map_err(fenced)?;
         }
         let (call, begin) = (operation.call()?, tokio::time::Instant::now());
-        let began = self.shared.cache.write_begins();
+        let began = self.shared.cache.begin_write();
         let answer = self.shared.api.call(call).await;
         let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
         let code = answer.as_ref().map_or_else(refused, |_| 200);
@@ -234,17 +239,17 @@ impl CachedClient {
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
         })?;
-        // Recorded before the caller sees the answer: reads that begin after that have to show the write.
+        // Recorded before the response is returned: reads that begin after that must show the write.
         if operation.is_own_write()
             && let Some(write) = operation.own_write(&answer, began)
         {
-            self.shared.cache.write_answered(&write);
+            self.shared.cache.write_completed(&write);
         }
         Ok(answer)
     }
 }
 
-/// An operation on the very object.
+/// Creates an operation on `object`.
 pub(super) fn on_object<K: KubeKind>(verb: OperationVerb, object: &K) -> Result<Operation, WriteError> {
     let kind = ScopedKind::of::<K>();
     let meta = object.meta();
@@ -256,7 +261,7 @@ pub(super) fn on_object<K: KubeKind>(verb: OperationVerb, object: &K) -> Result<
     }
 }
 
-/// Name, namespace and uid say which object it is.
+/// Compares name, namespace and uid.
 fn same_object<K: KubeObject>(operation: &Operation, edited: &Edited<K>) -> Result<(), WriteError> {
     let (read, now) = (edited.original().meta(), edited.meta());
     let fields = [
@@ -274,26 +279,26 @@ pub(super) fn encode(operation: &Operation, cause: serde_json::Error) -> WriteEr
     WriteError::Encode { attempt: operation.to_string(), cause }
 }
 
-/// The answer as an object of the type.
+/// Decodes the response as an object of the type.
 pub(super) fn fetched<K: KubeObject>(attempt: &str, answer: Value) -> Result<Fetched<K>, WriteError> {
-    Fetched::of_whole(answer).map_err(|cause| not_a::<K>(attempt, &cause))
+    Fetched::of_whole(answer).map_err(|cause| wrong_type::<K>(attempt, &cause))
 }
 
-/// What serde says may show a value: only the category is told.
-pub(super) fn not_a<K: KubeKind>(attempt: &str, cause: &serde_json::Error) -> WriteError {
+/// Reports only the category of the serde error: its message may contain a value.
+pub(super) fn wrong_type<K: KubeKind>(attempt: &str, cause: &serde_json::Error) -> WriteError {
     let expected = K::kind(&()).into_owned();
     WriteError::Answer { attempt: attempt.to_owned(), expected, cause: Some(problem(cause).into()) }
 }
 
 fn problem(cause: &serde_json::Error) -> String {
-    format!("it does not fit the type ({:?} error)", cause.classify())
+    format!("it does not match the type ({:?} error)", cause.classify())
 }
 
-/// The answer as any type.
+/// Decodes the response as any type.
 pub(super) fn decoded<T: DeserializeOwned>(attempt: &str, answer: Value) -> Result<T, WriteError> {
     serde_json::from_value(answer).map_err(|cause| WriteError::Answer {
         attempt: attempt.to_owned(),
-        expected: "object of the type asked for".to_owned(),
+        expected: "object of the requested type".to_owned(),
         cause: Some(problem(&cause).into()),
     })
 }

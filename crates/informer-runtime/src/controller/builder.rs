@@ -15,40 +15,38 @@ use crate::{KubeKind, ReconcileRequest, Request, ScopedKind, ShardGroup, Trigger
 
 type EventFilter = Arc<dyn Fn(&GenericEvent) -> bool + Send + Sync>;
 
-/// What is known of a controller when its sources are made.
-pub(super) struct Frame {
+/// The properties of a controller from which its sources are created.
+pub(super) struct SourceContext {
     owner: Option<ScopedKind>,
     filter: Option<EventFilter>,
 }
 
-type Deferred<R> = Box<dyn FnOnce(&Frame) -> Option<Arc<dyn Source<R>>> + Send>;
+type Deferred<R> = Box<dyn FnOnce(&SourceContext) -> Option<Arc<dyn Source<R>>> + Send>;
 
-/// A controller: what it watches, and what it does. Give it to a [`Manager`](crate::Manager).
+/// A controller: its sources and its reconciler. Pass it to a [`Manager`](crate::Manager).
 ///
-/// Problems of its description (two kinds to reconcile, nothing to watch) are told when the manager takes it.
-#[must_use = "a controller does nothing until a manager runs it"]
+/// An invalid configuration (two reconciled kinds, nothing to watch) is reported when it is added to the
+/// manager.
+#[must_use = "add it to a manager"]
 pub struct Controller<R: ReconcileRequest = Request> {
     pub(super) builder: ControllerBuilder<R>,
     pub(super) reconciler: Box<dyn DynReconciler<R>>,
 }
 
 impl Controller {
-    /// A controller of this name that reconciles `K`: short for [`builder`](Self::builder),
-    /// [`named`](ControllerBuilder::named) and [`for_`](ControllerBuilder::for_).
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "the one line that most controllers begin with; `reconcile` ends it"
-    )]
+    /// Returns a builder of a controller named `name` that reconciles `K`: short for
+    /// [`builder`](Self::builder), [`named`](ControllerBuilder::named) and [`for_`](ControllerBuilder::for_).
+    #[expect(clippy::new_ret_no_self, reason = "the start of most controllers; `reconcile` completes it")]
     pub fn new<K: KubeKind>(name: impl Into<String>) -> ControllerBuilder {
         Self::builder().named(name).for_::<K>()
     }
 
-    /// A controller to be described. Without a name it has that of the kind that it reconciles, in lower case.
+    /// Returns a builder. The default name is that of the reconciled kind, in lower case.
     pub fn builder() -> ControllerBuilder {
         ControllerBuilder::empty()
     }
 
-    /// A controller whose requests are of a type of your own; what makes them is said by
+    /// Returns a builder of a controller with a custom request type. Add sources with
     /// [`watches`](ControllerBuilder::watches) and [`source`](ControllerBuilder::source).
     pub fn of_requests<R: ReconcileRequest>(name: impl Into<String>) -> ControllerBuilder<R> {
         ControllerBuilder::empty().named(name)
@@ -56,14 +54,14 @@ impl Controller {
 }
 
 impl<R: ReconcileRequest> Controller<R> {
-    /// The handle by which sources are added and the state is read, now and while it runs.
+    /// Returns a handle that adds sources and reads the state, before and while the controller runs.
     pub fn handle(&self) -> ControllerHandle<R> {
         self.builder.handle.clone()
     }
 }
 
-/// Describes a [`Controller`].
-#[must_use = "a controller is made by `reconcile`"]
+/// Builds a [`Controller`].
+#[must_use = "call `reconcile` or `reconciler` to create the controller"]
 pub struct ControllerBuilder<R: ReconcileRequest = Request> {
     name: Option<String>,
     pub(super) kind: Option<ScopedKind>,
@@ -99,44 +97,44 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Watches a kind, too; `handler` says what is to be looked at when an object of it changes.
+    /// Watches another kind; `handler` maps its events to requests.
     pub fn watches<K: KubeKind>(self, handler: impl Handler<Lazy<K>, R>) -> Self {
         self.watches_with(watch::<K>(), handler)
     }
 
-    /// As [`watches`](Self::watches), in a form of your choice and with predicates.
+    /// Watches another kind in a chosen representation and with predicates.
     pub fn watches_with<O: Representation>(mut self, watch: Watch<O>, handler: impl Handler<O, R>) -> Self {
-        self.sources.push(Box::new(|frame| Some(frame.source(watch, handler))));
+        self.sources.push(Box::new(|context| Some(context.source(watch, handler))));
         self
     }
 
-    /// Takes requests from a source. What [`event_filter`](Self::event_filter) says does not hold for it.
+    /// Adds a source. [`event_filter`](Self::event_filter) does not apply to it.
     pub fn source(mut self, source: impl Source<R>) -> Self {
         self.sources.push(Box::new(|_| Some(Arc::new(source))));
         self
     }
 
-    /// Only events of watched kinds for which `filter` holds, too, whatever their kind. Predicates of a single kind stand in its
-    /// [`Watch`].
+    /// Filters the events of all watched kinds. Predicates of a single kind belong to its [`Watch`].
     pub fn event_filter(mut self, filter: impl Fn(&GenericEvent) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(filter));
         self
     }
 
-    /// Sets what differs from the defaults of the manager.
+    /// Sets options that override the defaults of the manager.
     pub fn with_options(mut self, options: ControllerOptions<R>) -> Self {
         self.options = options;
         self
     }
 
-    /// Shares the requests with the other replicas of the program: each is worked on by one of them, as [`ShardGroup`] says, and all of
-    /// them run the controller, whoever leads.
+    /// Shards the requests over the replicas of the program, as described at [`ShardGroup`]: each request is
+    /// reconciled by one replica, and all replicas run the controller without leader election.
     ///
-    /// A request whose key belongs elsewhere is dropped before the reconciler is called. When keys come here, because another replica went or
-    /// keys were shared anew, the objects of all watched kinds are looked at again as far as their requests came here, and so are requests
-    /// that two replicas left to each other while the keys moved. The [`Context`] has a client whose writes are not sent once the
-    /// lease is uncertain ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned`](Context::owned) for writes elsewhere.
-    /// The member of the group is a part of the manager, which needs the permissions of [`ShardGroup`].
+    /// A request whose key belongs to another replica is dropped before the reconciler is called. When this
+    /// replica gains keys, because a replica joined or left, it reconciles the present objects of all watched
+    /// kinds with these keys, and requests that both replicas rejected while the keys moved. The [`Context`]
+    /// has a client that does not send writes once the lease is uncertain
+    /// ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned`](Context::owned) for other writes. The
+    /// member of the group is a runnable of the manager and needs the permissions of [`ShardGroup`].
     ///
     /// ```no_run
     /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -148,7 +146,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     ///         let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
     ///         let mut edited = map.edit();
     ///         edited.data.iter_mut().flat_map(|data| data.values_mut()).for_each(|text| text.make_ascii_uppercase());
-    ///         // Bound to the uid and the version that were read, and not sent if another replica may act on the key by now.
+    ///         // Has the uid and version that were read as preconditions; not sent once another replica may
+    ///         own the key.
     ///         ctx.client.update(&edited).await?;
     ///         Ok(Outcome::Done)
     ///     },
@@ -160,10 +159,12 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self.sharded_by(group, R::to_string)
     }
 
-    /// As [`sharded`](Self::sharded), by a key of your choice: requests with one key, such as their namespace, are worked on by one replica.
+    /// Shards the requests by a custom key: requests with the same key, for example their namespace, are
+    /// reconciled by the same replica.
     ///
-    /// `key_of` runs in the workers, under no lock, and should be quick. A panic of it counts as one of the reconcile: nobody can say
-    /// whose the request is, so that every replica that has it tells of the panic and tries it again.
+    /// `key_of` runs in the workers, under no lock, and should be fast. A panic of it counts as a panic of
+    /// the reconcile: the owner of the request is unknown then, so that every replica that has the request
+    /// reports the panic and retries it.
     ///
     /// ```
     /// use informer_runtime::{Controller, Outcome, Request, ShardGroup};
@@ -208,8 +209,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         Controller { builder: self, reconciler: Box::new(reconciler) }
     }
 
-    /// Returns the given name, or that of the reconciled kind. Fails if it cannot be the field owner of the
-    /// controller's writes.
+    /// Returns the given name, or that of the reconciled kind. Fails if it is not a valid field owner.
     pub(super) fn final_name(&self) -> Result<String, BuildError> {
         let of_kind = || self.kind.as_ref().map(|kind| kind.gvk().kind.to_lowercase());
         let name = self.name.clone().or_else(of_kind).filter(|name| !name.is_empty());
@@ -220,7 +220,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         }
     }
 
-    /// The sources, or what is wrong with the description.
+    /// Returns the sources, or an error if the configuration is invalid.
     pub(super) fn take_sources(&mut self, name: &str) -> Result<Vec<Arc<dyn Source<R>>>, BuildError> {
         let controller = name.to_owned();
         if self.for_twice {
@@ -229,9 +229,9 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         if self.owns && self.kind.is_none() {
             return Err(BuildError::OwnsWithoutFor { controller });
         }
-        let frame = Frame { owner: self.kind.clone(), filter: self.filter.clone() };
+        let context = SourceContext { owner: self.kind.clone(), filter: self.filter.clone() };
         let deferred = std::mem::take(&mut self.sources);
-        let mut sources: Vec<_> = deferred.into_iter().filter_map(|make| make(&frame)).collect();
+        let mut sources: Vec<_> = deferred.into_iter().filter_map(|make| make(&context)).collect();
         sources.extend(self.handle.take_early());
         if sources.is_empty() {
             return Err(BuildError::NothingWatched { controller });
@@ -241,36 +241,37 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
 }
 
 impl ControllerBuilder<Request> {
-    /// Says which kind is reconciled: each change of an object of it is looked at.
+    /// Sets the reconciled kind; every change of such an object enqueues a request.
     pub fn for_<K: KubeKind>(self) -> Self {
         self.for_with(watch::<K>())
     }
 
-    /// As [`for_`](Self::for_), in a form of your choice and with predicates.
+    /// Sets the reconciled kind, in a chosen representation and with predicates.
     pub fn for_with<O: Representation>(mut self, watch: Watch<O>) -> Self {
         self.for_twice |= self.kind.is_some();
         self.kind = Some(watch.kind.clone());
         self.watches_with(watch, enqueue_object())
     }
 
-    /// Watches objects that the reconciled kind owns: when one changes, the owner that manages it is looked at.
+    /// Watches objects that the reconciled kind owns; a change of such an object enqueues its controller
+    /// owner.
     pub fn owns<K: KubeKind>(self) -> Self {
         self.owns_with(watch::<K>())
     }
 
-    /// As [`owns`](Self::owns), in a form of your choice and with predicates.
+    /// Watches owned objects in a chosen representation and with predicates.
     pub fn owns_with<O: Representation>(mut self, watch: Watch<O>) -> Self {
         self.owns = true;
-        self.sources.push(Box::new(|frame| {
-            let owner = enqueue_owner_of(frame.owner.as_ref()?);
+        self.sources.push(Box::new(|context| {
+            let owner = enqueue_owner_of(context.owner.as_ref()?);
             let every = watch.every_owner;
-            Some(frame.source(watch, if every { owner } else { owner.only_controller() }))
+            Some(context.source(watch, if every { owner } else { owner.only_controller() }))
         }));
         self
     }
 }
 
-impl Frame {
+impl SourceContext {
     fn source<O, R>(&self, mut watch: Watch<O>, handler: impl Handler<O, R>) -> Arc<dyn Source<R>>
     where
         O: Representation,
@@ -282,7 +283,7 @@ impl Frame {
                 Trigger::Event(event) => passes(event),
                 Trigger::Generic(_) => true,
             };
-            // Before the predicates of the watch, as upstream has it.
+            // Before the predicates of the watch, as in controller-runtime.
             watch.predicates.insert(0, Box::new(holds));
         }
         Arc::new(kind(watch, handler))

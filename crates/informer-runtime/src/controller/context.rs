@@ -9,57 +9,58 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ScopedKind, Services};
 
-/// What a reconcile can use: the [`Services`] of its manager, its id, and the end that nears.
+/// The context of a reconcile: the [`Services`] of its manager, its id, and its cancellation.
 #[derive(Debug, Clone)]
 pub struct Context {
-    pub(super) shared: Arc<Surroundings>,
+    pub(super) shared: Arc<ControllerContext>,
     pub(super) id: ReconcileId,
-    /// Where the keys are shared.
+    /// Set if the controller is sharded.
     pub(super) owned: Option<Arc<OwnedKey>>,
 }
 
-/// What all reconciles of a controller share.
+/// The state shared by all reconciles of a controller.
 #[derive(Debug)]
-pub(super) struct Surroundings {
+pub(super) struct ControllerContext {
     pub(super) controller: Arc<str>,
     pub(super) services: Services,
-    /// Cancelled when the time to finish is over.
+    /// Cancelled when the drain time is over.
     pub(super) cancel: CancellationToken,
 }
 
 impl Context {
-    /// The name of the controller.
+    /// Returns the name of the controller.
     pub fn controller(&self) -> &str {
         &self.shared.controller
     }
 
-    /// Which reconcile this is; it stands in the span of everything that is logged within.
+    /// Returns the id of this reconcile, which is a field of its tracing span.
     pub fn reconcile_id(&self) -> ReconcileId {
         self.id
     }
 
-    /// Cancelled when the controller has stopped and the reconciles that go on have had their time
-    /// ([`drain_within`](super::ControllerOptions::drain_within)): who has to tidy up does so now, within seconds, before the
-    /// future is dropped.
+    /// Cancelled when the controller has stopped and the drain time
+    /// ([`drain_within`](super::ControllerOptions::drain_within)) is over. The reconcile then has some
+    /// seconds to clean up before its future is dropped.
     pub fn stopping(&self) -> &CancellationToken {
         &self.shared.cancel
     }
 }
 
 impl Context {
-    /// The key that this replica owns while the context lives, where the controller [shares its
-    /// keys](super::ControllerBuilder::sharded). For writes that do not go through `ctx.client`, which asks by itself:
-    /// [`check`](OwnedKey::check) before each, and hand on the fence that it answers where the other side can refuse what is older.
+    /// Returns the key that this replica owns while the context exists, if the controller is
+    /// [sharded](super::ControllerBuilder::sharded). `ctx.client` checks it before each write. For other
+    /// writes, call [`check`](OwnedKey::check) before each, and pass on the returned fence if the target can
+    /// reject older ones.
     pub fn owned(&self) -> Option<&OwnedKey> {
         self.owned.as_deref()
     }
 }
 
-/// An object could not be read from the cache.
+/// A failed read of a watched object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// The kind is not in the cache, or not synced yet.
+    /// The kind is not in the cache, or has not synced.
     #[error(
         "get {kind} {key}: the kind is not in the cache; let the controller watch it, or read it with `ctx.client.get`"
     )]
@@ -69,10 +70,10 @@ pub enum LookupError {
         /// The key.
         key: String,
     },
-    /// The cache cannot answer.
+    /// The cache cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The object does not fit its type.
+    /// The object does not match its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -124,7 +125,7 @@ impl Context {
     ///
     /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these representations, or it is not synced.
     /// - [`LookupError::Read`] if the namespace is not cached.
-    /// - [`LookupError::Decode`] if the object does not fit the type.
+    /// - [`LookupError::Decode`] if the object does not match the type.
     pub fn get_cached<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -143,14 +144,15 @@ impl Context {
         Err(LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })
     }
 
-    /// Returns true if the cache has the kind in this representation; if `synced` is set, only after its first list.
+    /// Returns true if the cache has the kind in this representation; if `synced` is set, only after its
+    /// first list.
     fn holds<O: Representation>(&self, kind: &ScopedKind, synced: bool) -> bool {
-        self.cache.held::<O>(kind.gvk()).is_some_and(|informer| !synced || informer.has_synced())
+        self.cache.existing_informer::<O>(kind.gvk()).is_some_and(|informer| !synced || informer.has_synced())
     }
 
-    /// The informer of a kind and form, if it knows its objects.
+    /// Returns the informer of a kind and representation, if it has synced.
     fn synced<O: Representation>(&self, kind: &ScopedKind) -> Option<CacheInformer<O>> {
-        self.cache.held::<O>(kind.gvk()).filter(CacheInformer::has_synced)
+        self.cache.existing_informer::<O>(kind.gvk()).filter(CacheInformer::has_synced)
     }
 }
 
@@ -162,7 +164,7 @@ impl Deref for Context {
     }
 }
 
-/// Which reconcile of which run of a controller.
+/// Identifies a reconcile: the run of the controller, and a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReconcileId {
     pub(super) run: u64,

@@ -1,4 +1,4 @@
-//! A controller while it runs: its sources, its workers, its end.
+//! A running controller: its sources, workers and shutdown.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
-use informer_control::controller::{CANCEL_GRACE, ControllerPhase, Drain, Feeding, LifeState};
+use informer_control::controller::{
+    CANCEL_GRACE, ControllerLifecycle, ControllerPhase, DrainStep, SourceStart,
+};
 use informer_core::panics::panic_text;
 use informer_workqueue::WorkQueue;
 use parking_lot::Mutex;
@@ -19,22 +21,22 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::context::Surroundings;
+use super::context::ControllerContext;
 use super::metrics::Instruments;
 use super::options::Settings;
 use super::reconciler::DynReconciler;
-use super::sharded::{Sharded, follow};
-use super::worker::{Slot, work};
+use super::sharded::{Sharded, follow_shares};
+use super::worker::{WorkerSlot, work};
 use super::{ControllerError, ControllerState};
 use crate::leader::driver::sleep_until;
-use crate::source::{Feed, Source};
+use crate::source::{Enqueuer, Source};
 use crate::{ReconcileRequest, Services};
 
-/// How much longer than the sync timeout a source may take to say what it waited for.
+/// How much longer than the sync timeout the controller waits, so that the source's own error comes first.
 const REASON_GRACE: Duration = Duration::from_secs(1);
 
-/// What a controller is made of.
-pub(super) struct Parts<R: ReconcileRequest> {
+/// The components of an [`Engine`].
+pub(super) struct EngineParts<R: ReconcileRequest> {
     pub(super) name: Arc<str>,
     pub(super) kind: Arc<str>,
     pub(super) settings: Settings,
@@ -51,26 +53,26 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) settings: Settings,
     pub(super) queue: WorkQueue<R>,
     pub(super) reconciler: Box<dyn DynReconciler<R>>,
-    pub(super) surroundings: Arc<Surroundings>,
+    pub(super) context: Arc<ControllerContext>,
     pub(super) instruments: Instruments,
     pub(super) sharded: Option<Sharded<R>>,
-    /// What each worker works on.
-    pub(super) slots: Vec<Slot<R>>,
-    /// Tells this run's reconciles from those of others.
+    /// The current request of each worker.
+    pub(super) slots: Vec<WorkerSlot<R>>,
+    /// Identifies this run in reconcile ids.
     pub(super) run: u64,
     pub(super) next: AtomicU64,
-    life: Mutex<LifeState>,
+    life: Mutex<ControllerLifecycle>,
     sources: Mutex<Vec<Arc<dyn Source<R>>>>,
-    /// Held by whoever starts the sources, so that others wait for it.
+    /// Held while the sources start; other callers wait for it.
     starting: AsyncMutex<()>,
-    feed: Feed<R>,
+    enqueuer: Enqueuer<R>,
 }
 
 impl<R: ReconcileRequest> Engine<R> {
-    pub(super) fn new(parts: Parts<R>) -> Self {
-        let Parts { name, kind, settings, queue, reconciler, services, instruments, sources, sharded } =
+    pub(super) fn new(parts: EngineParts<R>) -> Self {
+        let EngineParts { name, kind, settings, queue, reconciler, services, instruments, sources, sharded } =
             parts;
-        let feed = Feed {
+        let enqueuer = Enqueuer {
             controller: Arc::clone(&name),
             queue: queue.clone(),
             services: services.clone(),
@@ -80,49 +82,49 @@ impl<R: ReconcileRequest> Engine<R> {
             deadline: Instant::now(),
             only: None,
         };
-        let surroundings = Surroundings { controller: name, services, cancel: CancellationToken::new() };
+        let context = ControllerContext { controller: name, services, cancel: CancellationToken::new() };
         Self {
             kind,
-            slots: (0..settings.workers).map(|_| Slot::default()).collect(),
-            life: Mutex::new(LifeState::new(settings.drain_within)),
+            slots: (0..settings.workers).map(|_| WorkerSlot::default()).collect(),
+            life: Mutex::new(ControllerLifecycle::new(settings.drain_within)),
             settings,
             queue,
             reconciler,
-            surroundings: Arc::new(surroundings),
+            context: Arc::new(context),
             instruments,
             sharded,
             run: RandomState::new().hash_one(0_u8),
             next: AtomicU64::new(1),
             sources: Mutex::new(sources),
             starting: AsyncMutex::new(()),
-            feed,
+            enqueuer,
         }
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.surroundings.controller
+        &self.context.controller
     }
 
     fn controller(&self) -> String {
         self.name().to_owned()
     }
 
-    /// Runs until `stop` is cancelled and what is worked on has ended.
+    /// Runs until `stop` is cancelled and all reconciles have ended.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
         if !self.life.lock().run() {
             return Err(ControllerError::StartedTwice { controller: self.controller() });
         }
-        let _employed = self.instruments.employ(self.settings.workers);
-        let _detaches = DetachesOnDrop { engine: &self, only_unused: false };
+        let _workers = self.instruments.start_workers(self.settings.workers);
+        let _detach = DetachOnDrop { engine: &self, only_unused: false };
         let ended = self.clone().start_and_work(&stop).await;
         self.end().await;
         self.life.lock().end();
         ended
     }
 
-    /// Starts the sources ahead of the run, and keeps them for it; ends them where it does not come.
+    /// Starts the sources before the run and keeps them for it. Ends them if the run does not start.
     pub(super) async fn warm_up(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
-        let _detaches = DetachesOnDrop { engine: &self, only_unused: true };
+        let _detach = DetachOnDrop { engine: &self, only_unused: true };
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -147,13 +149,13 @@ impl<R: ReconcileRequest> Engine<R> {
         tracing::info!(
             controller = self.name(),
             workers = self.settings.workers,
-            "the controller has its sources and starts"
+            "the controller's sources have synced; starting workers"
         );
-        if !self.life.lock().work() {
+        if !self.life.lock().start_reconciling() {
             return Err(ControllerError::SourcesFailed { controller: self.controller() });
         }
         if self.sharded.is_some() {
-            self.feed.spawn(follow(Arc::clone(&self), self.feed.clone()));
+            self.enqueuer.spawn(follow_shares(Arc::clone(&self), self.enqueuer.clone()));
         }
         let mut workers = JoinSet::new();
         for slot in 0..self.settings.workers {
@@ -170,7 +172,7 @@ impl<R: ReconcileRequest> Engine<R> {
         self.drain(workers).await
     }
 
-    /// Waits for all workers, or the first that fails.
+    /// Waits for all workers, or for the first that fails.
     async fn join(&self, workers: &mut JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         while let Some(joined) = workers.join_next().await {
             match joined {
@@ -180,14 +182,14 @@ impl<R: ReconcileRequest> Engine<R> {
                     let (controller, message) = (self.controller(), panic_text(&*panic).to_owned());
                     return Err(ControllerError::WorkerPanicked { controller, message });
                 }
-                // The runtime shuts down.
+                // The tokio runtime shuts down.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Reconciles that go on are let finish, then told to, then dropped.
+    /// Lets running reconciles finish, then cancels them, then drops them.
     async fn drain(&self, mut workers: JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         loop {
             let deadline = self.life.lock().next_deadline();
@@ -198,41 +200,42 @@ impl<R: ReconcileRequest> Engine<R> {
             }
             let drain = self.life.lock().tick(Instant::now().into_std());
             match drain {
-                Some(Drain::Cancel) => self.surroundings.cancel.cancel(),
-                Some(Drain::Drop) => break,
+                Some(DrainStep::Cancel) => self.context.cancel.cancel(),
+                Some(DrainStep::Drop) => break,
                 None => {}
             }
         }
-        let left: Vec<String> = self.slots.iter().filter_map(Slot::request).collect();
+        let left: Vec<String> = self.slots.iter().filter_map(WorkerSlot::request).collect();
         workers.shutdown().await;
         let Some(request) = left.first().cloned() else { return Ok(()) };
         let after = self.settings.drain_within + CANCEL_GRACE;
         Err(ControllerError::NotDrained { controller: self.controller(), count: left.len(), after, request })
     }
 
-    /// Starts all sources, together, and waits until they are synced. Whoever comes second waits for the first.
+    /// Starts all sources concurrently and waits until they have synced. A second caller waits for the first.
     async fn start_sources(&self) -> Result<(), ControllerError> {
         let _gate = self.starting.lock().await;
         let sources = {
-            // Whoever adds a source sees either that they were not wanted yet, or starts it himself.
+            // `watch` pushes under this lock: it sees either that the sources are not started, or starts its
+            // source itself.
             let sources = self.sources.lock();
-            match self.life.lock().feed() {
-                Feeding::Start => sources.clone(),
-                Feeding::Started => return Ok(()),
-                Feeding::Failed => {
+            match self.life.lock().start_sources() {
+                SourceStart::Start => sources.clone(),
+                SourceStart::Started => return Ok(()),
+                SourceStart::Failed => {
                     return Err(ControllerError::SourcesFailed { controller: self.controller() });
                 }
             }
         };
         let started = try_join_all(sources.iter().map(|source| self.start_source(&**source))).await;
-        self.life.lock().fed(started.is_ok());
+        self.life.lock().sources_started(started.is_ok());
         started.map(drop)
     }
 
     async fn start_source(&self, source: &dyn Source<R>) -> Result<(), ControllerError> {
         let (controller, name, after) = (self.controller(), source.name(), self.settings.sync_timeout);
-        let feed = Feed { deadline: Instant::now() + after, ..self.feed.clone() };
-        let start = AssertUnwindSafe(async { source.start(feed).await }).catch_unwind();
+        let enqueuer = Enqueuer { deadline: Instant::now() + after, ..self.enqueuer.clone() };
+        let start = AssertUnwindSafe(async { source.start(enqueuer).await }).catch_unwind();
         let cause = match tokio::time::timeout(after + REASON_GRACE, start).await {
             Ok(Ok(Ok(()))) => return Ok(()),
             Ok(Ok(Err(cause))) => cause,
@@ -242,52 +245,48 @@ impl<R: ReconcileRequest> Engine<R> {
         Err(ControllerError::Source { controller, name, cause })
     }
 
-    /// Adds a source: to those that will be started, or at once where they were.
+    /// Adds a source. It starts with the other sources, or at once if they were started.
     pub(super) async fn watch(self: Arc<Self>, source: Arc<dyn Source<R>>) -> Result<(), ControllerError> {
         {
             let mut sources = self.sources.lock();
             sources.push(Arc::clone(&source));
-            if self.life.lock().is_unfed() {
+            if self.life.lock().sources_not_started() {
                 return Ok(());
             }
         }
-        let (told, heard) = tokio::sync::oneshot::channel();
+        let (result_sender, result) = tokio::sync::oneshot::channel();
         let engine = Arc::clone(&self);
-        // In a task, so that a caller who does not wait loses nothing.
-        self.feed.spawn(async move {
+        // In a task: the source starts even if the caller does not wait.
+        self.enqueuer.spawn(async move {
             let started = engine.start_source(&*source).await;
             if let Err(error) = &started {
                 let (controller, error) = (engine.name(), error as &dyn std::error::Error);
-                tracing::error!(controller, error, "a source that was added cannot be started");
+                tracing::error!(controller, error, "cannot start an added source");
             }
-            let _ = told.send(started);
+            let _ = result_sender.send(started);
         });
-        // Where nobody answers, the controller stopped.
-        heard.await.unwrap_or(Ok(()))
+        // No message: the controller stopped.
+        result.await.unwrap_or(Ok(()))
     }
 
-    /// True while requests are worked on.
-    pub(super) fn takes_requests(&self) -> bool {
-        self.life.lock().takes_requests()
+    /// Returns true while requests are reconciled.
+    pub(super) fn accepts_requests(&self) -> bool {
+        self.life.lock().accepts_requests()
     }
 
     pub(super) fn sources(&self) -> Vec<Arc<dyn Source<R>>> {
         self.sources.lock().clone()
     }
 
-    /// Takes the sources away, so that nothing reaches the queue any more.
+    /// Detaches the sources: no more events reach the queue.
     fn detach(&self) {
-        self.feed.stop.cancel();
+        self.enqueuer.stop.cancel();
         let sources = std::mem::take(&mut *self.sources.lock());
         for source in sources {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| source.stop())) {
-                self.feed.panics.fetch_add(1, Ordering::Relaxed);
+                self.enqueuer.panics.fetch_add(1, Ordering::Relaxed);
                 let (controller, panic) = (self.name(), panic_text(&*panic));
-                tracing::error!(
-                    controller,
-                    panic,
-                    "a source panicked while it was stopped; the next one follows"
-                );
+                tracing::error!(controller, panic, "a source panicked in `stop`; stopping the next one");
             }
         }
     }
@@ -295,12 +294,12 @@ impl<R: ReconcileRequest> Engine<R> {
     async fn end(&self) {
         self.detach();
         self.queue.shut_down();
-        self.feed.tasks.close();
-        self.feed.tasks.wait().await;
+        self.enqueuer.tasks.close();
+        self.enqueuer.tasks.wait().await;
     }
 
     pub(super) fn state(&self) -> ControllerState {
-        // Under no lock, not even one that lives as long as the expression below: a source may ask for the state.
+        // Not under a lock, not even a temporary one of the expression below: a source may read the state.
         let sources = self.sources().iter().map(|source| source.name()).collect();
         let phase = self.life.lock().phase();
         ControllerState {
@@ -309,24 +308,25 @@ impl<R: ReconcileRequest> Engine<R> {
             phase,
             workers: self.settings.workers,
             reconciles: self.instruments.counters.counts(),
-            trigger_panics: self.feed.panics.load(Ordering::Relaxed),
+            trigger_panics: self.enqueuer.panics.load(Ordering::Relaxed),
             queue: self.queue.stats(),
             shard: self.sharded.as_ref().map(Sharded::state),
             sources,
-            busy: self.slots.iter().filter_map(Slot::busy).collect(),
+            busy: self.slots.iter().filter_map(WorkerSlot::busy).collect(),
         }
     }
 }
 
-/// Detaches the sources when a run or a warm-up ends. A future that is dropped before it was stopped, as at the deadline of the
-/// manager, cannot do it itself, and sources that stay attached keep their tasks and the cache alive.
-struct DetachesOnDrop<'a, R: ReconcileRequest> {
+/// Detaches the sources when a run or a warm-up ends. A future that is dropped before it was stopped, for
+/// example at the deadline of the manager, cannot do it itself, and attached sources keep their tasks and the
+/// cache alive.
+struct DetachOnDrop<'a, R: ReconcileRequest> {
     engine: &'a Engine<R>,
-    /// Leaves the sources to a run that has begun.
+    /// Leaves the sources to a run that has started.
     only_unused: bool,
 }
 
-impl<R: ReconcileRequest> Drop for DetachesOnDrop<'_, R> {
+impl<R: ReconcileRequest> Drop for DetachOnDrop<'_, R> {
     fn drop(&mut self) {
         let unused = self.engine.life.lock().phase() == ControllerPhase::Created;
         if unused || !self.only_unused {

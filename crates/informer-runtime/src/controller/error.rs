@@ -2,53 +2,51 @@ use std::time::Duration;
 
 use crate::BoxError;
 
-/// A controller that cannot be made as it was described.
+/// An invalid controller configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// It has no name, and no kind to be named after.
-    #[error("a controller needs a name: it stands in its logs and metrics; use `named`")]
+    /// It has no name and no reconciled kind to derive one from.
+    #[error("build a controller: it has no name for logs and metrics; call `named`")]
     NoName,
     /// The name of the controller is not a valid field owner.
     #[error("controller {controller:?}: its name {problem}; use 1 to 128 bytes of printable characters")]
     InvalidName {
         /// The controller.
         controller: String,
-        /// What is wrong with the name.
+        /// The problem.
         problem: &'static str,
     },
-    /// Two kinds are reconciled.
+    /// `for_` was called more than once.
     #[error(
-        "controller {controller}: `for_` names the one kind that is reconciled, and was called twice; use `watches` for others"
+        "controller {controller}: `for_` sets the one reconciled kind and was called twice; use `watches` for others"
     )]
     ForTwice {
         /// The controller.
         controller: String,
     },
-    /// Owned objects without an owner's kind.
-    #[error("controller {controller}: `owns` needs to know the kind of the owner; call `for_` as well")]
+    /// `owns` without `for_`.
+    #[error("controller {controller}: `owns` requires the kind of the owner; call `for_`")]
     OwnsWithoutFor {
         /// The controller.
         controller: String,
     },
-    /// It shares its keys with other replicas, and only one of them would run it.
-    #[error(
-        "controller {controller}: it shares its keys with other replicas, so all of them have to run it; leave out `leader_only(true)`"
-    )]
+    /// A sharded controller is leader-only.
+    #[error("controller {controller}: a sharded controller runs in all replicas; remove `leader_only(true)`")]
     ShardedLeader {
         /// The controller.
         controller: String,
     },
-    /// It cannot share its keys as it was told to.
-    #[error("controller {controller}: it cannot share its keys")]
+    /// The shard group is invalid.
+    #[error("controller {controller}: the shard group is invalid")]
     Sharding {
         /// The controller.
         controller: String,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: crate::ShardConfigError,
     },
-    /// Nothing would ever be reconciled.
+    /// It has no sources.
     #[error("controller {controller}: it watches nothing; add `for_`, `watches` or `source`")]
     NothingWatched {
         /// The controller.
@@ -56,53 +54,53 @@ pub enum BuildError {
     },
 }
 
-/// A controller ended before it was asked to, or did not end well.
+/// A controller failed or did not stop in time.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// It runs, or ran, already.
-    #[error("controller {controller}: it was started twice; make another one to run it again")]
+    /// It runs or ran already.
+    #[error("run controller {controller}: it was started before; create a new one to run it again")]
     StartedTwice {
         /// The controller.
         controller: String,
     },
-    /// A source failed.
-    #[error("controller {controller}: the source {name} could not be started")]
+    /// A source failed to start.
+    #[error("controller {controller}: the source {name} failed to start")]
     Source {
         /// The controller.
         controller: String,
         /// The source.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         cause: BoxError,
     },
-    /// A source was not synced in time.
+    /// A source did not sync in time.
     #[error(
-        "controller {controller}: the source {name} has not delivered what was there within {after:?}, and does not say why"
+        "controller {controller}: the source {name} did not deliver its initial objects within {after:?} and returned no error"
     )]
     NotSynced {
         /// The controller.
         controller: String,
         /// The source.
         name: String,
-        /// How long the controller waited.
+        /// The timeout.
         after: Duration,
     },
-    /// Its sources failed when it warmed up.
-    #[error("controller {controller}: its sources failed before; the first error says why")]
+    /// Its sources failed during the warm-up.
+    #[error("controller {controller}: its sources failed before; see the first error")]
     SourcesFailed {
         /// The controller.
         controller: String,
     },
-    /// A reconcile panicked, and panics are not to be recovered from.
+    /// A reconcile panicked, and panics are not recovered.
     #[error("controller {controller}: the reconcile of {request} panicked: {message}")]
     Panicked {
         /// The controller.
         controller: String,
         /// The request.
         request: String,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
     /// A worker panicked outside of the reconciler: in Clone or Display of a request, or in a rate limiter.
@@ -110,7 +108,7 @@ pub enum ControllerError {
     WorkerPanicked {
         /// The controller.
         controller: String,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
     /// Reconciles did not end after the stop.
@@ -120,9 +118,9 @@ pub enum ControllerError {
     NotDrained {
         /// The controller.
         controller: String,
-        /// How many.
+        /// Their number.
         count: usize,
-        /// How long they were waited for.
+        /// The timeout.
         after: Duration,
         /// One of them.
         request: String,

@@ -8,24 +8,24 @@ use super::{ControllerError, ControllerState};
 use crate::source::Source;
 use crate::{ReconcileRequest, Request};
 
-/// A controller, for those who want to add to it or look into it. It can be had before the controller is given to its manager. Cheap
-/// to clone.
+/// A handle to a controller: adds sources and requests and reads its state. Available before the controller
+/// is added to its manager. Cheap to clone.
 pub struct ControllerHandle<R: ReconcileRequest = Request> {
-    shared: Arc<Shared<R>>,
+    shared: Arc<HandleInner<R>>,
 }
 
-struct Shared<R: ReconcileRequest> {
+struct HandleInner<R: ReconcileRequest> {
     engine: OnceLock<Arc<Engine<R>>>,
-    /// Sources that came before the engine.
+    /// Sources that were added before the engine was created.
     early: Mutex<Vec<Arc<dyn Source<R>>>>,
 }
 
 impl<R: ReconcileRequest> ControllerHandle<R> {
     pub(super) fn new() -> Self {
-        Self { shared: Arc::new(Shared { engine: OnceLock::new(), early: Mutex::default() }) }
+        Self { shared: Arc::new(HandleInner { engine: OnceLock::new(), early: Mutex::default() }) }
     }
 
-    /// Takes the sources that came early; what comes from now on goes to the engine.
+    /// Takes the early sources; later ones go to the engine.
     pub(super) fn take_early(&self) -> Vec<Arc<dyn Source<R>>> {
         std::mem::take(&mut *self.shared.early.lock())
     }
@@ -34,16 +34,16 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
         let _ = self.shared.engine.set(Arc::clone(engine));
     }
 
-    /// Adds a source. Before the controller's sources start it only waits for them to; after that it starts at once, beside the
-    /// reconciles, and this resolves when it is synced.
+    /// Adds a source. Before the controller's sources start, it is added to them. After that it starts at
+    /// once, concurrently with reconciles, and the future resolves when it has synced.
     ///
     /// # Errors
     ///
-    /// When the source cannot be started or is not synced in time. The controller goes on without it.
+    /// If the source cannot be started or does not sync in time. The controller keeps running without it.
     ///
     /// # Cancel safety
     ///
-    /// The source is added when the future is first polled; dropping it after that only ends the wait.
+    /// The source is added at the first poll; dropping the future after that only ends the wait.
     pub async fn watch(&self, source: impl Source<R>) -> Result<(), ControllerError> {
         let source: Arc<dyn Source<R>> = Arc::new(source);
         match self.shared.engine.get() {
@@ -55,14 +55,15 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
         }
     }
 
-    /// Adds a request, with priority 0. Does nothing before the controller is given to its manager and after it stopped.
+    /// Adds a request with priority 0. No effect before the controller is added to its manager and after it
+    /// stopped.
     pub fn enqueue(&self, request: R) {
         if let Some(engine) = self.shared.engine.get() {
             engine.queue.add(request);
         }
     }
 
-    /// What the controller does; `None` before it is given to its manager.
+    /// Returns the state of the controller; `None` before it is added to its manager.
     pub fn state(&self) -> Option<ControllerState> {
         self.shared.engine.get().map(|engine| engine.state())
     }

@@ -1,4 +1,4 @@
-//! What a controller tells about itself.
+//! Metrics of controllers.
 
 #[cfg(feature = "prometheus")]
 mod prometheus;
@@ -10,29 +10,29 @@ use std::time::Duration;
 
 use informer_workqueue::QueueMetrics;
 
-use crate::observed::Observed;
+use crate::instrumentation::Instrumentation;
 use crate::shard::ShardMetrics;
 
-/// How a reconcile ended, as the label `result` of upstream has it.
+/// The result of a reconcile, as in the label `result` of controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileResult {
-    /// Done.
+    /// Success.
     Success,
-    /// An error, a panic or a timeout; a terminal error, too.
+    /// An error (including terminal ones), a panic or a timeout.
     Error,
-    /// Again, by the rate limiter.
+    /// Requeued by the rate limiter.
     Requeue,
-    /// Again, after a time.
+    /// Requeued after a delay.
     RequeueAfter,
 }
 
 #[cfg(any(test, feature = "prometheus"))]
 impl ReconcileResult {
-    /// All of them.
+    /// All results.
     #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Requeue, Self::RequeueAfter];
 
-    /// The word for it in metrics.
+    /// Returns the label value.
     #[cfg(any(feature = "prometheus", test))]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -44,21 +44,21 @@ impl ReconcileResult {
     }
 }
 
-/// Receives what happens in a controller. Calls come from its workers and should be short.
+/// Receives the metrics of a controller. Called by its workers; must be fast.
 pub(crate) trait ControllerMetrics: Send + Sync + 'static {
-    /// So many workers are there from now on.
-    fn workers_came(&self, workers: usize);
+    /// Workers were started.
+    fn workers_started(&self, workers: usize);
 
-    /// So many workers are there no more.
-    fn workers_went(&self, workers: usize);
+    /// Workers have ended.
+    fn workers_stopped(&self, workers: usize);
 
     /// A reconcile began.
     fn began(&self);
 
-    /// A reconcile ended, however it did; also where it was dropped.
+    /// A reconcile ended or was dropped.
     fn ended(&self);
 
-    /// What a reconcile came to, and how long it took.
+    /// A reconcile ended, with its result and duration.
     fn reconciled(&self, result: ReconcileResult, took: Duration);
 
     /// An error was terminal.
@@ -71,39 +71,39 @@ pub(crate) trait ControllerMetrics: Send + Sync + 'static {
     fn timed_out(&self);
 }
 
-/// Where the controllers of a manager report to.
+/// Creates the metrics of a manager's controllers.
 pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
-    /// For a controller of this name.
+    /// Returns the metrics of a controller.
     fn controller(&self, name: &str) -> Option<Arc<dyn ControllerMetrics>>;
 
-    /// For a controller of this name that shares its keys.
+    /// Returns the shard metrics of a sharded controller.
     fn shards(&self, _name: &str) -> Option<Arc<dyn ShardMetrics>> {
         None
     }
 
-    /// For the queue of a controller of this name.
+    /// Returns the metrics of a controller's queue.
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
 }
 
-/// The metrics of a manager: controllers in its registry, where it has one, queues also on its debug pages.
+/// The metrics of a manager: controllers in its registry, if it has one; queues also on its debug pages.
 struct ManagerMetrics {
-    observed: Arc<Observed>,
+    instrumentation: Arc<Instrumentation>,
     #[cfg(feature = "prometheus")]
     controllers: prometheus::PrometheusControllers,
     #[cfg(feature = "prometheus")]
     shards: crate::shard::PrometheusShards,
 }
 
-/// Where the controllers of a manager report to.
-pub(crate) fn metrics_of(observed: &Arc<Observed>) -> Arc<dyn ControllerMetricsProvider> {
+/// Returns the metrics of a manager's controllers.
+pub(crate) fn metrics_of(instrumentation: &Arc<Instrumentation>) -> Arc<dyn ControllerMetricsProvider> {
     #[cfg(feature = "prometheus")]
     let (controllers, shards) = {
-        let mut registry = observed.prometheus.registry.write();
+        let mut registry = instrumentation.prometheus.registry.write();
         let controllers = prometheus::PrometheusControllers::register(&mut registry);
         (controllers, crate::shard::PrometheusShards::register(&mut registry))
     };
     Arc::new(ManagerMetrics {
-        observed: Arc::clone(observed),
+        instrumentation: Arc::clone(instrumentation),
         #[cfg(feature = "prometheus")]
         controllers,
         #[cfg(feature = "prometheus")]
@@ -128,11 +128,11 @@ impl ControllerMetricsProvider for ManagerMetrics {
     }
 
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics> {
-        self.observed.queue(name)
+        self.instrumentation.queue(name)
     }
 }
 
-/// Numbers that a controller keeps of itself, whether anybody asks or not.
+/// Counters of a controller that are always kept.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     results: [AtomicU64; 4],
@@ -142,25 +142,25 @@ pub(super) struct Counters {
     timeouts: AtomicU64,
 }
 
-/// How often what happened in a controller.
+/// Counters of reconcile results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconcileCounts {
-    /// Reconciles that are done.
+    /// Successful reconciles.
     pub success: u64,
-    /// Errors, panics and timeouts among them.
+    /// Failed reconciles, including panics and timeouts.
     pub error: u64,
-    /// Reconciles that are to be tried again by the rate limiter.
+    /// Reconciles requeued by the rate limiter.
     pub requeue: u64,
-    /// Reconciles that are to be done again after a time.
+    /// Reconciles requeued after a delay.
     pub requeue_after: u64,
-    /// Errors that were terminal.
+    /// Terminal errors.
     pub terminal_errors: u64,
     /// Panics.
     pub panics: u64,
     /// Timeouts.
     pub timeouts: u64,
-    /// Reconciles that are going on.
+    /// Running reconciles.
     pub active: usize,
 }
 
@@ -180,7 +180,7 @@ impl Counters {
     }
 }
 
-/// The numbers of a controller, and whoever wants to hear of them.
+/// The counters of a controller and its optional metrics.
 pub(super) struct Instruments {
     pub(super) counters: Counters,
     pub(super) metrics: Option<Arc<dyn ControllerMetrics>>,
@@ -191,43 +191,43 @@ impl Instruments {
         Self { counters: Counters::default(), metrics }
     }
 
-    fn tell(&self, what: impl FnOnce(&dyn ControllerMetrics)) {
+    fn report(&self, what: impl FnOnce(&dyn ControllerMetrics)) {
         if let Some(metrics) = &self.metrics {
             what(&**metrics);
         }
     }
 
-    /// Counts workers as there until the result is dropped: those of a controller that runs, and of no other.
-    pub(super) fn employ(&self, workers: usize) -> Employed<'_> {
-        self.tell(|metrics| metrics.workers_came(workers));
-        Employed { instruments: self, workers }
+    /// Counts the workers of a running controller until the guard is dropped.
+    pub(super) fn start_workers(&self, workers: usize) -> WorkersGuard<'_> {
+        self.report(|metrics| metrics.workers_started(workers));
+        WorkersGuard { instruments: self, workers }
     }
 
-    /// Counts a reconcile as going on until the result is dropped.
-    pub(super) fn begin(&self) -> Active<'_> {
+    /// Counts a running reconcile until the guard is dropped.
+    pub(super) fn begin(&self) -> ActiveGuard<'_> {
         self.counters.active.fetch_add(1, Ordering::Relaxed);
-        self.tell(|metrics| metrics.began());
-        Active(self)
+        self.report(|metrics| metrics.began());
+        ActiveGuard(self)
     }
 
     pub(super) fn reconciled(&self, result: ReconcileResult, took: Duration) {
         self.counters.results[result as usize].fetch_add(1, Ordering::Relaxed);
-        self.tell(|metrics| metrics.reconciled(result, took));
+        self.report(|metrics| metrics.reconciled(result, took));
     }
 
     pub(super) fn terminal_error(&self) {
         self.counters.terminal_errors.fetch_add(1, Ordering::Relaxed);
-        self.tell(|metrics| metrics.terminal_error());
+        self.report(|metrics| metrics.terminal_error());
     }
 
     pub(super) fn panicked(&self) {
         self.counters.panics.fetch_add(1, Ordering::Relaxed);
-        self.tell(|metrics| metrics.panicked());
+        self.report(|metrics| metrics.panicked());
     }
 
     pub(super) fn timed_out(&self) {
         self.counters.timeouts.fetch_add(1, Ordering::Relaxed);
-        self.tell(|metrics| metrics.timed_out());
+        self.report(|metrics| metrics.timed_out());
     }
 }
 
@@ -237,24 +237,24 @@ impl fmt::Debug for Instruments {
     }
 }
 
-/// A reconcile that is going on.
-pub(super) struct Active<'a>(&'a Instruments);
+/// Guard of a running reconcile.
+pub(super) struct ActiveGuard<'a>(&'a Instruments);
 
-impl Drop for Active<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         self.0.counters.active.fetch_sub(1, Ordering::Relaxed);
-        self.0.tell(|metrics| metrics.ended());
+        self.0.report(|metrics| metrics.ended());
     }
 }
 
-/// Workers that are there.
-pub(super) struct Employed<'a> {
+/// Guard of running workers.
+pub(super) struct WorkersGuard<'a> {
     instruments: &'a Instruments,
     workers: usize,
 }
 
-impl Drop for Employed<'_> {
+impl Drop for WorkersGuard<'_> {
     fn drop(&mut self) {
-        self.instruments.tell(|metrics| metrics.workers_went(self.workers));
+        self.instruments.report(|metrics| metrics.workers_stopped(self.workers));
     }
 }

@@ -8,52 +8,52 @@ use informer_workqueue::{Ageing, ExponentialPerItem, RateLimiter, WorkQueue, Wor
 
 use crate::{ReconcileRequest, Request};
 
-/// How long a controller waits for its sources, unless told otherwise: a server that is busy answers by then, and a CRD that is
-/// installed together with the controller is there.
+/// The default sync timeout of sources: long enough for a busy server, and for a CRD that is installed
+/// together with the controller.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long reconciles that are going on may go on after the controller was told to stop: two thirds of what Kubernetes gives a
-/// Pod, so that all else can stop in the rest.
+/// The default drain time of reconciles: two thirds of the default grace period of a Pod, so that everything
+/// else can stop in the rest.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first delay of a request that failed.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
+/// The first delay of a failed request.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// The longest delay of a request that fails again and again.
-const RETRY_MAX: Duration = Duration::from_secs(1000);
+/// The maximum delay of a failed request.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
-/// What the controllers of a manager do unless they are told otherwise themselves.
+/// The defaults for the controllers of a manager.
 ///
-/// The value of a [`ControllerOptions`] goes before that of the manager, which goes before the default.
+/// [`ControllerOptions`] take precedence over these values, and these over the built-in defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControllerDefaults {
-    /// How many requests are worked on at once; by default 1.
+    /// Number of workers; 1 by default.
     pub workers: Option<usize>,
-    /// How long a controller waits for its sources; by default two minutes.
+    /// Timeout for sources to sync; 2 min by default.
     pub sync_timeout: Option<Duration>,
-    /// How long one reconcile may take; by default as long as it likes.
+    /// Timeout of a reconcile; none by default.
     pub reconcile_timeout: Option<Duration>,
-    /// Whether a panic of a reconcile counts as an error; by default it does.
+    /// Whether a panic of a reconcile counts as an error; true by default.
     pub recover_panic: Option<bool>,
-    /// Whether only the leader runs it; by default it does.
+    /// Whether only the leader runs the controller; true by default.
     pub leader_only: Option<bool>,
-    /// Whether sources start before leadership; by default they do not.
+    /// Whether sources start before leadership; false by default.
     pub warm_up: Option<bool>,
-    /// Whether requests have priorities; by default they do.
+    /// Whether requests have priorities; true by default.
     pub priorities: Option<bool>,
-    /// How long reconciles may go on after the stop; by default 20 s.
+    /// How long reconciles may run after the stop; 20 s by default.
     pub drain_within: Option<Duration>,
-    /// Whether two controllers may have one name; by default they may not.
+    /// Whether several controllers may have the same name; false by default.
     pub skip_name_validation: Option<bool>,
-    /// Workers by kind: `Kind` in the core group, `Kind.group` in others. A controller of such a kind that says nothing itself has
-    /// that many.
+    /// Number of workers by kind: `Kind` in the core group, `Kind.group` in others. Applies to controllers of
+    /// that kind without an explicit number.
     pub workers_by_kind: std::collections::BTreeMap<String, usize>,
 }
 
 type GroupOf<R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + Send + Sync;
 
-/// What a controller does differently from the defaults of its manager.
+/// The options of a controller; they override the defaults of its manager.
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,7 +74,7 @@ pub struct ControllerOptions<R: ReconcileRequest = Request> {
 }
 
 impl<R: ReconcileRequest> ControllerOptions<R> {
-    /// Nothing different.
+    /// Creates options that override nothing.
     pub fn new() -> Self {
         Self {
             own: ControllerDefaults::default(),
@@ -90,68 +90,70 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self
     }
 
-    /// How many requests are worked on at once. 0 counts as 1.
+    /// Sets the number of workers. 0 counts as 1.
     pub fn workers(self, count: usize) -> Self {
         self.set(|own| own.workers = Some(count))
     }
 
-    /// How long the controller waits for its sources before it fails, and its manager with it.
+    /// Sets the timeout for sources to sync; after it, the controller and its manager end with an error.
     pub fn sync_timeout(self, timeout: Duration) -> Self {
         self.set(|own| own.sync_timeout = Some(timeout))
     }
 
-    /// How long one reconcile may take. At the end its future is dropped at its next await, which counts as an error. Zero is
-    /// no limit.
+    /// Sets the timeout of a reconcile. After it, the future is dropped at its next await, which counts as an
+    /// error. Zero means no timeout.
     pub fn reconcile_timeout(self, timeout: Duration) -> Self {
         self.set(|own| own.reconcile_timeout = Some(timeout))
     }
 
-    /// Whether a panic of a reconcile is an error like any other. Where it is not, it ends the controller, and its manager with it. So
-    /// it is with a panic of the [rate limiter](Self::rate_limiter), and of the function of
+    /// Sets whether a panic of a reconcile counts as an error. If not, it ends the controller and its
+    /// manager. The same applies to panics of the [rate limiter](Self::rate_limiter) and of the function of
     /// [`sharded_by`](crate::ControllerBuilder::sharded_by).
     pub fn recover_panic(self, recover: bool) -> Self {
         self.set(|own| own.recover_panic = Some(recover))
     }
 
-    /// Whether only the leader reconciles.
+    /// Sets whether only the leader reconciles.
     pub fn leader_only(self, leader_only: bool) -> Self {
         self.set(|own| own.leader_only = Some(leader_only))
     }
 
-    /// Starts the sources before leadership, so that a new leader begins with full caches and a full queue. Costs each standby the
-    /// memory and the watches of the leader.
+    /// Starts the sources before leadership, so that a new leader begins with a synced cache and a filled
+    /// queue. Each standby then has the leader's watches and memory use.
     pub fn warm_up(self, warm_up: bool) -> Self {
         self.set(|own| own.warm_up = Some(warm_up))
     }
 
-    /// Hands out by priority, so that news come before the first list, which [`Ageing`] keeps from starving.
+    /// Enables priorities: changes are handled before initial lists. [`Ageing`] keeps low priorities from
+    /// starving.
     pub fn priorities(self, priorities: bool) -> Self {
         self.set(|own| own.priorities = Some(priorities))
     }
 
-    /// How low priorities are kept from starving.
+    /// Sets how low priorities are kept from starving.
     pub fn ageing(mut self, ageing: Ageing) -> Self {
         self.ageing = ageing;
         self
     }
 
-    /// How long reconciles that are going on at the stop may go on before they are cancelled.
+    /// Sets how long running reconciles may go on after the stop before they are cancelled.
     pub fn drain_within(self, deadline: Duration) -> Self {
         self.set(|own| own.drain_within = Some(deadline))
     }
 
-    /// Allows another controller of the same name in the manager. Their metrics are added up.
+    /// Allows another controller of the same name in the manager. Their metrics are summed.
     pub fn skip_name_validation(self) -> Self {
         self.set(|own| own.skip_name_validation = Some(true))
     }
 
-    /// How long a request that failed waits. By default 5 ms, doubled with each failure, at most 1000 s.
+    /// Sets the rate limiter of failed requests. By default 5 ms, doubled with each failure, at most 1000 s.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<R> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Serves groups in turn, so that a namespace, or a tenant, with many requests does not delay the others.
+    /// Serves groups of requests round-robin, so that a namespace or tenant with many requests does not delay
+    /// others.
     pub fn fair_by(
         mut self,
         group_of: impl for<'r> Fn(&'r R) -> Cow<'r, str> + Send + Sync + 'static,
@@ -160,8 +162,8 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self
     }
 
-    /// Refuses new requests while the queue holds this many: a bound on its memory. What is refused comes back with the next change
-    /// or resync.
+    /// Rejects new requests while the queue holds this many, to bound its memory. A rejected request is
+    /// enqueued again with the next change or resync of the object.
     pub fn keys_max(mut self, keys: u32) -> Self {
         self.keys_max = Some(keys);
         self
@@ -186,7 +188,7 @@ impl<R: ReconcileRequest> fmt::Debug for ControllerOptions<R> {
     }
 }
 
-/// What holds for one controller, after everything was asked.
+/// The resolved options of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) workers: usize,
@@ -200,7 +202,7 @@ pub(super) struct Settings {
     pub(super) skip_name_validation: bool,
 }
 
-/// The options of a controller go before those of the manager, these before the defaults.
+/// Resolves options: those of the controller, then those of the manager, then the defaults.
 pub(super) fn resolve(
     own: &ControllerDefaults,
     manager: &ControllerDefaults,
@@ -221,7 +223,7 @@ pub(super) fn resolve(
     }
 }
 
-/// The queue that `options` ask for, without metrics.
+/// Creates the queue for `options`, without metrics.
 pub(super) fn queue<R: ReconcileRequest>(
     options: ControllerOptions<R>,
     settings: &Settings,
@@ -229,7 +231,7 @@ pub(super) fn queue<R: ReconcileRequest>(
     let mut queue = WorkQueue::builder();
     queue = match options.limiter {
         Some(limiter) => queue.rate_limiter(limiter),
-        None => queue.rate_limiter(ExponentialPerItem::new(RETRY_FIRST, RETRY_MAX)),
+        None => queue.rate_limiter(ExponentialPerItem::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY)),
     };
     if settings.priorities {
         queue = queue.priorities(options.ageing);

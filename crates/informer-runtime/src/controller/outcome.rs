@@ -6,9 +6,9 @@ use crate::BoxError;
 
 pub use informer_control::controller::Outcome;
 
-/// Why a reconcile failed: any error, so that `?` needs no annotation.
+/// A failed reconcile: any error, so that `?` needs no annotation.
 ///
-/// The request comes again, as soon as the rate limiter allows, unless the error is [terminal](Self::terminal).
+/// The request is requeued by the rate limiter unless the error is [terminal](Self::terminal).
 ///
 /// ```
 /// use informer_runtime::{Outcome, ReconcileError};
@@ -16,7 +16,7 @@ pub use informer_control::controller::Outcome;
 /// fn reconcile(text: &str) -> Result<Outcome, ReconcileError> {
 ///     let replicas: u32 = text.parse()?;
 ///     if replicas > 100 {
-///         return Err(ReconcileError::terminal("over 100 replicas will not be made"));
+///         return Err(ReconcileError::terminal("more than 100 replicas are not supported"));
 ///     }
 ///     Ok(Outcome::Done)
 /// }
@@ -30,34 +30,34 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// An error that trying again does not mend: the request is not tried again before something happens to it. Its failures are
-    /// kept.
+    /// Creates an error that is not retried: the request is handed out again only after another event. Its
+    /// failure count is kept.
     pub fn terminal(cause: impl Into<BoxError>) -> Self {
         Self { cause: TerminalError::new(cause).into(), terminal: true, priority: None }
     }
 
-    /// Whether the error, or one that caused it, is a [`TerminalError`].
+    /// Returns true if the error, or one of its causes, is a [`TerminalError`].
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Sets the priority with which the request comes again.
+    /// Sets the priority of the requeued request.
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// The priority that was set.
+    /// Returns the priority, if set.
     pub fn priority(&self) -> Option<i32> {
         self.priority
     }
 
-    /// The error itself.
+    /// Returns the error.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
 
-    /// Takes the error itself out.
+    /// Converts it into the error.
     pub fn into_cause(self) -> BoxError {
         self.cause
     }
@@ -71,7 +71,7 @@ impl<E: Into<BoxError>> From<E> for ReconcileError {
     }
 }
 
-/// With its causes, one after the other.
+/// Prints the error and its causes.
 impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in chain(&*self.cause).enumerate() {
@@ -96,7 +96,7 @@ fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn 
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// An error that trying again does not mend, wherever it stands in the chain of causes.
+/// An error that is not retried, at any position in the chain of causes.
 #[derive(Debug, thiserror::Error)]
 #[error("terminal error")]
 pub struct TerminalError {
@@ -104,7 +104,7 @@ pub struct TerminalError {
 }
 
 impl TerminalError {
-    /// Marks an error.
+    /// Marks an error as terminal.
     pub fn new(cause: impl Into<BoxError>) -> Self {
         Self { source: cause.into() }
     }
@@ -123,7 +123,7 @@ impl ReconcilePanic {
     }
 }
 
-/// A reconcile took longer than it may.
+/// A reconcile exceeded its timeout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the reconcile did not end within {after:?} and was dropped")]
 pub struct ReconcileTimeout {

@@ -3,23 +3,22 @@ use futures_util::future::BoxFuture;
 use super::{Context, Outcome, ReconcileError};
 use crate::{ReconcileRequest, Request};
 
-/// Makes things as they should be.
+/// Moves the actual state towards the desired state.
 ///
-/// It is told *which* object to look at, never what happened: it looks at what is, compares it with what should be, and acts upon the
-/// difference. It may be asked any number of times, and has to come to the same result.
+/// It is level-based: a request names an object, not an event. The reconciler reads the current state,
+/// compares it with the desired state, and acts on the difference. It must be idempotent.
 ///
-/// One request is worked on by one worker at a time. An error or a panic brings the request back, later each time; an
-/// [`Outcome`] says what a success comes to.
+/// A request is reconciled by one worker at a time. After an error or a panic the request is retried with
+/// increasing delays; after a success, [`Outcome`] decides whether it is requeued.
 ///
-/// Async closures of two arguments are reconcilers, too: see
-/// [`reconcile`](super::ControllerBuilder::reconcile).
+/// Async closures with two arguments implement it: see [`reconcile`](super::ControllerBuilder::reconcile).
 ///
 /// # Cancel safety
 ///
-/// The future is dropped at an await where it exceeds the reconcile timeout, and where it does not end after the
+/// The future is dropped at an await if it exceeds the reconcile timeout, or if it does not end after the
 /// controller stopped: see [`Context::stopping`](super::Context::stopping).
 pub trait Reconciler<R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Looks at one request.
+    /// Reconciles one request.
     fn reconcile(
         &self,
         request: R,
@@ -42,7 +41,7 @@ where
     }
 }
 
-/// A reconciler without its type.
+/// A type-erased [`Reconciler`].
 pub(super) trait DynReconciler<R>: Send + Sync {
     fn call(&self, request: R, context: Context) -> BoxFuture<'_, Result<Outcome, ReconcileError>>;
 }

@@ -1,11 +1,11 @@
-//! A controller as a part of a manager.
+//! A controller as a runnable of a manager.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{Engine, Parts};
+use super::engine::{Engine, EngineParts};
 use super::metrics::ControllerMetricsProvider;
 use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
@@ -15,29 +15,29 @@ use crate::{
     BoxError, IntoRunnable, ManagerHandle, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember,
 };
 
-/// What a controller needs of its manager.
+/// The services of a manager that a controller needs.
 pub(crate) struct Environment {
     pub(crate) services: Services,
     pub(crate) defaults: ControllerDefaults,
     pub(crate) metrics: Option<Arc<dyn ControllerMetricsProvider>>,
 }
 
-/// A controller with all that it needs.
+/// A controller that is ready to run.
 pub(crate) struct ControllerRunnable<R: ReconcileRequest> {
     pub(super) engine: Arc<Engine<R>>,
-    /// To be run beside it, where it shares its keys.
+    /// The member of its shard group, which runs along with it.
     pub(super) member: Option<ShardMember>,
 }
 
 impl<R: ReconcileRequest> Controller<R> {
-    /// Makes it ready to run. Nothing runs yet.
+    /// Creates the runnable. Starts nothing.
     pub(crate) fn assemble(self, environment: Environment) -> Result<ControllerRunnable<R>, BuildError> {
         let Self { mut builder, reconciler } = self;
         let name = builder.final_name()?;
         let sources = builder.take_sources(&name)?;
         let kind: Arc<str> = builder.kind.as_ref().map(group_kind).unwrap_or_default().into();
         let group_kind = Some(&*kind).filter(|kind| !kind.is_empty());
-        let shares = share(&mut builder, &name, environment.services.client.api())?;
+        let shares = shard(&mut builder, &name, environment.services.client.api())?;
         let settings = options::resolve(&builder.options.own, &environment.defaults, group_kind);
         let mut queue = options::queue(builder.options, &settings);
         let metrics = environment.metrics.as_deref();
@@ -51,7 +51,7 @@ impl<R: ReconcileRequest> Controller<R> {
         let mut services = environment.services;
         services.recorder = services.recorder.of(&name);
         services.client = services.client.of_controller(&name);
-        let engine = Arc::new(Engine::new(Parts {
+        let engine = Arc::new(Engine::new(EngineParts {
             name: name.into(),
             kind,
             settings,
@@ -100,7 +100,7 @@ impl<R: ReconcileRequest> Runnable for ControllerRunnable<R> {
     }
 }
 
-/// What a controller does ahead of its turn.
+/// The warm-up of a controller, in [`RunnableGroup::WarmUp`].
 struct WarmUp<R: ReconcileRequest> {
     engine: Arc<Engine<R>>,
 }
@@ -119,8 +119,8 @@ impl<R: ReconcileRequest> Runnable for WarmUp<R> {
     }
 }
 
-/// The member of its group and what decides who owns a request, where the controller shares its keys. It runs in all replicas then.
-fn share<R: ReconcileRequest>(
+/// Creates the group member and the shard key function of a sharded controller, which runs in all replicas.
+fn shard<R: ReconcileRequest>(
     builder: &mut ControllerBuilder<R>,
     name: &str,
     client: &informer_client::Client,
@@ -134,7 +134,7 @@ fn share<R: ReconcileRequest>(
     Ok(Some((group.member(client.clone()).map_err(refused)?, key_of)))
 }
 
-/// `Kind` in the core group, `Kind.group` in others.
+/// Returns `Kind` for the core group, `Kind.group` for others.
 fn group_kind(kind: &crate::ScopedKind) -> String {
     let gvk = kind.gvk();
     match gvk.group.as_str() {

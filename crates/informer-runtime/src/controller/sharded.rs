@@ -1,21 +1,23 @@
-//! A controller whose keys are shared by several replicas: each request is entered before it is reconciled, and what is gained is looked
-//! at.
+//! Sharded controllers: each request is entered before it is reconciled, and gained keys are reconciled.
 //!
 //! # Invariants
 //!
-//! 1. No reconcile begins for a key that the replica does not own, and no write of one is sent after its lease has become uncertain.
-//! 2. A request that is refused is remembered before it is known whether the key was gained meanwhile, so that one of the two sees it.
+//! 1. No reconcile begins for a key that the replica does not own, and no write for it is sent once the lease
+//!    is uncertain.
+//! 2. A rejected request is stored before the replica checks whether the key was gained meanwhile, so that
+//!    one of the two paths handles it.
 //!
 //! # Lock order
 //!
-//! `aside` alone; requests are made, compared and dropped outside of it. The lock of the [`Sharding`] is never taken under it.
+//! `rejected` is never nested; requests are cloned, compared and dropped outside of it. The lock of the
+//! [`Sharding`] is never taken under it.
 //!
 //! # Shutdown
 //!
-//! The task that follows the shares ends with the sources; the member, a part of the manager in a group before that of controllers, leaves
-//! when their reconciles have ended.
+//! The task that follows changes of the shard ends with the sources. The member is a runnable of the manager
+//! in a group before that of controllers and leaves when their reconciles have ended.
 
-mod aside;
+mod rejected;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,73 +31,74 @@ use parking_lot::Mutex;
 use super::engine::Engine;
 use crate::leader::driver::now;
 use crate::shard::{ShardMetrics, ShardView};
-use crate::source::Feed;
+use crate::source::Enqueuer;
 use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};
-use aside::Aside;
+use rejected::RejectedRequests;
 
-/// Says which key decides who owns a request.
+/// Returns the shard key of a request.
 pub(super) type KeyOf<R> = Arc<dyn Fn(&R) -> String + Send + Sync>;
 
-/// The key of a request; a panic of the function is the program's, and its text the answer.
-fn key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
+/// Calls `key_of`; returns the message if it panics.
+fn shard_key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
     let key = catch_unwind(AssertUnwindSafe(|| key_of(request)));
-    key.map(Into::into).map_err(|panic| format!("its shard key: {}", panic_text(&*panic)))
+    key.map(Into::into).map_err(|panic| format!("the shard key function: {}", panic_text(&*panic)))
 }
 
-/// Why a request is not worked on here and now.
-pub(super) enum NotEntered<R> {
-    /// Another replica owns its key, or nobody yet. The request comes back where the key was gained while it was put aside.
+/// The reason why a request is not reconciled by this replica now.
+pub(super) enum EnterError<R> {
+    /// No replica, or another one, owns its key. Contains the request if the key was gained while it was
+    /// being stored.
     Refused(Option<R>),
-    /// The function that says its key panicked, with this text.
+    /// The shard key function panicked with this message.
     KeyPanicked(String),
 }
 
-/// What the shares of a controller are, and what became of its requests.
+/// The shard of a controller, and counters of rejected requests and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardState {
     /// True while this replica holds a lease.
     pub active: bool,
-    /// How many replicas share the keys.
+    /// The number of replicas in the group.
     pub members: usize,
-    /// Requests that were not worked on here, since another replica owns them, or nobody yet.
+    /// Requests that were not reconciled here, since no replica, or another one, owns their keys.
     pub refused: u64,
-    /// Refused requests that are remembered for the case that their keys come here.
-    pub aside: usize,
-    /// Writes that were not sent, since the lease had become uncertain.
+    /// Rejected requests that are stored in case this replica gains their keys.
+    pub remembered: usize,
+    /// Writes that were not sent, since the lease was uncertain.
     pub writes_refused: u64,
 }
 
-/// The part of a controller that shares its keys.
+/// The sharding of a controller.
 pub(super) struct Sharded<R> {
     sharding: Sharding,
     key_of: KeyOf<R>,
-    aside: Mutex<Aside<R>>,
+    rejected: Mutex<RejectedRequests<R>>,
     keep: Duration,
-    tally: Arc<Tally>,
+    counters: Arc<ShardCounters>,
 }
 
-/// What is counted, and whoever wants to hear of it.
-struct Tally {
+/// Counters of a shard and its optional metrics.
+struct ShardCounters {
     refused: AtomicU64,
     writes_refused: AtomicU64,
     metrics: Option<Arc<dyn ShardMetrics>>,
 }
 
-impl Tally {
-    fn tell(&self, what: impl FnOnce(&dyn ShardMetrics)) {
+impl ShardCounters {
+    fn report(&self, what: impl FnOnce(&dyn ShardMetrics)) {
         if let Some(metrics) = &self.metrics {
             what(&**metrics);
         }
     }
 }
 
-/// Tells that the replica owns nothing any more, however the following ends.
-struct Inactive(Arc<Tally>);
+/// Reports an empty shard when it is dropped.
+struct ClearSharesOnDrop(Arc<ShardCounters>);
 
-impl Drop for Inactive {
+impl Drop for ClearSharesOnDrop {
     fn drop(&mut self) {
-        self.0.tell(|metrics| metrics.shares(&ShardView::default()));
+        self.0.report(|metrics| metrics.shares(&ShardView::default()));
     }
 }
 
@@ -105,42 +108,44 @@ impl<R: ReconcileRequest> Sharded<R> {
         key_of: KeyOf<R>,
         metrics: Option<Arc<dyn ShardMetrics>>,
     ) -> Self {
-        // Shares are agreed on within a lease and some seconds; twice that is enough.
+        // Replicas agree on a change of shards within a lease and some seconds; twice the lease is enough.
         let keep = member.lease_duration() * 2;
-        let tally = Tally { refused: AtomicU64::new(0), writes_refused: AtomicU64::new(0), metrics };
+        let counters =
+            ShardCounters { refused: AtomicU64::new(0), writes_refused: AtomicU64::new(0), metrics };
         Self {
             sharding: member.sharding(),
             key_of,
-            aside: Mutex::new(Aside::new(keep)),
+            rejected: Mutex::new(RejectedRequests::new(keep)),
             keep,
-            tally: Arc::new(tally),
+            counters: Arc::new(counters),
         }
     }
 
-    /// Begins work on a request, or puts it aside.
-    pub(super) fn enter(&self, request: &R) -> Result<OwnedKey, NotEntered<R>> {
-        let key = key(&self.key_of, request).map_err(NotEntered::KeyPanicked)?;
+    /// Begins work on a request, or stores it as rejected.
+    pub(super) fn enter(&self, request: &R) -> Result<OwnedKey, EnterError<R>> {
+        let key = shard_key(&self.key_of, request).map_err(EnterError::KeyPanicked)?;
         let refused = match self.sharding.enter(&key) {
             Ok(owned) => return Ok(owned),
             Err(refused) => refused,
         };
-        self.tally.refused.fetch_add(1, Ordering::Relaxed);
-        self.tally.tell(|metrics| metrics.request_refused(refused));
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        self.counters.report(|metrics| metrics.request_refused(refused));
         let text: Arc<str> = request.to_string().into();
         let (kept, now) = (request.clone(), now());
-        let forgotten = self.aside.lock().put(Arc::clone(&text), kept, Arc::clone(&key), now);
+        let forgotten = self.rejected.lock().insert(Arc::clone(&text), kept, Arc::clone(&key), now);
         drop(forgotten);
         let gained = self.sharding.owns(&key);
-        Err(NotEntered::Refused(gained.then(|| self.aside.lock().take(&text)).flatten()))
+        Err(EnterError::Refused(gained.then(|| self.rejected.lock().take(&text)).flatten()))
     }
 
-    /// The services of one reconcile: those of the controller, but for a client that writes only while the key is certainly owned.
+    /// Returns the services of one reconcile: those of the controller, with a client that writes only while
+    /// the key is certainly owned.
     pub(super) fn services(&self, services: &Services, owned: &Arc<OwnedKey>) -> Services {
-        let (owned, tally) = (Arc::downgrade(owned), Arc::clone(&self.tally));
+        let (owned, counters) = (Arc::downgrade(owned), Arc::clone(&self.counters));
         let client = services.client.fenced(move || {
-            certain(&owned).inspect_err(|_| {
-                tally.writes_refused.fetch_add(1, Ordering::Relaxed);
-                tally.tell(|metrics| metrics.write_refused());
+            check_key(&owned).inspect_err(|_| {
+                counters.writes_refused.fetch_add(1, Ordering::Relaxed);
+                counters.report(|metrics| metrics.write_refused());
             })
         });
         Services { client, ..services.clone() }
@@ -151,36 +156,36 @@ impl<R: ReconcileRequest> Sharded<R> {
         ShardState {
             active: view.is_active(),
             members: view.members(),
-            refused: self.tally.refused.load(Ordering::Relaxed),
-            aside: self.aside.lock().len(),
-            writes_refused: self.tally.writes_refused.load(Ordering::Relaxed),
+            refused: self.counters.refused.load(Ordering::Relaxed),
+            remembered: self.rejected.lock().len(),
+            writes_refused: self.counters.writes_refused.load(Ordering::Relaxed),
         }
     }
 
     fn forget(&self, now: Instant) {
-        let forgotten = self.aside.lock().forget(now);
+        let forgotten = self.rejected.lock().forget(now);
         drop(forgotten);
     }
 }
 
-/// A client that outlives its reconcile writes nothing more: nobody holds the key for it.
-fn certain(owned: &Weak<OwnedKey>) -> Result<(), BoxError> {
-    let owned = owned.upgrade().ok_or("the reconcile that it belongs to has ended")?;
+/// Fails if the reconcile has ended: a client that outlives its reconcile must not write.
+fn check_key(owned: &Weak<OwnedKey>) -> Result<(), BoxError> {
+    let owned = owned.upgrade().ok_or("the reconcile of this client has ended")?;
     owned.check()?;
     Ok(())
 }
 
-/// Looks at what is gained, whenever the shares change, until it is dropped.
-pub(super) async fn follow<R: ReconcileRequest>(engine: Arc<Engine<R>>, feed: Feed<R>) {
+/// Enqueues requests of gained keys after each change of the shard, until it is dropped.
+pub(super) async fn follow_shares<R: ReconcileRequest>(engine: Arc<Engine<R>>, enqueuer: Enqueuer<R>) {
     let Some(sharded) = &engine.sharded else { return };
-    let _inactive = Inactive(Arc::clone(&sharded.tally));
+    let _clear = ClearSharesOnDrop(Arc::clone(&sharded.counters));
     let mut changes = sharded.sharding.changes();
     let mut before: Arc<ShardView> = Arc::default();
     loop {
         let after = Arc::clone(&*changes.borrow_and_update());
-        sharded.tally.tell(|metrics| metrics.shares(&after));
+        sharded.counters.report(|metrics| metrics.shares(&after));
         if after.is_active() {
-            gain(&engine, sharded, &feed, before, &after).await;
+            handle_gained_keys(&engine, sharded, &enqueuer, before, &after).await;
         }
         before = after;
         loop {
@@ -188,7 +193,7 @@ pub(super) async fn follow<R: ReconcileRequest>(engine: Arc<Engine<R>>, feed: Fe
             sharded.forget(now());
             match waited {
                 Ok(Ok(())) => break,
-                // The member is gone for good.
+                // The member has stopped.
                 Ok(Err(_)) => return,
                 Err(_) => {}
             }
@@ -196,14 +201,14 @@ pub(super) async fn follow<R: ReconcileRequest>(engine: Arc<Engine<R>>, feed: Fe
     }
 }
 
-async fn gain<R: ReconcileRequest>(
+async fn handle_gained_keys<R: ReconcileRequest>(
     engine: &Engine<R>,
     sharded: &Sharded<R>,
-    feed: &Feed<R>,
+    enqueuer: &Enqueuer<R>,
     before: Arc<ShardView>,
     after: &Arc<ShardView>,
 ) {
-    let refused = sharded.aside.lock().take_owned(|key| after.owns(key));
+    let refused = sharded.rejected.lock().take_owned(|key| after.owns(key));
     let mut gained = u64::try_from(refused.len()).unwrap_or(u64::MAX);
     for request in refused {
         engine.queue.add(request);
@@ -211,20 +216,20 @@ async fn gain<R: ReconcileRequest>(
     let count = Arc::new(AtomicU64::new(0));
     let (view, key_of, counter) = (Arc::clone(after), Arc::clone(&sharded.key_of), Arc::clone(&count));
     let only = move |request: &R| {
-        // Where nobody can say whose it is, the worker that gets it tells of the panic.
-        let Ok(key) = key(&key_of, request) else { return true };
+        // The owner is unknown: the worker that gets the request reports the panic.
+        let Ok(key) = shard_key(&key_of, request) else { return true };
         let gained = view.gained_since(&before, &key);
         counter.fetch_add(u64::from(gained), Ordering::Relaxed);
         gained
     };
-    let feed = Feed { only: Some(Arc::new(only)), ..feed.clone() };
+    let enqueuer = Enqueuer { only: Some(Arc::new(only)), ..enqueuer.clone() };
     for source in engine.sources() {
-        feed.contain("the replay of a source", async { source.replay(feed.clone()).await }).await;
+        enqueuer.contain("the replay of a source", async { source.replay(enqueuer.clone()).await }).await;
     }
     gained += count.load(Ordering::Relaxed);
     if gained > 0 {
-        sharded.tally.tell(|metrics| metrics.gained(gained));
-        tracing::info!(controller = engine.name(), requests = gained, "keys came to this replica");
+        sharded.counters.report(|metrics| metrics.gained(gained));
+        tracing::info!(controller = engine.name(), requests = gained, "this replica gained keys");
     }
 }
 

@@ -38,9 +38,9 @@ fn key(text: &str) -> Request {
 
 /// A source that puts these keys with these priorities into the queue.
 fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
-    source::function("keys", move |feed| async move {
+    source::function("keys", move |enqueuer| async move {
         for (text, priority) in keys {
-            feed.enqueue(*priority).add(key(text));
+            enqueuer.enqueue(*priority).add(key(text));
         }
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! A worker: gets a request, reconciles it, and does with it what the outcome says.
+//! A worker: takes a request, reconciles it, and acts on the outcome.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informer_control::controller::{self as state, Again, Verdict};
+use informer_control::controller::{self as state, Requeue, RequeueDecision};
 use informer_core::panics::panic_text;
 use informer_workqueue::Item;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::context::Surroundings;
+use super::context::ControllerContext;
 use super::engine::Engine;
 use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
-use super::sharded::NotEntered;
+use super::sharded::EnterError;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
 use crate::{OwnedKey, ReconcileRequest};
 
-/// What a worker works on, for whoever asks.
-pub(super) struct Slot<R>(Mutex<Option<(R, Instant)>>);
+/// The current request of a worker.
+pub(super) struct WorkerSlot<R>(Mutex<Option<(R, Instant)>>);
 
-impl<R> Default for Slot<R> {
+impl<R> Default for WorkerSlot<R> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<R: ReconcileRequest> Slot<R> {
+impl<R: ReconcileRequest> WorkerSlot<R> {
     fn set(&self, work: (R, Instant)) {
         let before = self.0.lock().replace(work);
         drop(before);
@@ -53,29 +53,30 @@ impl<R: ReconcileRequest> Slot<R> {
     }
 }
 
-/// How a reconcile ended.
-enum Ended {
-    Answered(Result<Outcome, ReconcileError>),
+/// How the call of a reconciler ended.
+enum CallResult {
+    Returned(Result<Outcome, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// Works until the queue hands out nothing more.
+/// Processes requests until the queue is shut down.
 pub(super) async fn work<R: ReconcileRequest>(
     engine: Arc<Engine<R>>,
     slot: usize,
 ) -> Result<(), ControllerError> {
     let mut next = engine.queue.get().await;
     while let Some(item) = next {
-        let done = match engine.takes_requests() {
-            true => turn(&engine, slot, item).await?,
-            // Whoever runs next looks at everything anyway.
+        let done = match engine.accepts_requests() {
+            true => process(&engine, slot, item).await?,
+            // The next run lists everything again.
             false => Some(item),
         };
         next = match done {
             Some(mut item) => item.done_then_next().await.then_some(item),
             None => {
-                // A queue that is never empty and a reconciler that never waits would keep the thread for themselves.
+                // Otherwise a queue that is never empty and a reconciler that never waits would occupy the
+                // thread.
                 tokio::task::coop::consume_budget().await;
                 engine.queue.get().await
             }
@@ -84,16 +85,17 @@ pub(super) async fn work<R: ReconcileRequest>(
     Ok(())
 }
 
-/// Works on one request. Gives it back where it is yet to be ended, as done: then the queue is asked for the next one in the same breath.
-async fn turn<R: ReconcileRequest>(
+/// Processes one request. Returns it if it only needs to be marked done: the caller then takes the next one
+/// in the same step.
+async fn process<R: ReconcileRequest>(
     engine: &Engine<R>,
     slot: usize,
     item: Item<R>,
 ) -> Result<Option<Item<R>>, ControllerError> {
     let entered = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
         Ok(owned) => Ok(owned.map(Arc::new)),
-        Err(NotEntered::KeyPanicked(message)) => Err(message),
-        Err(NotEntered::Refused(gained)) => {
+        Err(EnterError::KeyPanicked(message)) => Err(message),
+        Err(EnterError::Refused(gained)) => {
             item.forget();
             item.done();
             if let Some(request) = gained {
@@ -115,23 +117,25 @@ async fn turn<R: ReconcileRequest>(
     engine.slots[slot].set((item.key().clone(), begin));
     let ended = match entered {
         Ok(owned) => {
-            let context = context(engine, id, owned);
+            let context = reconcile_context(engine, id, owned);
             call(engine, item.key().clone(), context).instrument(span.clone()).await
         }
-        Err(message) => Ended::Panicked(message),
+        Err(message) => CallResult::Panicked(message),
     };
     let request = engine.slots[slot].take();
     let took = begin.elapsed();
     drop(active);
     span.in_scope(|| {
-        let settled = catch_unwind(AssertUnwindSafe(|| settle(engine, item, id, ended, took)));
-        settled.unwrap_or_else(|panic| unsettled(engine, request.as_ref(), id, panic_text(&*panic), took))
+        let finished = catch_unwind(AssertUnwindSafe(|| finish(engine, item, id, ended, took)));
+        finished.unwrap_or_else(|panic| {
+            handle_limiter_panic(engine, request.as_ref(), id, panic_text(&*panic), took)
+        })
     })
 }
 
-/// Handles a panic of the program's rate limiter while the outcome of a reconcile was acted on. The guard of
-/// the request was dropped, so the request is retried.
-fn unsettled<R: ReconcileRequest>(
+/// Handles a panic of the program's rate limiter while the outcome was acted on. The guard of the request was
+/// dropped, so the request is retried.
+fn handle_limiter_panic<R: ReconcileRequest>(
     engine: &Engine<R>,
     request: Option<&R>,
     id: ReconcileId,
@@ -141,7 +145,7 @@ fn unsettled<R: ReconcileRequest>(
     engine.instruments.panicked();
     let request = request.map(R::to_string).unwrap_or_default();
     if !engine.settings.recover_panic {
-        let (controller, message) = (engine.name().to_owned(), format!("its rate limiter: {panic}"));
+        let (controller, message) = (engine.name().to_owned(), format!("the rate limiter: {panic}"));
         return Err(ControllerError::Panicked { controller, request, message });
     }
     engine.instruments.reconciled(ReconcileResult::Error, took);
@@ -156,56 +160,56 @@ fn unsettled<R: ReconcileRequest>(
     Ok(None)
 }
 
-fn context<R: ReconcileRequest>(
+fn reconcile_context<R: ReconcileRequest>(
     engine: &Engine<R>,
     id: ReconcileId,
     owned: Option<Arc<OwnedKey>>,
 ) -> Context {
     let shared = match (&engine.sharded, &owned) {
-        (Some(sharded), Some(owned)) => Arc::new(Surroundings {
-            controller: Arc::clone(&engine.surroundings.controller),
-            services: sharded.services(&engine.surroundings.services, owned),
-            cancel: engine.surroundings.cancel.clone(),
+        (Some(sharded), Some(owned)) => Arc::new(ControllerContext {
+            controller: Arc::clone(&engine.context.controller),
+            services: sharded.services(&engine.context.services, owned),
+            cancel: engine.context.cancel.clone(),
         }),
-        _ => Arc::clone(&engine.surroundings),
+        _ => Arc::clone(&engine.context),
     };
     Context { shared, id, owned }
 }
 
-async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Context) -> Ended {
+async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Context) -> CallResult {
     let reconcile = AssertUnwindSafe(async { engine.reconciler.call(request, context).await }).catch_unwind();
     let answer = match engine.settings.reconcile_timeout {
         None => reconcile.await,
         Some(timeout) => match tokio::time::timeout(timeout, reconcile).await {
             Ok(answer) => answer,
-            Err(_) => return Ended::TimedOut(timeout),
+            Err(_) => return CallResult::TimedOut(timeout),
         },
     };
     match answer {
-        Ok(answer) => Ended::Answered(answer),
-        Err(panic) => Ended::Panicked(panic_text(&*panic).to_owned()),
+        Ok(answer) => CallResult::Returned(answer),
+        Err(panic) => CallResult::Panicked(panic_text(&*panic).to_owned()),
     }
 }
 
-fn settle<R: ReconcileRequest>(
+fn finish<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
     id: ReconcileId,
-    ended: Ended,
+    ended: CallResult,
     took: Duration,
 ) -> Result<Option<Item<R>>, ControllerError> {
     let error = match ended {
-        Ended::Answered(Ok(outcome)) => {
-            let (done, result) = settle_success(item, outcome);
+        CallResult::Returned(Ok(outcome)) => {
+            let (done, result) = finish_success(item, outcome);
             engine.instruments.reconciled(result, took);
             return Ok(done);
         }
-        Ended::Answered(Err(error)) => error,
-        Ended::TimedOut(after) => {
+        CallResult::Returned(Err(error)) => error,
+        CallResult::TimedOut(after) => {
             engine.instruments.timed_out();
             ReconcileTimeout::new(after).into()
         }
-        Ended::Panicked(message) => {
+        CallResult::Panicked(message) => {
             engine.instruments.panicked();
             if !engine.settings.recover_panic {
                 let (controller, request) = (engine.name().to_owned(), item.key().to_string());
@@ -214,51 +218,51 @@ fn settle<R: ReconcileRequest>(
             ReconcilePanic::new(&message).into()
         }
     };
-    let done = settle_failure(engine, item, id, &error);
+    let done = finish_failure(engine, item, id, &error);
     engine.instruments.reconciled(ReconcileResult::Error, took);
     Ok(done)
 }
 
-/// Does with a request what its verdict says. Gives it back where it is only to be ended.
-fn follow_verdict<R: ReconcileRequest>(mut item: Item<R>, verdict: Verdict) -> Option<Item<R>> {
-    item.set_priority(verdict.priority.unwrap_or(item.priority()));
-    if verdict.forget {
+/// Acts on a decision. Returns the item if it only needs to be marked done.
+fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
+    item.set_priority(decision.priority.unwrap_or(item.priority()));
+    if decision.forget {
         item.forget();
     }
-    match verdict.again {
-        Again::No => return Some(item),
-        // False where the queue is shut down: whoever runs next looks at everything anyway.
-        Again::After(delay) => drop(item.requeue_after(delay)),
-        Again::RateLimited => drop(item.retry()),
+    match decision.requeue {
+        Requeue::Never => return Some(item),
+        // False if the queue is shut down: the next run lists everything again.
+        Requeue::After(delay) => drop(item.requeue_after(delay)),
+        Requeue::RateLimited => drop(item.retry()),
     }
     None
 }
 
-fn settle_success<R: ReconcileRequest>(
+fn finish_success<R: ReconcileRequest>(
     item: Item<R>,
     outcome: Outcome,
 ) -> (Option<Item<R>>, ReconcileResult) {
-    let verdict = Verdict::of(state::Ended::Succeeded(outcome));
-    let result = match verdict.again {
-        Again::No => ReconcileResult::Success,
-        Again::After(_) => ReconcileResult::RequeueAfter,
-        Again::RateLimited => ReconcileResult::Requeue,
+    let decision = RequeueDecision::of(state::ReconcileEnd::Succeeded(outcome));
+    let result = match decision.requeue {
+        Requeue::Never => ReconcileResult::Success,
+        Requeue::After(_) => ReconcileResult::RequeueAfter,
+        Requeue::RateLimited => ReconcileResult::Requeue,
     };
-    (follow_verdict(item, verdict), result)
+    (apply_decision(item, decision), result)
 }
 
-/// Retries a request, unless its error is terminal. A terminal error keeps the failure count of its request:
-/// the next attempt may well fail again.
-fn settle_failure<R: ReconcileRequest>(
+/// Retries a request, unless its error is terminal. A terminal error keeps the failure count: the next
+/// attempt may well fail again.
+fn finish_failure<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
     id: ReconcileId,
     error: &ReconcileError,
 ) -> Option<Item<R>> {
     let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
-    let verdict = Verdict::of(state::Ended::Failed { terminal, priority: error.priority() });
-    let done = follow_verdict(item, verdict);
-    // The fields repeat those of the span, which is not recorded by a subscriber for warnings or errors only.
+    let decision = RequeueDecision::of(state::ReconcileEnd::Failed { terminal, priority: error.priority() });
+    let done = apply_decision(item, decision);
+    // The fields repeat those of the span, which a subscriber for warnings or errors only does not record.
     let (controller, kind) = (engine.name(), &*engine.kind);
     if terminal {
         engine.instruments.terminal_error();

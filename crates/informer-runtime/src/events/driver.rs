@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, Write, Written};
-use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, REQUESTS_MAX, Recorded, wire};
+use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::{BoxError, Runnable, RunnableGroup};
 
 /// How often series are looked at.
@@ -58,12 +58,12 @@ impl EventSender {
         let (mut waiting, mut on_their_way) = (VecDeque::new(), FuturesUnordered::new());
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
-            while on_their_way.len() < REQUESTS_MAX
+            while on_their_way.len() < MAX_REQUESTS
                 && let Some(write) = waiting.pop_front()
             {
                 on_their_way.push(self.send(write, TRIES));
             }
-            let free = on_their_way.len() < REQUESTS_MAX;
+            let free = on_their_way.len() < MAX_REQUESTS;
             // What has come back makes room for what is new. A sweep may find many at once: they wait, and nothing new is taken.
             let writes = tokio::select! {
                 biased;
@@ -92,7 +92,7 @@ impl EventSender {
             let sent = futures_util::stream::iter(
                 writes.drain(..).map(|write| self.send(write, 1)).collect::<Vec<_>>(),
             );
-            let sent: Vec<Sent> = sent.buffer_unordered(REQUESTS_MAX).collect().await;
+            let sent: Vec<Sent> = sent.buffer_unordered(MAX_REQUESTS).collect().await;
             writes.extend(sent.into_iter().filter_map(|sent| self.sent(sent)));
             writes.extend(self.state.flush(now()));
             rounds -= 1;

@@ -4,7 +4,7 @@
 //!
 //! 1. Of one series one request is on its way at a time.
 //! 2. No two events of a process have one name. Where somebody else's has it, another name is tried.
-//! 3. There are at most [`SERIES_MAX`] series and as many objects; the one that was quiet longest makes room.
+//! 3. There are at most [`MAX_SERIES`] series and as many objects; the one that was quiet longest makes room.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::{EventKey, EventSubject, Recorded};
 
 /// Series and objects that are remembered, as upstream.
-pub(super) const SERIES_MAX: usize = 4096;
+pub(super) const MAX_SERIES: usize = 4096;
 
 /// A series is over when nothing was added to it for this long, as upstream.
 pub(super) const SERIES_IDLE: Duration = Duration::from_secs(6 * 60);
@@ -27,10 +27,10 @@ const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
 /// Names that are tried for one event: a server that has them all has something else against it.
-const NAMES_MAX: u32 = 5;
+const MAX_NAMES: u32 = 5;
 
 /// As much of the name of an object is in the names of its events: with the time it stays below the 253 bytes of a name.
-const STEM_MAX: usize = 200;
+const MAX_STEM: usize = 200;
 
 /// A request to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl EventState {
                 series.exists = false;
                 self.write(&write.key, now)
             }
-            Written::Taken if series.names < NAMES_MAX => {
+            Written::Taken if series.names < MAX_NAMES => {
                 series.names += 1;
                 let stamp = next_stamp(&mut self.stamp, series.first);
                 series.name = event_name(&write.key.regarding.name, stamp);
@@ -234,7 +234,7 @@ fn next_stamp(last: &mut u64, wall: Timestamp) -> u64 {
 
 /// The name of an event: that of its object, and about when it began. Some kinds have objects whose names may be no part of it.
 fn event_name(object: &str, stamp: u64) -> String {
-    let stem: String = object.chars().take(STEM_MAX).collect();
+    let stem: String = object.chars().take(MAX_STEM).collect();
     // It may have been cut where a name must not end.
     let stem = Some(stem.trim_end_matches(['-', '.'])).filter(|stem| is_subdomain(stem)).unwrap_or("event");
     format!("{stem}.{stamp:016x}")
@@ -250,13 +250,13 @@ fn is_subdomain(name: &str) -> bool {
 
 /// Forgets the oldest eighth where the map is full, so that a flood does not look for the oldest each time.
 fn make_room<K: Clone + Eq + std::hash::Hash, V>(map: &mut HashMap<K, V>, at: impl Fn(&V) -> Instant) {
-    if map.len() < SERIES_MAX {
+    if map.len() < MAX_SERIES {
         return;
     }
     let mut ages: Vec<Instant> = map.values().map(&at).collect();
-    let (_, oldest, _) = ages.select_nth_unstable(SERIES_MAX / 8);
+    let (_, oldest, _) = ages.select_nth_unstable(MAX_SERIES / 8);
     let oldest = *oldest;
-    let mut excess = SERIES_MAX / 8;
+    let mut excess = MAX_SERIES / 8;
     map.retain(|_, value| {
         let goes = excess > 0 && at(value) <= oldest;
         excess -= usize::from(goes);

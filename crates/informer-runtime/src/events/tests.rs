@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{EventState, SERIES_MAX};
+use super::state::{EventState, MAX_SERIES};
 use super::{EventKey, EventRecorder, EventSender, EventSubject, EventType, Recorded};
 use crate::{BoxError, ListOptions, Runnable};
 
@@ -300,7 +300,7 @@ async fn many_series_that_end_together_are_told_a_few_at_a_time() {
     }
     sleep(Duration::from_secs(600)).await;
     assert_eq!((all.load(Relaxed), recorder.dropped()), (300, 0));
-    assert!(most.load(Relaxed) <= super::REQUESTS_MAX, "{most:?} at a time");
+    assert!(most.load(Relaxed) <= super::MAX_REQUESTS, "{most:?} at a time");
     stop.cancel();
     task.await.expect("no panic").expect("it was asked to end");
 }
@@ -428,7 +428,7 @@ fn events_of_one_tick_of_the_clock_have_names_of_their_own() {
 #[test]
 fn a_flood_of_objects_does_not_fill_the_memory() {
     let (mut state, now) = (EventState::default(), tokio::time::Instant::now().into_std());
-    for number in 0..10 * SERIES_MAX as u64 {
+    for number in 0..10 * MAX_SERIES as u64 {
         let key = EventKey {
             event_type: EventType::Normal,
             reason: "Flood".to_owned(),
@@ -440,6 +440,6 @@ fn a_flood_of_objects_does_not_fill_the_memory() {
         let later = now + Duration::from_millis(number);
         let recorded = Recorded { key, note: String::new() };
         assert!(state.record(recorded, later, Timestamp::UNIX_EPOCH).is_ok());
-        assert!(state.len() <= 2 * SERIES_MAX);
+        assert!(state.len() <= 2 * MAX_SERIES);
     }
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::{Enqueue, Handler};
 use crate::{ReconcileRequest, Trigger};
 
-/// What `function` makes of the object is looked at; of an update, of both states, each request once.
+/// Enqueues the requests that `function` returns for the object; for an update, those of both states without
+/// duplicates.
 ///
 /// ```
 /// use informer_cache::testing::TestObject;
 /// use informer_core::Object;
 /// use informer_runtime::{Request, handler::map};
 ///
-/// // Whatever changes, one thing is looked at.
+/// // Every change enqueues the same request.
 /// let handler = map(|_: &TestObject| ["default/config".parse::<Request>().ok()].into_iter().flatten());
 /// # let _ = handler;
 /// ```
@@ -26,7 +27,7 @@ where
     Map { function, types: PhantomData }
 }
 
-/// Made by [`map`].
+/// The handler returned by [`map`].
 pub struct Map<F, T> {
     function: F,
     types: PhantomData<T>,

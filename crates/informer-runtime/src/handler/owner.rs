@@ -3,18 +3,18 @@ use informer_core::{Object, ObjectKey, OwnerReference};
 use super::{Enqueue, Handler};
 use crate::{KubeKind, Request, ScopedKind, Trigger};
 
-/// The owners of kind `K` are looked at: of an update, those of both states.
+/// Enqueues the owners of kind `K`; for an update, those of both states.
 pub fn enqueue_owner<K: KubeKind>() -> EnqueueOwner {
     enqueue_owner_of(ScopedKind::of::<K>())
 }
 
-/// The owners of a kind that is known at run time only.
+/// Enqueues the owners of a kind that is known at run time only.
 pub fn enqueue_owner_of(kind: impl Into<ScopedKind>) -> EnqueueOwner {
     EnqueueOwner { kind: kind.into(), only_controller: false }
 }
 
-/// Made by [`enqueue_owner`]. Group and kind of an owner reference have to match; its version does not, since an owner is the
-/// same object in every version.
+/// The handler returned by [`enqueue_owner`]. Group and kind of an owner reference must match; its version is
+/// ignored, since all versions are the same object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnqueueOwner {
     kind: ScopedKind,
@@ -22,7 +22,7 @@ pub struct EnqueueOwner {
 }
 
 impl EnqueueOwner {
-    /// Only the one owner that manages the object: whose reference says `controller: true`.
+    /// Restricts it to the controller owner, whose reference has `controller: true`.
     pub fn only_controller(mut self) -> Self {
         self.only_controller = true;
         self
@@ -35,12 +35,12 @@ impl EnqueueOwner {
     }
 
     fn request(&self, object: &ObjectKey, owner: &OwnerReference) -> Option<Request> {
-        // A reference without a name, or with one that cannot be, leads nowhere.
+        // A reference with a missing or invalid name is ignored.
         self.kind.key_of(object.namespace(), owner.name()).map(Request::new)
     }
 }
 
-/// The group of `group/version`, or of `version`, which is the core group. `None` where it is neither.
+/// Returns the group of `group/version`, or the core group for `version`. `None` if invalid.
 fn group(api_version: &str) -> Option<&str> {
     match api_version.split_once('/') {
         None => Some(""),

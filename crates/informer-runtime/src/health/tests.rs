@@ -83,7 +83,10 @@ async fn a_loop_that_stands_still_is_not_alive() {
     assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK);
     heartbeat.beat();
     sleep(Duration::from_secs(11)).await;
-    assert_eq!(ask(&checks, Probe::Live, "/livez/loop").await.1, "internal server error: silent for 11s\n");
+    assert_eq!(
+        ask(&checks, Probe::Live, "/livez/loop").await.1,
+        "internal server error: no heartbeat for 11s\n"
+    );
     drop(heartbeat);
     assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK, "a loop that has ended");
 }

@@ -44,9 +44,9 @@ const ALLOWED_FOR: Duration = Duration::from_secs(300);
 /// How long refusals are remembered, as upstream: who is given a permission does not wait long for it.
 const DENIED_FOR: Duration = Duration::from_secs(30);
 /// Reviews are small; the groups of a user may be some hundreds.
-const REVIEW_BYTES_MAX: usize = 1 << 20;
+const MAX_REVIEW_BYTES: usize = 1 << 20;
 /// Longer tokens are refused unseen: API servers do not read such headers.
-const TOKEN_BYTES_MAX: usize = 64 << 10;
+const MAX_TOKEN_BYTES: usize = 64 << 10;
 
 /// Why somebody is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +107,7 @@ impl Access {
         let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.split_once(' ')).and_then(|(scheme, token)| {
             let token = token.trim();
-            let fits = !token.is_empty() && token.len() <= TOKEN_BYTES_MAX;
+            let fits = !token.is_empty() && token.len() <= MAX_TOKEN_BYTES;
             (scheme.eq_ignore_ascii_case("bearer") && fits).then_some(token)
         });
         let user = self.user(token.ok_or(Refused::Unknown)?).await?.ok_or(Refused::Unknown)?;
@@ -174,7 +174,7 @@ impl Access {
     ) -> Result<Value, Refused> {
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
         let request = json_request(Method::POST, Gvr::new(group, "v1", resource).path(None), Some(body));
-        let problem = match exchange(&self.client, request, REVIEW_BYTES_MAX).await {
+        let problem = match exchange(&self.client, request, MAX_REVIEW_BYTES).await {
             Ok((status, mut answer)) if status.is_success() => return Ok(answer["status"].take()),
             Ok((status, answer)) => {
                 format!("{}: {}", status.as_u16(), answer["message"].as_str().unwrap_or("without a reason"))

@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::access::Access;
-use super::impatient::Impatient;
 use super::slots::{Slot, Slots};
 use super::tls::Acceptor;
+use super::write_timeout::WriteTimeout;
 use super::{
-    ANSWER_TIMEOUT, Address, CONNECTIONS_MAX, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError,
+    ANSWER_TIMEOUT, Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS,
     REQUEST_TIMEOUT, Routes, text,
 };
 use crate::BoxError;
@@ -52,7 +52,7 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
     bound.send_replace(listener.local_addr().ok());
     let site = Site { routes, access, body_max, stop: stop.clone() };
     let connections = TaskTracker::new();
-    let slots = Slots::new(CONNECTIONS_MAX);
+    let slots = Slots::new(MAX_CONNECTIONS);
     let accepting = accept(&listener, tls.as_ref(), (&slots, &site), &connections);
     let watching = async {
         match &tls {
@@ -142,7 +142,7 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let stream = TokioIo::new(Impatient::new(stream, ANSWER_TIMEOUT));
+    let stream = TokioIo::new(WriteTimeout::new(stream, ANSWER_TIMEOUT));
     let mut connection = pin!(builder.serve_connection(stream, service));
     tokio::select! {
         biased;

@@ -74,7 +74,7 @@ async fn a_handler_that_panics_is_answered_for_and_the_server_goes_on() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     let running = run(here().route("/", |_| async { Response::new(Bytes::new()) })).await;
-    let body = "x".repeat(super::BODY_MAX + 1);
+    let body = "x".repeat(super::MAX_BODY_BYTES + 1);
     let head = format!(
         "POST / HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
@@ -113,7 +113,10 @@ async fn a_port_in_use_ends_the_manager_with_an_error_that_names_it() {
     let error = Manager::new(client).add(server).run_until(std::future::pending::<()>()).await;
     let error = error.expect_err("the port is in use");
     let cause = std::error::Error::source(&error).expect("it has a cause").to_string();
-    assert!(cause.starts_with(&format!("cannot listen at {address} for probes")), "{cause}");
+    assert!(
+        cause.starts_with(&format!("listen at {address} for probes: the address is not available")),
+        "{cause}"
+    );
 }
 
 /// A certificate of its own authority in files, and what trusts it.

@@ -19,7 +19,7 @@ use super::health::{LeaseHealth, LeaseUse};
 use super::lease::{LeaseLock, Reply};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
-use informer_control::election::{Action, ElectorState, Notice};
+use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
 
 /// How soon a watch of the Lease that was refused or broke off is tried again. Nothing depends on it: the Lease is looked at
 /// all the same.
@@ -149,7 +149,7 @@ impl LeaderElector {
                         self.health.failed(failure);
                     }
                     self.lock.keep(reply.lease);
-                    self.state.answer(reply.answer, now(), rand::random());
+                    self.state.handle_response(reply.answer, now(), rand::random());
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
@@ -162,7 +162,7 @@ impl LeaderElector {
         }
     }
 
-    fn send(&self, action: &Action) -> BoxFuture<'static, Reply> {
+    fn send(&self, action: &ElectionAction) -> BoxFuture<'static, Reply> {
         let request = self.lock.request(action, Timestamp::now());
         let (client, timeout) = (self.lock.client().clone(), self.request_timeout);
         async move {
@@ -176,21 +176,21 @@ impl LeaderElector {
     fn tell(&mut self, watching: &mut Option<BoxFuture<'static, ()>>) -> Option<Result<(), LeaderLost>> {
         while let Some(notice) = self.state.poll_notice() {
             match notice {
-                Notice::Holder(holder) => {
+                ElectionNotice::Holder(holder) => {
                     tracing::info!(lease = self.name, holder, "the lease has another holder");
                     self.health.set_holder(&holder);
                     self.observers.iter().for_each(|observer| self.observe(observer, &holder));
                 }
-                Notice::Leading(fence) => {
+                ElectionNotice::Leading(fence) => {
                     tracing::info!(lease = self.name, identity = self.identity, "this process leads");
                     *watching = None;
                     self.publish(Leadership::Leading(fence));
                 }
-                Notice::Lost(lost) => {
+                ElectionNotice::Lost(lost) => {
                     self.publish(Leadership::Ended);
                     return Some(Err(lost));
                 }
-                Notice::Stopped => {
+                ElectionNotice::Stopped => {
                     self.publish(Leadership::Ended);
                     return Some(Ok(()));
                 }

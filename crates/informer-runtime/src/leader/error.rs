@@ -3,7 +3,7 @@ use std::time::Duration;
 use informer_control::election::ElectionTimes;
 
 /// A Lease says its duration in seconds, as a number of 32 bits with a sign.
-const LEASE_MAX: Duration = Duration::from_secs(i32::MAX as u64);
+const MAX_LEASE: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// An election that cannot be held as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,8 +30,8 @@ impl ElectionConfigError {
             "this process needs an identity".to_owned()
         } else if times.lease < Duration::from_secs(1) {
             "the lease has to last a second at least".to_owned()
-        } else if times.lease > LEASE_MAX {
-            format!("the lease can last {LEASE_MAX:?} at most")
+        } else if times.lease > MAX_LEASE {
+            format!("the lease can last {MAX_LEASE:?} at most")
         } else if times.retry.is_zero() {
             "the retry period must not be zero".to_owned()
         } else if times.lease <= times.renew {

@@ -4,7 +4,7 @@
 //! # Invariants
 //!
 //! 1. The first failure of a streak is logged at once, and so is the first one of each kind. The others are logged at
-//!    intervals that double from [`LOG_INTERVAL`] to [`LOG_INTERVAL_MAX`].
+//!    intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
 //! 2. A streak ends with a round of requests that succeeded as a whole: a read that works does not hide that writes are
 //!    refused.
 
@@ -17,7 +17,7 @@ use http::StatusCode;
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The longest interval between two logs of a streak that goes on.
-const LOG_INTERVAL_MAX: Duration = Duration::from_secs(300);
+const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Why a request about a Lease failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl LeaseFailures {
         }
         if due {
             streak.log_at = now + streak.interval;
-            streak.interval = (streak.interval * 2).min(LOG_INTERVAL_MAX);
+            streak.interval = (streak.interval * 2).min(MAX_LOG_INTERVAL);
         }
         streak.last = failure;
         new_kind || due

@@ -11,29 +11,33 @@ use serde_json::{Value, json};
 use super::failures::{Failure, FailureKind};
 use crate::EventSubject;
 
-use informer_control::election::{Action, Answer, LeaseRecord, LeaseWrite};
+use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, LeaseWrite};
 
 /// A Lease is some hundred bytes; the rest is for labels and annotations of others.
-const LEASE_BYTES_MAX: usize = 1 << 20;
+const MAX_LEASE_BYTES: usize = 1 << 20;
 
 /// How long the server may keep a watch of the Lease open.
 const WATCH_SECONDS: u32 = 300;
 
 /// The result of a request.
 pub(super) struct Reply {
-    pub(super) answer: Answer,
+    pub(super) answer: ElectionResponse,
     /// The Lease as the server has it now.
     pub(super) lease: Option<Value>,
     pub(super) failure: Option<Failure>,
 }
 
 impl Reply {
-    fn of(answer: Answer) -> Self {
+    fn of(answer: ElectionResponse) -> Self {
         Self { answer, lease: None, failure: None }
     }
 
     pub(super) fn failed(failure: Failure) -> Self {
-        Self { answer: Answer::Failed(failure.problem.clone()), lease: None, failure: Some(failure) }
+        Self {
+            answer: ElectionResponse::Failed(failure.problem.clone()),
+            lease: None,
+            failure: Some(failure),
+        }
     }
 }
 
@@ -54,18 +58,18 @@ impl LeaseLock {
     }
 
     /// The request of an action.
-    pub(super) fn request(&self, action: &Action, now: Timestamp) -> Request<Bytes> {
+    pub(super) fn request(&self, action: &ElectionAction, now: Timestamp) -> Request<Bytes> {
         let named = format!("{}/{}", self.path, self.name);
         match action {
-            Action::Get => json_request(Method::GET, named, None),
-            Action::Create(write) => {
+            ElectionAction::Get => json_request(Method::GET, named, None),
+            ElectionAction::Create(write) => {
                 let metadata = json!({"name": self.name, "namespace": self.namespace});
                 let mut lease =
                     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata});
                 write_record(&mut lease, write, now);
                 json_request(Method::POST, self.path.clone(), Some(lease))
             }
-            Action::Update(version, write) => {
+            ElectionAction::Update(version, write) => {
                 let mut lease = self.last.clone().unwrap_or_else(|| json!({}));
                 lease["metadata"]["name"] = json!(self.name);
                 lease["metadata"]["resourceVersion"] = json!(version.to_string());
@@ -79,16 +83,18 @@ impl LeaseLock {
     /// nothing here.
     pub(super) async fn send(client: Client, request: Request<Bytes>) -> Reply {
         let creates = request.method() == Method::POST;
-        match exchange(&client, request, LEASE_BYTES_MAX).await {
+        match exchange(&client, request, MAX_LEASE_BYTES).await {
             Ok((status, body)) if status.is_success() => match read_record(&body) {
-                Some((record, version)) => {
-                    Reply { answer: Answer::Seen(record, version), lease: Some(body), failure: None }
-                }
+                Some((record, version)) => Reply {
+                    answer: ElectionResponse::Lease(record, version),
+                    lease: Some(body),
+                    failure: None,
+                },
                 None => Reply::failed(Failure::new(FailureKind::Refused, "the answer is not a Lease")),
             },
             // For a creation, 404 means that the namespace or the resource is missing.
-            Ok((StatusCode::NOT_FOUND, _)) if !creates => Reply::of(Answer::Missing),
-            Ok((StatusCode::CONFLICT, _)) => Reply::of(Answer::Conflict),
+            Ok((StatusCode::NOT_FOUND, _)) if !creates => Reply::of(ElectionResponse::NotFound),
+            Ok((StatusCode::CONFLICT, _)) => Reply::of(ElectionResponse::Conflict),
             Ok((status, body)) => Reply::failed(Failure::of_status(status, &body)),
             Err(failure) => Reply::failed(failure),
         }

@@ -1,4 +1,4 @@
-//! The task behind a manager: runs what its state says, and tells it what happened.
+//! The task of a manager: applies the effects of its state and reports events to it.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -9,17 +9,17 @@ use tokio::sync::mpsc;
 use tokio::task::{self, AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::error::ALSO_MAX;
+use super::error::MAX_LATER_ERRORS;
 use super::handle::{Added, DriverEnd};
-use super::state::{Effect, ManagerState, PartId};
-use super::{ManagerError, ManagerHandle, ManagerStatus, Options, PartError};
+use super::state::{Effect, ManagerState, RunnableId};
+use super::{ManagerError, ManagerHandle, ManagerStatus, Options, RunnableError};
 use crate::{BoxError, Leadership, Runnable, RunnableGroup};
 
-/// What a part gets beyond its time for being ready, so that its own error, which knows more, comes first.
+/// Added to the ready timeout of a runnable, so that its own, more specific error comes first.
 const READY_GRACE: Duration = Duration::from_secs(1);
 
-/// A part that became ready, or did not.
-type Readiness = (PartId, Result<(), PartError>);
+/// The readiness of a runnable, or its error.
+type Readiness = (RunnableId, Result<(), RunnableError>);
 
 pub(super) async fn run<S: Future>(
     handle: ManagerHandle,
@@ -31,13 +31,13 @@ pub(super) async fn run<S: Future>(
     let mut driver = Driver::new(handle.clone(), options, ready);
     let mut leadership = handle.leadership();
     let mut stop = pin!(stop);
-    while let Ok(part) = end.added.try_recv() {
-        driver.add(part);
+    while let Ok(runnable) = end.added.try_recv() {
+        driver.add(runnable);
     }
     driver.state.start();
     driver.apply();
     while !driver.finished {
-        // What has ended counts before what is new, and a stop before further starts.
+        // Ended runnables are handled before new ones, and a stop before further starts.
         tokio::select! {
             biased;
             Some(ended) = driver.tasks.join_next_with_id() => driver.joined(ended),
@@ -47,7 +47,7 @@ pub(super) async fn run<S: Future>(
                 driver.stop(driver.options.stop_timeout);
             }
             Ok(()) = leadership.changed() => driver.leadership(&leadership.borrow_and_update().clone()),
-            Some(part) = end.added.recv() => driver.add(part),
+            Some(runnable) = end.added.recv() => driver.add(runnable),
             Some(ping) = end.pings.recv() => drop(ping.send(())),
             () = sleep_until(driver.state.next_deadline()) => driver.state.tick(now()),
         }
@@ -71,14 +71,14 @@ struct Driver {
     handle: ManagerHandle,
     options: Options,
     state: ManagerState,
-    waiting: HashMap<PartId, Box<dyn Runnable>>,
+    waiting: HashMap<RunnableId, Box<dyn Runnable>>,
     tasks: JoinSet<Result<(), BoxError>>,
-    parts: HashMap<task::Id, PartId>,
-    aborts: HashMap<PartId, AbortHandle>,
+    runnables: HashMap<task::Id, RunnableId>,
+    aborts: HashMap<RunnableId, AbortHandle>,
     stops: [CancellationToken; RunnableGroup::ALL.len()],
     ready: mpsc::UnboundedSender<Readiness>,
-    first: Option<PartError>,
-    also: Vec<PartError>,
+    first: Option<RunnableError>,
+    later_errors: Vec<RunnableError>,
     unstopped: Vec<String>,
     finished: bool,
     serves_webhooks: bool,
@@ -95,12 +95,12 @@ impl Driver {
             options,
             waiting: HashMap::new(),
             tasks: JoinSet::new(),
-            parts: HashMap::new(),
+            runnables: HashMap::new(),
             aborts: HashMap::new(),
             stops: std::array::from_fn(|_| CancellationToken::new()),
             ready,
             first: None,
-            also: Vec::new(),
+            later_errors: Vec::new(),
             unstopped: Vec::new(),
             finished: false,
             serves_webhooks: false,
@@ -109,9 +109,9 @@ impl Driver {
 
     fn add(&mut self, added: Added) {
         self.serves_webhooks |= added.group == RunnableGroup::Webhooks;
-        // A part that came just before the manager was told to stop is dropped, as those are that wait for their group.
+        // A runnable that was added just before the stop is dropped, like those that wait for their group.
         if let Some(id) = self.state.add(added.name, added.group) {
-            self.waiting.insert(id, added.part);
+            self.waiting.insert(id, added.runnable);
         }
     }
 
@@ -133,36 +133,36 @@ impl Driver {
             Ok((task, result)) => (task, Ok(result)),
             Err(error) => (error.id(), Err(error)),
         };
-        let Some(id) = self.parts.remove(&task) else { return };
+        let Some(id) = self.runnables.remove(&task) else { return };
         self.aborts.remove(&id);
         let name = self.state.name(id).unwrap_or_default().to_owned();
-        tracing::debug!(part = name, "a part of the manager has ended");
+        tracing::debug!(runnable = name, "a runnable has ended");
         match result {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => self.fail(PartError::failed(name, error)),
+            Ok(Err(error)) => self.fail(RunnableError::failed(name, error)),
             Err(error) => match error.try_into_panic() {
-                Ok(payload) => self.fail(PartError::panicked(name, &*payload)),
+                Ok(payload) => self.fail(RunnableError::panicked(name, &*payload)),
                 Err(_) => tracing::warn!(
-                    part = name,
-                    "dropped: the lease is left to expire, since leader-only work goes on"
+                    runnable = name,
+                    "dropping the elector, so that the lease expires: leader-only runnables are still running"
                 ),
             },
         }
         self.state.ended(id);
     }
 
-    /// The first error ends all; errors after it, or while stopping, are told as well.
-    fn fail(&mut self, error: PartError) {
+    /// The first error stops the manager; later errors are reported as well.
+    fn fail(&mut self, error: RunnableError) {
         tracing::error!(
-            part = error.name(),
+            runnable = error.name(),
             error = &error as &dyn std::error::Error,
-            "a part of the manager failed"
+            "a runnable failed"
         );
         let timeout = error.lease_left().unwrap_or(Duration::MAX).min(self.options.stop_timeout);
         if self.first.is_none() && !self.state.is_stopping() {
             self.first = Some(error);
-        } else if self.also.len() < ALSO_MAX {
-            self.also.push(error);
+        } else if self.later_errors.len() < MAX_LATER_ERRORS {
+            self.later_errors.push(error);
         }
         self.stop(timeout);
     }
@@ -188,14 +188,14 @@ impl Driver {
         self.publish();
     }
 
-    fn start(&mut self, id: PartId) {
-        let (Some(part), Some(group)) = (self.waiting.remove(&id), self.state.group(id)) else { return };
+    fn start(&mut self, id: RunnableId) {
+        let (Some(runnable), Some(group)) = (self.waiting.remove(&id), self.state.group(id)) else { return };
         let name = self.state.name(id).unwrap_or_default().to_owned();
-        tracing::debug!(part = name, ?group, "starting a part of the manager");
+        tracing::debug!(runnable = name, ?group, "starting a runnable");
         let stop = self.stops[group as usize].child_token();
         let times = (self.options.start_timeout, READY_GRACE);
-        let task = self.tasks.spawn(run_part(part, (id, name), stop, times, self.ready.clone()));
-        self.parts.insert(task.id(), id);
+        let task = self.tasks.spawn(run_runnable(runnable, (id, name), stop, times, self.ready.clone()));
+        self.runnables.insert(task.id(), id);
         self.aborts.insert(id, task);
     }
 
@@ -205,7 +205,7 @@ impl Driver {
         self.tasks.abort_all();
     }
 
-    /// Tells who asks what the manager does.
+    /// Publishes the status.
     fn publish(&self) {
         let status = match () {
             () if self.finished => ManagerStatus::Stopped,
@@ -213,38 +213,39 @@ impl Driver {
             () if self.state.is_ready(RunnableGroup::LeaderElection) => ManagerStatus::Running,
             () => ManagerStatus::Starting,
         };
-        // A server may need webhooks to answer the caches, and sends them nothing before they are ready.
+        // A server may need webhooks to serve the caches, and sends them nothing before they are ready.
         let needed = if self.serves_webhooks { RunnableGroup::Webhooks } else { RunnableGroup::WarmUp };
         self.handle.shared.ready.store(self.state.is_ready(needed), Ordering::Release);
         self.handle.shared.status.send_if_modified(|old| std::mem::replace(old, status.clone()) != status);
     }
 
     fn outcome(self) -> Result<(), ManagerError> {
-        if self.first.is_none() && self.also.is_empty() && self.unstopped.is_empty() {
+        if self.first.is_none() && self.later_errors.is_empty() && self.unstopped.is_empty() {
             return Ok(());
         }
         let timeout = self.options.stop_timeout;
-        let Self { first, also, unstopped, .. } = self;
-        Err(ManagerError { first: first.map(Box::new), also, unstopped, timeout })
+        let Self { first, later_errors, unstopped, .. } = self;
+        Err(ManagerError { first: first.map(Box::new), later_errors, unstopped, timeout })
     }
 }
 
-/// Runs a part, and says when it is ready. One that is not ready in time goes on until it is stopped in its turn.
-async fn run_part(
-    part: Box<dyn Runnable>,
-    (id, name): (PartId, String),
+/// Runs a runnable and reports its readiness. If it is not ready in time, it keeps running until it is
+/// stopped with its group.
+async fn run_runnable(
+    runnable: Box<dyn Runnable>,
+    (id, name): (RunnableId, String),
     stop: CancellationToken,
     (timeout, grace): (Duration, Duration),
     readiness: mpsc::UnboundedSender<Readiness>,
 ) -> Result<(), BoxError> {
-    let ready = part.ready(timeout);
-    let mut run = part.run(stop);
+    let ready = runnable.ready(timeout);
+    let mut run = runnable.run(stop);
     let ready = async {
         match ready {
             Some(ready) => match tokio::time::timeout(timeout.saturating_add(grace), ready).await {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(PartError::not_ready(name, error)),
-                Err(_) => Err(PartError::not_ready_in(name, timeout)),
+                Ok(Err(error)) => Err(RunnableError::not_ready(name, error)),
+                Err(_) => Err(RunnableError::not_ready_in(name, timeout)),
             },
             None => Ok(()),
         }

@@ -6,45 +6,46 @@ use informer_core::panics::panic_text;
 
 use crate::BoxError;
 
-/// Errors kept beside the first one. Each part has at most one, and a report that names hundreds helps nobody.
-pub(super) const ALSO_MAX: usize = 32;
+/// The maximum number of errors kept besides the first one. Each runnable has at most one.
+pub(super) const MAX_LATER_ERRORS: usize = 32;
 
-/// Why a manager ended: the first error of a part, what came after it, and what did not stop in time.
+/// The error of a manager: the first failure, later failures, and runnables that did not stop in time.
 #[derive(Debug)]
 pub struct ManagerError {
-    pub(super) first: Option<Box<PartError>>,
-    pub(super) also: Vec<PartError>,
+    pub(super) first: Option<Box<RunnableError>>,
+    pub(super) later_errors: Vec<RunnableError>,
     pub(super) unstopped: Vec<String>,
     pub(super) timeout: Duration,
 }
 
 impl ManagerError {
-    pub(super) fn of(error: PartError) -> Self {
+    pub(super) fn of(error: RunnableError) -> Self {
         Self {
             first: Some(Box::new(error)),
-            also: Vec::new(),
+            later_errors: Vec::new(),
             unstopped: Vec::new(),
             timeout: Duration::ZERO,
         }
     }
 
-    /// The error that ended the manager; `None` where it was asked to end, and something did not stop.
-    pub fn first(&self) -> Option<&PartError> {
+    /// Returns the error that stopped the manager; `None` if it was stopped normally and something did not
+    /// stop.
+    pub fn first(&self) -> Option<&RunnableError> {
         self.first.as_deref()
     }
 
-    /// Errors of parts while the manager was stopping.
-    pub fn also(&self) -> &[PartError] {
-        &self.also
+    /// Returns the errors of runnables while the manager was stopping.
+    pub fn later_errors(&self) -> &[RunnableError] {
+        &self.later_errors
     }
 
-    /// The names of the parts that did not stop in time, in the order in which they were added. They were dropped where they
-    /// were; what they run on threads of their own goes on.
+    /// Returns the names of runnables that did not stop in time, in insertion order. Their futures were
+    /// dropped; threads of their own keep running.
     pub fn unstopped(&self) -> &[String] {
         &self.unstopped
     }
 
-    /// True where the manager ended because its lease was lost: another process may lead now.
+    /// Returns true if the manager ended because it lost its lease: another process may lead now.
     pub fn is_leader_lost(&self) -> bool {
         self.first.as_ref().is_some_and(|error| error.problem == Problem::LeaderLost)
     }
@@ -56,8 +57,8 @@ impl fmt::Display for ManagerError {
         if let Some(first) = &self.first {
             write!(f, ": {first}")?;
         }
-        if let Some(others) = self.also.len().checked_sub(1) {
-            write!(f, "; while stopping, {}", self.also[0])?;
+        if let Some(others) = self.later_errors.len().checked_sub(1) {
+            write!(f, "; while stopping, {}", self.later_errors[0])?;
             if others > 0 {
                 write!(f, " and {others} more")?;
             }
@@ -75,9 +76,9 @@ impl Error for ManagerError {
     }
 }
 
-/// The error of one part of a manager.
+/// The error of one runnable.
 #[derive(Debug)]
-pub struct PartError {
+pub struct RunnableError {
     name: String,
     problem: Problem,
     source: Option<BoxError>,
@@ -89,11 +90,11 @@ enum Problem {
     Panicked(String),
     NotReady,
     NotReadyIn(Duration),
-    NotMade,
+    NotCreated,
     LeaderLost,
 }
 
-impl PartError {
+impl RunnableError {
     pub(super) fn failed(name: impl Into<String>, error: BoxError) -> Self {
         let lost = error.is::<crate::LeaderLost>();
         let problem = if lost { Problem::LeaderLost } else { Problem::Failed };
@@ -108,8 +109,8 @@ impl PartError {
         Self { name: name.into(), problem: Problem::NotReadyIn(time), source: None }
     }
 
-    pub(super) fn not_made(name: impl Into<String>, error: BoxError) -> Self {
-        Self { name: name.into(), problem: Problem::NotMade, source: Some(error) }
+    pub(super) fn not_created(name: impl Into<String>, error: BoxError) -> Self {
+        Self { name: name.into(), problem: Problem::NotCreated, source: Some(error) }
     }
 
     pub(super) fn panicked(name: impl Into<String>, payload: &(dyn std::any::Any + Send)) -> Self {
@@ -117,28 +118,28 @@ impl PartError {
         Self { name: name.into(), problem, source: None }
     }
 
-    /// How long the lease that was lost holds off other processes.
+    /// Returns how long the lost lease still excludes other candidates.
     pub(super) fn lease_left(&self) -> Option<Duration> {
         self.source.as_ref()?.downcast_ref::<crate::LeaderLost>().map(crate::LeaderLost::time_left)
     }
 
-    /// The name of the part.
+    /// Returns the name of the runnable.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True where the part panicked.
+    /// Returns true if the runnable panicked.
     pub fn is_panic(&self) -> bool {
         matches!(self.problem, Problem::Panicked(_))
     }
 
-    /// True where the part was not ready in time.
+    /// Returns true if the runnable was not ready in time.
     pub fn is_not_ready(&self) -> bool {
         matches!(self.problem, Problem::NotReady | Problem::NotReadyIn(_))
     }
 }
 
-impl fmt::Display for PartError {
+impl fmt::Display for RunnableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.problem {
@@ -146,37 +147,37 @@ impl fmt::Display for PartError {
             Problem::Panicked(text) => write!(f, "{name} panicked: {text}"),
             Problem::NotReady => write!(f, "{name} was not ready"),
             Problem::NotReadyIn(time) => write!(f, "{name} was not ready after {time:?}"),
-            Problem::NotMade => write!(f, "{name} cannot run in this manager"),
+            Problem::NotCreated => write!(f, "{name} cannot run in this manager"),
             Problem::LeaderLost => write!(f, "{name} lost the lease"),
         }
     }
 }
 
-impl Error for PartError {
+impl Error for RunnableError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
 }
 
-/// A part that a manager did not take.
+/// A runnable that could not be added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
     /// The manager is stopping, or has stopped.
-    #[error("cannot add {name}: the manager is stopping; start a new one")]
+    #[error("add {name}: the manager is stopping; start a new one")]
     Stopping {
-        /// The name of the part.
+        /// The name of the runnable.
         name: String,
     },
-    /// There are too many parts.
-    #[error("cannot add {name}: the manager has {max} parts already; run the work in fewer of them")]
+    /// The manager has too many runnables.
+    #[error("add {name}: the manager has {max} runnables already; combine some of them")]
     TooMany {
-        /// The name of the part.
+        /// The name of the runnable.
         name: String,
-        /// How many there may be.
+        /// The limit.
         max: usize,
     },
-    /// The part cannot run in this manager.
-    #[error("the part cannot run in this manager")]
+    /// The runnable cannot run in this manager.
+    #[error("the runnable cannot run in this manager")]
     Refused(#[source] BoxError),
 }

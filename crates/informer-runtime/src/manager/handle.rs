@@ -1,8 +1,8 @@
-//! What the parts of a manager share.
+//! The handle of a manager and the services shared by its runnables.
 //!
 //! # Lock order
 //!
-//! `gate` alone; a part is asked for its name before it is taken.
+//! `gate` is never nested; the name of a runnable is read before the lock is taken.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,41 +19,46 @@ use tokio_util::sync::CancellationToken;
 use super::{AddError, BoxError, ManagerStatus};
 use crate::controller::{ControllerMetricsProvider, Environment};
 use crate::events::EventSender;
+use crate::instrumentation::Instrumentation;
 use crate::leader::health::LeaseHealth;
-use crate::observed::Observed;
 use crate::{
     ControllerDefaults, EventRecorder, HealthChecks, IntoRunnable, Leadership, Probe, Runnable,
     RunnableGroup, Services,
 };
 
-/// Parts that a manager takes over its life. Each of them sends one message at most, which bounds the driver's channel.
-pub(super) const PARTS_MAX: usize = 10_000;
+/// The maximum number of runnables over the life of a manager. Each sends at most one message, which bounds
+/// the driver's channel.
+pub(super) const MAX_RUNNABLES: usize = 10_000;
 
-/// A part on its way into the manager.
+/// A runnable on its way to the driver.
 pub(super) struct Added {
     pub(super) name: String,
     pub(super) group: RunnableGroup,
-    pub(super) part: Box<dyn Runnable>,
+    pub(super) runnable: Box<dyn Runnable>,
 }
 
 impl Added {
-    /// Asks a part for what has to be known before it runs, and for what it can do ahead of its turn.
-    pub(super) fn of(mut part: Box<dyn Runnable>) -> Vec<Self> {
-        let (name, group) = (part.name(), part.group());
-        let early = part.warm_up().map(|part| Self { name: part.name(), group: RunnableGroup::WarmUp, part });
-        early.into_iter().chain([Self { name, group, part }]).collect()
+    /// Reads the properties of a runnable that are needed before it runs, and splits off its warm-up.
+    pub(super) fn of(mut runnable: Box<dyn Runnable>) -> Vec<Self> {
+        let (name, group) = (runnable.name(), runnable.group());
+        let early = runnable.warm_up().map(|runnable| Self {
+            name: runnable.name(),
+            group: RunnableGroup::WarmUp,
+            runnable,
+        });
+        early.into_iter().chain([Self { name, group, runnable }]).collect()
     }
 }
 
-/// A handle to a manager, for its parts and for those who made it. Cheap to clone.
+/// A handle to a manager, for its runnables and its creator. Cheap to clone.
 #[derive(Clone)]
 pub struct ManagerHandle {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ManagerShared>,
 }
 
-pub(super) struct Shared {
+pub(super) struct ManagerShared {
     services: Services,
-    /// What controllers do unless they are told otherwise.
+    /// The defaults of controllers.
     pub(super) defaults: Mutex<ControllerDefaults>,
     controllers: Arc<dyn ControllerMetricsProvider>,
     gate: Mutex<Gate>,
@@ -62,19 +67,19 @@ pub(super) struct Shared {
     pub(super) status: watch::Sender<ManagerStatus>,
     pub(super) leadership: watch::Sender<Leadership>,
     health: HealthChecks,
-    pub(super) observed: Arc<Observed>,
+    pub(super) instrumentation: Arc<Instrumentation>,
     recorder: EventRecorder,
-    /// Whether requests may be sent to the program.
+    /// The readiness of the process.
     pub(super) ready: Arc<AtomicBool>,
 }
 
-/// Somebody who asks whether the driver goes on.
+/// The reply channel of a check whether the driver is responsive.
 pub(super) type Ping = oneshot::Sender<()>;
 
-/// Questions that wait: more than probes ask in the time that a check has.
-const PINGS_MAX: usize = 16;
+/// The capacity of the ping channel: more than probes send within the timeout of a check.
+const MAX_PINGS: usize = 16;
 
-/// What the driver gets of a handle.
+/// The driver's end of the channels of a handle.
 pub(super) struct DriverEnd {
     pub(super) added: mpsc::UnboundedReceiver<Added>,
     pub(super) pings: mpsc::Receiver<Ping>,
@@ -83,46 +88,49 @@ pub(super) struct DriverEnd {
 struct Gate {
     open: bool,
     taken: usize,
-    parts: mpsc::UnboundedSender<Added>,
+    runnables: mpsc::UnboundedSender<Added>,
 }
 
 impl ManagerHandle {
-    pub(super) fn new(client: crate::CachedClient, observed: Arc<Observed>) -> (Self, DriverEnd) {
-        let (parts, added) = mpsc::unbounded_channel();
-        let (ping, pings) = mpsc::channel(PINGS_MAX);
+    pub(super) fn new(
+        client: crate::CachedClient,
+        instrumentation: Arc<Instrumentation>,
+    ) -> (Self, DriverEnd) {
+        let (runnables, added) = mpsc::unbounded_channel();
+        let (ping, pings) = mpsc::channel(MAX_PINGS);
         let (events, recorder) = EventSender::new(client.api().clone());
         let (health, ready) = (HealthChecks::default(), Arc::new(AtomicBool::new(false)));
-        own_checks(&health, &ping, &ready, &observed);
-        let shared = Shared {
+        own_checks(&health, &ping, &ready, &instrumentation);
+        let shared = ManagerShared {
             services: Services::new(client, recorder.clone()),
             defaults: Mutex::default(),
-            controllers: crate::controller::metrics_of(&observed),
-            gate: Mutex::new(Gate { open: true, taken: 0, parts }),
+            controllers: crate::controller::metrics_of(&instrumentation),
+            gate: Mutex::new(Gate { open: true, taken: 0, runnables }),
             names: Mutex::default(),
             stop: CancellationToken::new(),
             status: watch::Sender::new(ManagerStatus::Created),
             leadership: watch::Sender::new(Leadership::Standby),
             health,
-            observed,
+            instrumentation,
             recorder,
             ready,
         };
         let handle = Self { shared: Arc::new(shared) };
-        handle.add(events).expect("a new manager takes parts");
+        handle.add(events).expect("a new manager accepts runnables");
         (handle, DriverEnd { added, pings })
     }
 
-    /// The client of the server, for requests of your own.
+    /// Returns the API client, for other requests.
     pub fn client(&self) -> &Client {
         self.shared.services.client.api()
     }
 
-    /// What the parts share: a client that reads from the cache, and the cache.
+    /// Returns the shared services: the cached client, the cache and the event recorder.
     pub fn services(&self) -> &Services {
         &self.shared.services
     }
 
-    /// What a controller needs of this manager.
+    /// Returns the services for a controller.
     pub(crate) fn environment(&self) -> Environment {
         Environment {
             services: self.shared.services.clone(),
@@ -131,129 +139,132 @@ impl ManagerHandle {
         }
     }
 
-    /// Adds a part. Where its group has started, it starts at once; before, with its group.
+    /// Adds a runnable. It starts with its group, or at once if its group has started.
     ///
     /// # Errors
     ///
-    /// When the manager is stopping, has [too many](AddError::TooMany) parts, or the part cannot run in it.
-    pub fn add(&self, part: impl IntoRunnable) -> Result<(), AddError> {
-        let part = part.into_runnable(self).map_err(AddError::Refused)?;
-        let parts = Added::of(part);
+    /// If the manager is stopping, has [too many](AddError::TooMany) runnables, or the runnable cannot run in
+    /// it.
+    pub fn add(&self, runnable: impl IntoRunnable) -> Result<(), AddError> {
+        let runnable = runnable.into_runnable(self).map_err(AddError::Refused)?;
+        let runnables = Added::of(runnable);
         let mut gate = self.shared.gate.lock();
-        let name = || parts.last().map_or_else(String::new, |part| part.name.clone());
+        let name = || runnables.last().map_or_else(String::new, |runnable| runnable.name.clone());
         if !gate.open {
             return Err(AddError::Stopping { name: name() });
         }
-        if gate.taken + parts.len() > PARTS_MAX {
-            return Err(AddError::TooMany { name: name(), max: PARTS_MAX });
+        if gate.taken + runnables.len() > MAX_RUNNABLES {
+            return Err(AddError::TooMany { name: name(), max: MAX_RUNNABLES });
         }
-        gate.taken += parts.len();
-        for part in parts {
-            // The receiver lives as long as the gate is open.
-            let _ = gate.parts.send(part);
+        gate.taken += runnables.len();
+        for runnable in runnables {
+            // The receiver exists while the gate is open.
+            let _ = gate.runnables.send(runnable);
         }
         Ok(())
     }
 
-    /// Takes a name that only one part of this manager may have, as controllers do: it names their metrics.
+    /// Reserves a name that must be unique in this manager, such as a controller's name in metrics.
     ///
     /// # Errors
     ///
-    /// When another part has it.
+    /// If the name is taken.
     pub fn claim_name(&self, name: &str) -> Result<(), BoxError> {
         if self.shared.names.lock().insert(name.to_owned()) {
             return Ok(());
         }
-        Err(format!("the name {name} is taken in this manager; name one of the two otherwise").into())
+        Err(format!("the name {name} is taken in this manager; use another name").into())
     }
 
-    /// The checks of the probes.
+    /// Returns the health checks.
     pub fn health(&self) -> &HealthChecks {
         &self.shared.health
     }
 
-    /// Shows an election or a shard membership on `/readyz`, in metrics and on the debug page.
+    /// Adds an election or a shard membership to `/readyz`, the metrics and the debug page.
     pub(crate) fn observe_lease(&self, lease: &Arc<LeaseHealth>) {
         let checked = Arc::clone(lease);
         self.health().add(Probe::Ready, lease.check_name(), move || std::future::ready(checked.ready()));
         #[cfg(feature = "prometheus")]
-        lease.count_in(&self.shared.observed.prometheus.leases);
-        self.shared.observed.show_lease(Arc::clone(lease));
+        lease.count_in(&self.shared.instrumentation.prometheus.leases);
+        self.shared.instrumentation.show_lease(Arc::clone(lease));
     }
 
-    /// A recorder of events that names `controller` as the one who reports.
+    /// Returns a recorder of events with `controller` as the reporting controller.
     pub fn recorder(&self, controller: &str) -> EventRecorder {
         self.shared.recorder.of(controller)
     }
 
-    /// For informers, so that the manager's metrics and debug pages show them.
+    /// Returns the receiver of informer metrics, for the manager's metrics and debug pages.
     pub fn informer_metrics(&self) -> Arc<dyn InformerMetrics> {
-        Arc::clone(&self.shared.observed) as _
+        Arc::clone(&self.shared.instrumentation) as _
     }
 
-    /// For a queue, so that the manager's metrics and debug pages show it.
+    /// Returns the metrics of a queue, for the manager's metrics and debug pages.
     pub fn queue_metrics(&self, name: &str) -> Arc<dyn QueueMetrics> {
-        self.shared.observed.queue(name)
+        self.shared.instrumentation.queue(name)
     }
 
-    /// For webhooks.
+    /// Returns the metrics of webhooks.
     #[cfg(all(feature = "prometheus", feature = "webhook"))]
     pub(crate) fn webhook_metrics(&self) -> crate::webhook::WebhookMetrics {
-        self.shared.observed.prometheus.webhooks.clone()
+        self.shared.instrumentation.prometheus.webhooks.clone()
     }
 
-    /// For servers with a certificate.
+    /// Returns the metrics of server certificates.
     #[cfg(feature = "prometheus")]
     pub(crate) fn certificate_reads(&self) -> crate::http_server::CertificateReads {
-        self.shared.observed.prometheus.certificates.clone()
+        self.shared.instrumentation.prometheus.certificates.clone()
     }
 
-    /// Registers metrics beside the manager's own. It must not be called by a collector.
+    /// Registers metrics in the manager's registry. A collector must not call it.
     #[cfg(feature = "prometheus")]
     pub fn register_metrics<T>(
         &self,
         register: impl FnOnce(&mut prometheus_client::registry::Registry) -> T,
     ) -> T {
-        register(&mut self.shared.observed.prometheus.registry.write())
+        register(&mut self.shared.instrumentation.prometheus.registry.write())
     }
 
-    /// Ends the manager, as if what [`run_until`](super::Manager::run_until) waits for had come.
+    /// Stops the manager, as if the future passed to [`run_until`](super::Manager::run_until) had resolved.
     pub fn stop(&self) {
         self.shared.stop.cancel();
     }
 
-    /// What the manager does, now and later.
+    /// Returns a receiver of the manager's status.
     pub fn status(&self) -> watch::Receiver<ManagerStatus> {
         self.shared.status.subscribe()
     }
 
-    /// Whether this process leads, now and later. Without an election it leads as soon as the manager runs.
+    /// Returns a receiver of the leadership. Without an election, the process leads as soon as the manager
+    /// runs.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.shared.leadership.subscribe()
     }
 
-    /// True while this process leads, as far as it knows. The answer may be old when it is used: a write that must not be done by
-    /// two processes needs a precondition, as [`Leadership`] says.
+    /// Returns true if this process was the leader when last checked. The answer may be stale when it is
+    /// used: a write that must not be made by two processes needs a precondition, as described at
+    /// [`Leadership`].
     pub fn is_leader(&self) -> bool {
         self.shared.leadership.borrow().is_leading()
     }
 
-    /// Refuses parts from now on.
+    /// Rejects further runnables.
     pub(super) fn close(&self) {
         self.shared.gate.lock().open = false;
     }
 }
 
-/// The checks that every manager has. They hold parts of it, not the manager, which holds them.
+/// The built-in checks of a manager. They hold runnables of it and not the manager, which owns the checks.
 fn own_checks(
     health: &HealthChecks,
     ping: &mpsc::Sender<Ping>,
     ready: &Arc<AtomicBool>,
-    observed: &Arc<Observed>,
+    instrumentation: &Arc<Instrumentation>,
 ) {
-    let observed = Arc::clone(observed);
+    let instrumentation = Arc::clone(instrumentation);
     health.add(Probe::Ready, "informers", move || {
-        let checked = observed.check_informers();
+        let checked = instrumentation.check_informers();
         async move { Ok(checked?) }
     });
     for probe in [Probe::Health, Probe::Ready, Probe::Live] {

@@ -1,4 +1,4 @@
-//! The life cycle of a manager's groups, as pure state.
+//! The lifecycle of a manager's groups, as a pure state machine.
 //!
 //! ```text
 //! Created ──start──▶ Starting(group) ──each group ready──▶ Running ──stop──▶ Stopping(group) ──nothing runs──▶ Stopped
@@ -7,11 +7,12 @@
 //!
 //! # Invariants
 //!
-//! 1. A part starts when its group is open, and a group opens when all parts of the groups before it are ready. The last group,
-//!    [`RunnableGroup::LeaderOnly`], opens no sooner than the elector says.
-//! 2. A group is asked to stop when nothing of the groups behind it runs any more; at the last call all are.
-//! 3. The elector is never asked to stop while leader-only work runs: that would release the lease under it. It is abandoned.
-//! 4. After `Stopped` nothing happens any more.
+//! 1. A runnable starts when its group is open. A group opens when all runnables of earlier groups are ready.
+//!    The last group, [`RunnableGroup::LeaderOnly`], also waits for the election.
+//! 2. A group is cancelled when nothing of later groups runs any more; at the last call all groups are.
+//! 3. The elector is never cancelled while leader-only work runs: that would release the lease too early. It
+//!    is abandoned.
+//! 4. `Stopped` is final.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -21,32 +22,33 @@ use crate::RunnableGroup;
 #[cfg(test)]
 mod tests;
 
-/// What is left of the time for stopping when everything that was not asked yet is asked at once; a tenth of shorter times.
+/// The time before the stop deadline at which all remaining groups are cancelled; a tenth of the timeout if
+/// that is less.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// A part of the manager.
+/// The id of a runnable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PartId(u64);
+pub(crate) struct RunnableId(u64);
 
-/// What the driver is to do.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Runs a part.
-    Start(PartId),
-    /// Cancels the token of a group.
+    /// Start a runnable.
+    Start(RunnableId),
+    /// Cancel the token of a group.
     Stop(RunnableGroup),
-    /// Drops the tasks of a group where they are.
+    /// Drop the tasks of a group.
     Abandon(RunnableGroup),
-    /// Everything is over. What still runs is dropped where it is.
+    /// Finish. Drop all running tasks.
     Finish,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Created,
-    /// Starting and running: the groups up to this index are open.
+    /// The groups up to this index are open.
     Open(usize),
-    /// The groups from this index on were asked to stop.
+    /// The groups from this index on were cancelled.
     Stopping {
         group: usize,
         deadline: Option<Instant>,
@@ -66,51 +68,51 @@ enum Step {
 }
 
 #[derive(Debug)]
-struct Part {
+struct RunnableEntry {
     name: String,
     group: RunnableGroup,
     step: Step,
 }
 
-/// The groups and what runs in them.
+/// The groups and their runnables.
 #[derive(Debug)]
 pub(crate) struct ManagerState {
     phase: Phase,
-    parts: BTreeMap<PartId, Part>,
+    runnables: BTreeMap<RunnableId, RunnableEntry>,
     next: u64,
     leading: bool,
     effects: VecDeque<Effect>,
 }
 
 impl ManagerState {
-    /// A manager that has not started. Without an election it leads from the beginning.
+    /// Creates the state of a manager. Without an election it leads from the start.
     pub(crate) fn new(elects: bool) -> Self {
         Self {
             phase: Phase::Created,
-            parts: BTreeMap::new(),
+            runnables: BTreeMap::new(),
             next: 0,
             leading: !elects,
             effects: VecDeque::new(),
         }
     }
 
-    /// Takes a part. `None` once the manager stops.
-    pub(crate) fn add(&mut self, name: String, group: RunnableGroup) -> Option<PartId> {
+    /// Adds a runnable. `None` once the manager stops.
+    pub(crate) fn add(&mut self, name: String, group: RunnableGroup) -> Option<RunnableId> {
         let open = match self.phase {
             Phase::Created => false,
             Phase::Open(open) => index(group) <= open,
             _ => return None,
         };
-        let id = PartId(self.next);
+        let id = RunnableId(self.next);
         self.next += 1;
-        self.parts.insert(id, Part { name, group, step: Step::Waiting });
+        self.runnables.insert(id, RunnableEntry { name, group, step: Step::Waiting });
         if open {
-            self.start_part(id);
+            self.start_runnable(id);
         }
         Some(id)
     }
 
-    /// Begins.
+    /// Starts the manager.
     pub(crate) fn start(&mut self) {
         if self.phase == Phase::Created {
             self.open(0);
@@ -118,37 +120,37 @@ impl ManagerState {
         }
     }
 
-    /// A part is ready.
-    pub(crate) fn ready(&mut self, id: PartId) {
-        if let Some(part) = self.parts.get_mut(&id)
-            && part.step == Step::Starting
+    /// Reports that a runnable is ready.
+    pub(crate) fn ready(&mut self, id: RunnableId) {
+        if let Some(runnable) = self.runnables.get_mut(&id)
+            && runnable.step == Step::Starting
         {
-            part.step = Step::Ready;
+            runnable.step = Step::Ready;
             self.advance();
         }
     }
 
-    /// The task of a part is over, however it ended.
-    pub(crate) fn ended(&mut self, id: PartId) {
-        if self.parts.remove(&id).is_some() {
+    /// Reports that the task of a runnable has ended.
+    pub(crate) fn ended(&mut self, id: RunnableId) {
+        if self.runnables.remove(&id).is_some() {
             self.advance();
         }
     }
 
-    /// This process leads.
+    /// Reports that this process leads.
     pub(crate) fn elected(&mut self) {
         self.leading = true;
         self.advance();
     }
 
-    /// Ends everything, in `timeout`. When it stops already, the earlier deadline holds.
+    /// Stops everything within `timeout`. If it is stopping already, the earlier deadline holds.
     pub(crate) fn stop(&mut self, now: Instant, timeout: Duration) {
         let deadline = now.checked_add(timeout);
         let reserve = LAST_CALL.min(timeout / 10);
         let last_call = deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(now));
         match &mut self.phase {
             Phase::Created | Phase::Open(_) => {
-                self.parts.retain(|_, part| part.step != Step::Waiting);
+                self.runnables.retain(|_, runnable| runnable.step != Step::Waiting);
                 let group = RunnableGroup::ALL.len();
                 self.phase = Phase::Stopping { group, deadline, last_call };
             }
@@ -166,7 +168,7 @@ impl ManagerState {
         self.tick(now);
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub(crate) fn tick(&mut self, now: Instant) {
         if let Phase::Stopping { group, deadline: Some(deadline), last_call: Some(call) } = self.phase
             && call <= now
@@ -181,7 +183,7 @@ impl ManagerState {
         }
     }
 
-    /// When [`tick`](Self::tick) has to be called.
+    /// When [`tick`](Self::tick) must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Stopping { last_call, .. } => last_call,
@@ -190,27 +192,30 @@ impl ManagerState {
         }
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// What runs, in the order in which it came.
+    /// Returns the names of running runnables, in insertion order.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
-        self.parts.values().filter(|part| part.step != Step::Waiting).map(|part| part.name.as_str())
+        self.runnables
+            .values()
+            .filter(|runnable| runnable.step != Step::Waiting)
+            .map(|runnable| runnable.name.as_str())
     }
 
-    /// The name of a part that has not ended.
-    pub(crate) fn name(&self, id: PartId) -> Option<&str> {
-        self.parts.get(&id).map(|part| part.name.as_str())
+    /// Returns the name of a runnable that has not ended.
+    pub(crate) fn name(&self, id: RunnableId) -> Option<&str> {
+        self.runnables.get(&id).map(|runnable| runnable.name.as_str())
     }
 
-    /// The group of a part that has not ended.
-    pub(crate) fn group(&self, id: PartId) -> Option<RunnableGroup> {
-        self.parts.get(&id).map(|part| part.group)
+    /// Returns the group of a runnable that has not ended.
+    pub(crate) fn group(&self, id: RunnableId) -> Option<RunnableGroup> {
+        self.runnables.get(&id).map(|runnable| runnable.group)
     }
 
-    /// True where all parts of the groups up to `group` are ready, and the group is open.
+    /// Returns true if the group is open and all runnables up to it are ready.
     pub(crate) fn is_ready(&self, group: RunnableGroup) -> bool {
         match self.phase {
             Phase::Open(open) => index(group) <= open && self.settled(index(group)),
@@ -218,7 +223,7 @@ impl ManagerState {
         }
     }
 
-    /// True from the first call of [`stop`](Self::stop) on.
+    /// Returns true after the first call of [`stop`](Self::stop).
     pub(crate) fn is_stopping(&self) -> bool {
         !matches!(self.phase, Phase::Created | Phase::Open(_))
     }
@@ -227,7 +232,7 @@ impl ManagerState {
         match self.phase {
             Phase::Open(open) => self.open_next(open),
             Phase::Stopping { group, .. } => self.stop_next(group),
-            Phase::LastCall { .. } if self.parts.is_empty() => self.finish(),
+            Phase::LastCall { .. } if self.runnables.is_empty() => self.finish(),
             _ => {}
         }
     }
@@ -242,16 +247,16 @@ impl ManagerState {
 
     fn open(&mut self, group: usize) {
         self.phase = Phase::Open(group);
-        let waiting: Vec<PartId> =
+        let waiting: Vec<RunnableId> =
             self.members(group).filter(|(_, p)| p.step == Step::Waiting).map(|(id, _)| id).collect();
         for id in waiting {
-            self.start_part(id);
+            self.start_runnable(id);
         }
     }
 
-    fn start_part(&mut self, id: PartId) {
-        if let Some(part) = self.parts.get_mut(&id) {
-            part.step = Step::Starting;
+    fn start_runnable(&mut self, id: RunnableId) {
+        if let Some(runnable) = self.runnables.get_mut(&id) {
+            runnable.step = Step::Starting;
             self.effects.push_back(Effect::Start(id));
         }
     }
@@ -267,7 +272,7 @@ impl ManagerState {
         }
     }
 
-    /// Asks all groups below `asked` that were not asked yet.
+    /// Cancels all groups below `asked`.
     fn last_call(&mut self, asked: usize) {
         let leaders = self.members(index(RunnableGroup::LeaderOnly)).next().is_some();
         for group in RunnableGroup::ALL[..asked].iter().rev().copied() {
@@ -281,12 +286,15 @@ impl ManagerState {
         self.effects.push_back(Effect::Finish);
     }
 
-    fn members(&self, group: usize) -> impl Iterator<Item = (PartId, &Part)> {
-        self.parts.iter().filter(move |(_, part)| index(part.group) == group).map(|(id, part)| (*id, part))
+    fn members(&self, group: usize) -> impl Iterator<Item = (RunnableId, &RunnableEntry)> {
+        self.runnables
+            .iter()
+            .filter(move |(_, runnable)| index(runnable.group) == group)
+            .map(|(id, runnable)| (*id, runnable))
     }
 
     fn settled(&self, group: usize) -> bool {
-        self.parts.values().all(|part| index(part.group) > group || part.step == Step::Ready)
+        self.runnables.values().all(|runnable| index(runnable.group) > group || runnable.step == Step::Ready)
     }
 }
 

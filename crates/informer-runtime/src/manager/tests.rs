@@ -141,7 +141,7 @@ async fn the_first_error_ends_all_and_names_the_part() {
     assert_eq!(error.to_string(), "the manager ended: bad failed; while stopping, worse failed");
     let cause = std::error::Error::source(&error).expect("it has a cause");
     assert_eq!(cause.to_string(), "out of paper");
-    assert_eq!(error.also().len(), 1);
+    assert_eq!(error.later_errors().len(), 1);
     assert_eq!(log.all(), ["+cache", "-cache"], "the others were stopped, and waited for");
 }
 
@@ -150,7 +150,7 @@ async fn a_panic_is_contained_and_named() {
     let panics = runnable("clumsy", |_| async { panic!("dropped {}", "a plate") });
     let error = manager().add(panics).run_until(std::future::pending::<()>()).await.expect_err("it panicked");
     assert_eq!(error.to_string(), "the manager ended: clumsy panicked: dropped a plate");
-    assert!(error.first().is_some_and(super::PartError::is_panic));
+    assert!(error.first().is_some_and(super::RunnableError::is_panic));
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +275,7 @@ async fn a_part_that_ignores_its_time_to_be_ready_is_not_waited_for() {
     let manager = manager().add(Procrastinator).start_timeout(seconds(10));
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it was not ready");
     assert_eq!(error.to_string(), "the manager ended: procrastinator was not ready after 10s");
-    assert!(error.first().is_some_and(super::PartError::is_not_ready));
+    assert!(error.first().is_some_and(super::RunnableError::is_not_ready));
 }
 
 #[tokio::test(start_paused = true)]
@@ -359,14 +359,14 @@ fn whole_program(server: &ApiServer) -> Manager {
     let client = Client::from_service(server.service(), "default");
     let maps = crate::Controller::new::<ConfigMap>("maps").owns::<Secret>();
     let shared = crate::Controller::new::<Secret>("secrets").sharded(crate::ShardGroup::new("secrets"));
-    let feed = crate::source::function("feed", |feed| async move {
-        feed.spawn(std::future::pending());
+    let enqueuer = crate::source::function("enqueuer", |enqueuer| async move {
+        enqueuer.spawn(std::future::pending());
         Ok(())
     });
     Manager::new(client)
         .leader_election(crate::LeaderElection::new("operator"))
         .controller(maps.reconcile(|_, _| async { Ok(crate::Outcome::Done) }))
-        .controller(shared.source(feed).reconcile(|_, _| async { Ok(crate::Outcome::Done) }))
+        .controller(shared.source(enqueuer).reconcile(|_, _| async { Ok(crate::Outcome::Done) }))
 }
 
 #[tokio::test(start_paused = true)]

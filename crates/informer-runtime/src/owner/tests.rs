@@ -35,7 +35,7 @@ fn a_second_controller_is_refused_and_a_second_owner_is_not() {
     let (web, api, mut map) = (deployment("ns", "web"), deployment("ns", "api"), config_map("ns"));
     set_controller_reference(&web, &mut map).unwrap();
     let error = set_controller_reference(&api, &mut map).unwrap_err().to_string();
-    assert_eq!(error, "set the controller of ns/map: it is controlled by Deployment web");
+    assert_eq!(error, "set the controller of ns/map: Deployment web is its controller already");
     set_owner_reference(&api, &mut map).unwrap();
     assert_eq!(owners(&map), [("apps/v1", "web", true), ("apps/v1", "api", false)]);
 }

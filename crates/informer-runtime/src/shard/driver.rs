@@ -17,8 +17,8 @@ use crate::leader::failures::Failure;
 use crate::leader::health::{LeaseHealth, LeaseUse};
 use crate::{BoxError, Runnable, RunnableGroup};
 
-use super::handle::{Sharding, Shared};
-use super::state::{Action, Answer, ShardState};
+use super::handle::{Sharding, SharedMember};
+use super::state::{MemberState, ShardAction, ShardResponse};
 use super::wire::GroupLeases;
 use super::{ShardConfigError, ShardGroup};
 
@@ -33,8 +33,8 @@ pub struct ShardMember {
     health: Arc<LeaseHealth>,
 }
 
-/// A request in flight. Resolves to whether it was a list, and its answer.
-type InFlight = Option<BoxFuture<'static, (bool, Answer)>>;
+/// A request in flight. Resolves to whether it was a list, and its response.
+type InFlight = Option<BoxFuture<'static, (bool, ShardResponse)>>;
 
 impl ShardMember {
     pub(super) fn new(group: ShardGroup, client: Client) -> Result<Self, ShardConfigError> {
@@ -42,9 +42,9 @@ impl ShardMember {
         ShardConfigError::check(&group, &namespace)?;
         let client = if group.share_connections { client } else { client.with_separate_connections() };
         let name: Arc<str> = format!("{}-{}", group.name, uuid::Uuid::new_v4().simple()).into();
-        let state = ShardState::new(Arc::clone(&name), group.times, now());
+        let state = MemberState::new(Arc::clone(&name), group.times, now());
         let view = watch::Sender::new(Arc::clone(state.view()));
-        let shared = Shared { state: Mutex::new(state), view, wake: Notify::new() };
+        let shared = SharedMember { state: Mutex::new(state), view, wake: Notify::new() };
         let identity = group.identity.unwrap_or_else(own_identity);
         let tolerance = group.times.lease;
         let health = LeaseHealth::new(LeaseUse::ShardGroup, &namespace, &group.name, &identity, tolerance);
@@ -113,16 +113,16 @@ impl ShardMember {
                 in_flight = Some(self.send(action));
                 continue;
             }
-            // An answer counts before a deadline that passed with it.
+            // An response counts before a deadline that passed with it.
             tokio::select! {
                 biased;
-                (is_list, answer) = answer(&mut in_flight) => {
+                (is_list, response) = response(&mut in_flight) => {
                     in_flight = None;
-                    failing[usize::from(is_list)] = matches!(answer, Answer::Failed);
+                    failing[usize::from(is_list)] = matches!(response, ShardResponse::Failed);
                     if failing == [false; 2] {
                         self.health.succeeded();
                     }
-                    shared.state.lock().answer(answer, now());
+                    shared.state.lock().handle_response(response, now());
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
@@ -134,18 +134,18 @@ impl ShardMember {
         }
     }
 
-    fn send(&self, action: Action) -> BoxFuture<'static, (bool, Answer)> {
-        let is_list = matches!(action, Action::List);
-        let answer = self.leases.send(action, Timestamp::now());
+    fn send(&self, action: ShardAction) -> BoxFuture<'static, (bool, ShardResponse)> {
+        let is_list = matches!(action, ShardAction::List);
+        let response = self.leases.send(action, Timestamp::now());
         let (timeout, health) = (self.request_timeout, Arc::clone(&self.health));
         async move {
-            let answer = tokio::time::timeout(timeout, answer).await;
-            let answer =
-                answer.unwrap_or_else(|_| Err(Failure::timed_out(timeout))).unwrap_or_else(|failure| {
+            let response = tokio::time::timeout(timeout, response).await;
+            let response =
+                response.unwrap_or_else(|_| Err(Failure::timed_out(timeout))).unwrap_or_else(|failure| {
                     health.failed(failure);
-                    Answer::Failed
+                    ShardResponse::Failed
                 });
-            (is_list, answer)
+            (is_list, response)
         }
         .boxed()
     }
@@ -172,7 +172,7 @@ impl fmt::Debug for ShardMember {
     }
 }
 
-async fn answer(in_flight: &mut InFlight) -> (bool, Answer) {
+async fn response(in_flight: &mut InFlight) -> (bool, ShardResponse) {
     match in_flight {
         Some(request) => request.await,
         None => std::future::pending().await,

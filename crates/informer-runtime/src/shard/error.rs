@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{LEASE_MAX, ShardGroup};
+use super::{MAX_LEASE, ShardGroup};
 
 /// A key that this replica must not act on now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub struct ShardConfigError {
 }
 
 /// The longest value of a label.
-const NAME_MAX: usize = 63;
+const MAX_NAME_BYTES: usize = 63;
 
 impl ShardConfigError {
     pub(super) fn check(group: &ShardGroup, namespace: &str) -> Result<(), Self> {
@@ -33,7 +33,7 @@ impl ShardConfigError {
         let problem = if !is_name(&group.name) || !is_name(namespace) {
             "its name and namespace may have up to 63 lower-case letters, digits and dashes between"
                 .to_owned()
-        } else if times.lease < Duration::from_secs(1) || times.lease > LEASE_MAX {
+        } else if times.lease < Duration::from_secs(1) || times.lease > MAX_LEASE {
             format!("the lease ({:?}) has to last from a second to an hour", times.lease)
         } else if times.retry.is_zero() || times.retry > times.lease / 3 {
             format!(
@@ -51,7 +51,7 @@ fn is_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let dash = |c: char| c == '-';
     !name.is_empty()
-        && name.len() <= NAME_MAX
+        && name.len() <= MAX_NAME_BYTES
         && name.chars().all(inner)
         && !name.starts_with(dash)
         && !name.ends_with(dash)

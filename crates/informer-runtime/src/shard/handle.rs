@@ -6,11 +6,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::leader::driver::now;
 
-use super::state::ShardState;
+use super::state::MemberState;
 use super::{NotOwned, ShardFence, ShardView};
 
-pub(super) struct Shared {
-    pub(super) state: Mutex<ShardState>,
+pub(super) struct SharedMember {
+    pub(super) state: Mutex<MemberState>,
     pub(super) view: watch::Sender<Arc<ShardView>>,
     /// Wakes the driver.
     pub(super) wake: Notify,
@@ -19,7 +19,7 @@ pub(super) struct Shared {
 /// Which keys this replica may act on. A clone is the same.
 #[derive(Clone)]
 pub struct Sharding {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedMember>,
 }
 
 impl Sharding {
@@ -87,7 +87,7 @@ impl fmt::Debug for Sharding {
 /// A key that is being worked on. Dropping it ends the work.
 #[must_use = "the key may be given away when it is dropped"]
 pub struct OwnedKey {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMember>,
     key: Arc<str>,
     term: u64,
 }

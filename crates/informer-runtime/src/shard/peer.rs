@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use informer_core::ResourceVersion;
 
-use super::LEASE_MAX;
-use super::ring::Ring;
+use super::MAX_LEASE;
+use super::membership::Membership;
 
 /// What a member says it may act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claims {
     /// Its share of the keys among these members.
-    Share(Ring),
+    Members(Membership),
     /// What it says is of another release, or garbage: it may act on any key.
     Unreadable,
 }
@@ -37,7 +37,7 @@ impl Record {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum PeerState {
     /// Its lease may hold.
     Alive,
     /// Its Lease is gone, though it never said that it left: until its lease has passed it may act.
@@ -52,33 +52,33 @@ pub(crate) struct Peer {
     pub(crate) record: Record,
     /// When this process first saw the record.
     seen: Instant,
-    life: Life,
+    state: PeerState,
     lease: Duration,
 }
 
 impl Peer {
     /// One that was seen for the first time. `lease` is what counts where the record does not say how long it holds.
     pub(crate) fn new(record: Record, lease: Duration, now: Instant) -> Self {
-        let lease = record.duration.unwrap_or(lease).clamp(Duration::from_secs(1), LEASE_MAX);
-        Self { record, seen: now, life: Life::Alive, lease }
+        let lease = record.duration.unwrap_or(lease).clamp(Duration::from_secs(1), MAX_LEASE);
+        Self { record, seen: now, state: PeerState::Alive, lease }
     }
 
     /// A list that was asked for at `sent` showed this record of it.
     pub(crate) fn observe(self, record: Record, sent: Instant, now: Instant) -> Self {
-        if self.life == Life::Missing || !self.record.says_the_same(&record) {
+        if self.state == PeerState::Missing || !self.record.says_the_same(&record) {
             return Self::new(record, self.lease, now);
         }
-        let life = if sent >= self.expires() { Life::Dead } else { self.life };
-        Self { record, life, ..self }
+        let state = if sent >= self.expires() { PeerState::Dead } else { self.state };
+        Self { record, state, ..self }
     }
 
     /// A list that was asked for at `sent` did not show it. Nothing where it can be forgotten.
     pub(crate) fn missed(self, sent: Instant, now: Instant) -> Option<Self> {
-        match self.life {
+        match self.state {
             _ if self.record.left => None,
-            Life::Dead => None,
-            Life::Alive => Some(Self { life: Life::Missing, seen: now, ..self }),
-            Life::Missing => (sent < self.expires()).then_some(self),
+            PeerState::Dead => None,
+            PeerState::Alive => Some(Self { state: PeerState::Missing, seen: now, ..self }),
+            PeerState::Missing => (sent < self.expires()).then_some(self),
         }
     }
 
@@ -89,22 +89,22 @@ impl Peer {
 
     /// When it has to be looked at again.
     pub(crate) fn next_look(&self) -> Option<Instant> {
-        (self.life != Life::Dead && !self.record.left).then(|| self.expires())
+        (self.state != PeerState::Dead && !self.record.left).then(|| self.expires())
     }
 
     /// True where keys can be given to it.
     pub(crate) fn is_member(&self) -> bool {
-        self.life == Life::Alive && !self.record.left
+        self.state == PeerState::Alive && !self.record.left
     }
 
     /// What it may act on; nothing where it certainly does not act.
     pub(crate) fn claims(&self) -> Option<&Claims> {
-        (self.life != Life::Dead && !self.record.left).then_some(&self.record.claims)
+        (self.state != PeerState::Dead && !self.record.left).then_some(&self.record.claims)
     }
 
     /// True where its Lease has been left behind for `leases` of its own leases.
     pub(crate) fn is_abandoned(&self, leases: u32, now: Instant) -> bool {
-        let over = self.life == Life::Dead || (self.record.left && self.life == Life::Alive);
+        let over = self.state == PeerState::Dead || (self.record.left && self.state == PeerState::Alive);
         over && now >= self.seen + self.lease * leases
     }
 }

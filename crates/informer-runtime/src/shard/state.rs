@@ -1,20 +1,20 @@
 //! The rules of a group of replicas that share keys, as pure state: one member of it.
 //!
 //! ```text
-//! no Lease ──created, claims nothing──▶ listed ──publishes the ring of all who live──▶ listed again ──▶ acts
+//! no Lease ──created, claims nothing──▶ listed ──publishes the membership of all who live──▶ listed again ──▶ acts
 //!                                          ▲                                              │
 //!                                          └── a member came, left or died; its own lease lapsed
 //! ```
 //!
 //! # Invariants
 //!
-//! 1. A member claims, in its own Lease, its share of the keys among a set of members (a ring). It acts on a key only while every ring
+//! 1. A member claims, in its own Lease, its share of the keys among a set of members (a membership). It acts on a key only while every membership
 //!    that its Lease may hold at that time claims it, and the one that it is about to publish too.
 //! 2. It acts on a newly claimed key only after a consistent list that was asked for after the claim was accepted, in which no other
 //!    member that may be alive claims the key. Of two members that claim a key, the one that claimed later sees the other's claim.
-//! 3. A ring that gives away a key is published after the last work on that key has ended.
+//! 3. A membership that gives away a key is published after the last work on that key has ended.
 //! 4. A member relies on its lease for eight tenths of it, by its own clock, from before the renewal was sent. Then all its claims are
-//!    void: it begins anew, with a write and a list. An answer that comes later than that is too late.
+//!    void: it begins anew, with a write and a list. An response that comes later than that is too late.
 //! 5. A member is dead when a list that was asked for a whole lease after its record was first seen shows the same record. Only
 //!    observed time counts; times of other clocks are not read.
 //! 6. One request is on its way at a time, and every write depends on the version of the Lease: a write that is late changes nothing.
@@ -25,9 +25,9 @@ use std::time::Instant;
 
 use informer_core::ResourceVersion;
 
+use super::membership::Membership;
 use super::peer::{Claims, Peer, Record};
-use super::ring::Ring;
-use super::view::{ShardView, Share};
+use super::view::{Assignment, ShardView};
 use super::{NotOwned, ShardFence, ShardTimes};
 
 #[cfg(test)]
@@ -37,10 +37,10 @@ mod tests;
 const TRUSTED_TENTHS: u32 = 8;
 
 /// More members than this stand by: each publishes all their names, and an annotation holds 256 KiB.
-pub(super) const MEMBERS_MAX: usize = 256;
+pub(super) const MAX_MEMBERS: usize = 256;
 
 /// Rings that may be published at a time, before nothing is owned until it is clear which one is.
-const DOUBTS_MAX: usize = 4;
+const MAX_UNCONFIRMED_CLAIMS: usize = 4;
 
 /// After how many leases a Lease that was left behind is deleted: late enough that everybody has seen its end.
 const ABANDONED_LEASES: u32 = 4;
@@ -50,7 +50,7 @@ const LINGER_PERIODS: u32 = 3;
 
 /// What is to be asked of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum ShardAction {
     Create(Publication),
     /// Only if the Lease has this version.
     Update(ResourceVersion, Publication),
@@ -65,13 +65,13 @@ pub(crate) enum Action {
 pub(crate) struct Publication {
     /// Differs from one renewal to the next.
     pub(crate) beat: u64,
-    pub(crate) ring: Ring,
+    pub(crate) membership: Membership,
     pub(crate) leaving: bool,
 }
 
 /// What the server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ShardResponse {
     Written(ResourceVersion),
     Listed(ResourceVersion, Vec<Record>),
     Deleted,
@@ -90,8 +90,8 @@ enum Phase {
 }
 
 #[derive(Debug)]
-enum Flight {
-    Write { ring: Ring, leaving: bool },
+enum PendingRequest {
+    Write { membership: Membership, leaving: bool },
     List { settles: bool },
     DeleteOwn,
     Sweep,
@@ -99,7 +99,7 @@ enum Flight {
 
 /// One member of a group.
 #[derive(Debug)]
-pub(crate) struct ShardState {
+pub(crate) struct MemberState {
     name: Arc<str>,
     times: ShardTimes,
     phase: Phase,
@@ -110,12 +110,12 @@ pub(crate) struct ShardState {
     trusted: Option<Instant>,
     /// When the last write that worked was sent.
     renewed: Option<Instant>,
-    /// The rings that its Lease may hold, or that no list has followed yet; the last one was written last.
-    claims: Vec<Ring>,
+    /// The memberships that its Lease may hold, or that no list has followed yet; the last one was written last.
+    claims: Vec<Membership>,
     /// True where the last of `claims` is certainly the published one.
     accepted: bool,
-    /// The ring of those who live.
-    target: Ring,
+    /// The membership of those who live.
+    target: Membership,
     peers: BTreeMap<Arc<str>, Peer>,
     /// The version of the last list.
     listed: Option<ResourceVersion>,
@@ -123,16 +123,16 @@ pub(crate) struct ShardState {
     list_due: Instant,
     not_before: Instant,
     may_sweep: bool,
-    in_flight: Option<(Flight, Instant)>,
-    action: Option<Action>,
+    in_flight: Option<(PendingRequest, Instant)>,
+    action: Option<ShardAction>,
     /// Counts how often its claims became void.
     term: u64,
     /// Keys that are being worked on in this term.
-    held: HashMap<Arc<str>, u32>,
+    active_keys: HashMap<Arc<str>, u32>,
     view: Arc<ShardView>,
 }
 
-impl ShardState {
+impl MemberState {
     pub(crate) fn new(name: Arc<str>, times: ShardTimes, now: Instant) -> Self {
         Self {
             view: Arc::new(ShardView { name: Arc::clone(&name), ..ShardView::default() }),
@@ -143,9 +143,9 @@ impl ShardState {
             beat: 0,
             trusted: None,
             renewed: None,
-            claims: vec![Ring::default()],
+            claims: vec![Membership::default()],
             accepted: false,
-            target: Ring::default(),
+            target: Membership::default(),
             peers: BTreeMap::new(),
             listed: None,
             wants_list: false,
@@ -155,7 +155,7 @@ impl ShardState {
             in_flight: None,
             action: None,
             term: 0,
-            held: HashMap::new(),
+            active_keys: HashMap::new(),
         }
     }
 
@@ -169,14 +169,14 @@ impl ShardState {
         self.phase == Phase::Gone
     }
 
-    /// The next request. Its [`answer`](Self::answer) comes before another one.
-    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+    /// The next request. Its [`response`](Self::response) comes before another one.
+    pub(crate) fn poll_action(&mut self) -> Option<ShardAction> {
         self.action.take()
     }
 
     /// Whether the key may be acted on now.
     pub(crate) fn check(&mut self, key: &str, now: Instant) -> Result<ShardFence, NotOwned> {
-        self.lapse(now);
+        self.expire_lease(now);
         self.view.check(key)?;
         match (&self.listed, self.trusted) {
             (Some(version), Some(until)) => Ok(ShardFence { version: version.clone(), until }),
@@ -187,15 +187,15 @@ impl ShardState {
     /// Begins work on a key: it is not given away before [`exit`](Self::exit). Tells the term of the work.
     pub(crate) fn enter(&mut self, key: &Arc<str>, now: Instant) -> Result<u64, NotOwned> {
         self.check(key, now)?;
-        *self.held.entry(Arc::clone(key)).or_default() += 1;
+        *self.active_keys.entry(Arc::clone(key)).or_default() += 1;
         Ok(self.term)
     }
 
     /// Whether work on a key, begun in this term, may go on. It may where the key is to move, too: the one to come waits.
     pub(crate) fn recheck(&mut self, key: &str, term: u64, now: Instant) -> Result<ShardFence, NotOwned> {
-        self.lapse(now);
+        self.expire_lease(now);
         match (&self.listed, self.trusted) {
-            (Some(version), Some(until)) if self.term == term && self.held.contains_key(key) => {
+            (Some(version), Some(until)) if self.term == term && self.active_keys.contains_key(key) => {
                 Ok(ShardFence { version: version.clone(), until })
             }
             _ => Err(NotOwned::NoLease),
@@ -207,10 +207,10 @@ impl ShardState {
         if term != self.term {
             return false;
         }
-        if let Some(count) = self.held.get_mut(key) {
+        if let Some(count) = self.active_keys.get_mut(key) {
             *count -= 1;
             if *count == 0 {
-                self.held.remove(key);
+                self.active_keys.remove(key);
             }
         }
         self.claims.last() != Some(&self.target)
@@ -220,7 +220,7 @@ impl ShardState {
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.phase == Phase::Member {
             self.phase = Phase::Leaving;
-            self.target = Ring::default();
+            self.target = Membership::default();
             self.refresh();
             self.tick(now);
         }
@@ -231,56 +231,56 @@ impl ShardState {
         if self.phase == Phase::Gone {
             return None;
         }
-        let ask = self.in_flight.is_none().then(|| self.ask_at().max(self.not_before));
+        let ask = self.in_flight.is_none().then(|| self.request_due().max(self.not_before));
         ask.into_iter().chain(self.trusted).min()
     }
 
-    fn ask_at(&self) -> Instant {
+    fn request_due(&self) -> Instant {
         let at_once = self.wants_list || self.own.is_none();
         match (self.phase, self.renewed) {
             _ if at_once => self.not_before,
-            (Phase::Lingering(until), _) => self.list_at().min(until),
+            (Phase::Lingering(until), _) => self.next_list().min(until),
             (_, Some(renewed)) if !self.wants_write(self.not_before) => {
-                self.list_at().min(renewed + self.times.retry)
+                self.next_list().min(renewed + self.times.retry)
             }
             _ => self.not_before,
         }
     }
 
-    fn list_at(&self) -> Instant {
+    fn next_list(&self) -> Instant {
         self.peers.values().filter_map(Peer::next_look).fold(self.list_due, Instant::min)
     }
 
     /// Does what time asks for.
     pub(crate) fn tick(&mut self, now: Instant) {
-        self.lapse(now);
+        self.expire_lease(now);
         if self.in_flight.is_none() && now >= self.not_before && self.phase != Phase::Gone {
-            self.ask(now);
+            self.next_request(now);
         }
         self.refresh();
     }
 
-    fn ask(&mut self, now: Instant) {
+    fn next_request(&mut self, now: Instant) {
         let action = match (self.phase, self.own.clone()) {
             (Phase::Lingering(until), Some(own)) if now >= until || !self.is_named_by_others() => {
-                self.in_flight = Some((Flight::DeleteOwn, now));
-                Action::Delete(Arc::clone(&self.name), own)
+                self.in_flight = Some((PendingRequest::DeleteOwn, now));
+                ShardAction::Delete(Arc::clone(&self.name), own)
             }
             (Phase::Leaving | Phase::Lingering(_), None) if !self.wants_list => {
                 self.phase = Phase::Gone;
                 return;
             }
-            (Phase::Lingering(_), _) if now < self.list_at() && !self.wants_list => return,
+            (Phase::Lingering(_), _) if now < self.next_list() && !self.wants_list => return,
             _ if self.wants_list => self.list(now),
-            (Phase::Member, None) => self.write(None, Ring::default(), now),
+            (Phase::Member, None) => self.write(None, Membership::default(), now),
             (Phase::Member | Phase::Leaving, Some(own)) if self.wants_write(now) => {
-                let ring = if self.is_free() { self.target.clone() } else { self.published() };
-                self.write(Some(own), ring, now)
+                let membership = if self.is_free() { self.target.clone() } else { self.published() };
+                self.write(Some(own), membership, now)
             }
-            _ if now >= self.list_at() => self.list(now),
+            _ if now >= self.next_list() => self.list(now),
             _ => match self.abandoned(now) {
                 Some(sweep) => {
-                    self.in_flight = Some((Flight::Sweep, now));
+                    self.in_flight = Some((PendingRequest::Sweep, now));
                     sweep
                 }
                 None => return,
@@ -289,31 +289,31 @@ impl ShardState {
         self.action = Some(action);
     }
 
-    fn list(&mut self, now: Instant) -> Action {
-        self.in_flight = Some((Flight::List { settles: self.accepted }, now));
-        Action::List
+    fn list(&mut self, now: Instant) -> ShardAction {
+        self.in_flight = Some((PendingRequest::List { settles: self.accepted }, now));
+        ShardAction::List
     }
 
-    fn write(&mut self, own: Option<ResourceVersion>, ring: Ring, now: Instant) -> Action {
-        let leaving = self.phase == Phase::Leaving && ring == self.target;
-        if self.published() != ring {
-            self.claims.push(ring.clone());
+    fn write(&mut self, own: Option<ResourceVersion>, membership: Membership, now: Instant) -> ShardAction {
+        let leaving = self.phase == Phase::Leaving && membership == self.target;
+        if self.published() != membership {
+            self.claims.push(membership.clone());
             self.accepted = false;
         }
-        if self.claims.len() > DOUBTS_MAX {
-            self.claims = vec![Ring::default(), ring.clone()];
+        if self.claims.len() > MAX_UNCONFIRMED_CLAIMS {
+            self.claims = vec![Membership::default(), membership.clone()];
         }
-        self.in_flight = Some((Flight::Write { ring: ring.clone(), leaving }, now));
+        self.in_flight = Some((PendingRequest::Write { membership: membership.clone(), leaving }, now));
         self.beat += 1;
-        let publication = Publication { beat: self.beat, ring, leaving };
+        let publication = Publication { beat: self.beat, membership, leaving };
         match own {
-            Some(version) => Action::Update(version, publication),
-            None => Action::Create(publication),
+            Some(version) => ShardAction::Update(version, publication),
+            None => ShardAction::Create(publication),
         }
     }
 
-    /// The ring that was written last.
-    fn published(&self) -> Ring {
+    /// The membership that was written last.
+    fn published(&self) -> Membership {
         self.claims.last().cloned().unwrap_or_default()
     }
 
@@ -323,78 +323,78 @@ impl ShardState {
         renew || self.trusted.is_none() || (publish && self.is_free())
     }
 
-    /// True where no work goes on that the next ring would give away.
+    /// True where no work goes on that the next membership would give away.
     fn is_free(&self) -> bool {
-        self.held.keys().all(|key| self.target.gives(key, &self.name))
+        self.active_keys.keys().all(|key| self.target.assigns(key, &self.name))
     }
 
     fn is_named_by_others(&self) -> bool {
         self.peers.values().any(|peer| match peer.claims() {
-            Some(Claims::Share(ring)) => peer.is_member() && ring.contains(&self.name),
+            Some(Claims::Members(membership)) => peer.is_member() && membership.contains(&self.name),
             _ => false,
         })
     }
 
     /// A Lease that nobody will renew. The first of the members sees to it, once after each list.
-    fn abandoned(&mut self, now: Instant) -> Option<Action> {
+    fn abandoned(&mut self, now: Instant) -> Option<ShardAction> {
         let first = self.target.names().next() == Some(&self.name);
         if !(first && std::mem::take(&mut self.may_sweep)) {
             return None;
         }
         let peer = self.peers.values().find(|peer| peer.is_abandoned(ABANDONED_LEASES, now))?;
-        Some(Action::Delete(Arc::clone(&peer.record.name), peer.record.version.clone()))
+        Some(ShardAction::Delete(Arc::clone(&peer.record.name), peer.record.version.clone()))
     }
 
-    /// What came back. Also when nothing did in time: [`Answer::Failed`].
-    pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
-        self.lapse(now);
+    /// What came back. Also when nothing did in time: [`ShardResponse::Failed`].
+    pub(crate) fn handle_response(&mut self, response: ShardResponse, now: Instant) {
+        self.expire_lease(now);
         let Some((flight, sent)) = self.in_flight.take() else { return };
-        match (flight, answer) {
-            (Flight::Write { ring, leaving }, Answer::Written(version)) => {
+        match (flight, response) {
+            (PendingRequest::Write { membership, leaving }, ShardResponse::Written(version)) => {
                 self.own = Some(version);
-                self.renew(ring, sent, now);
+                self.renew(membership, sent, now);
                 if leaving {
                     self.phase = Phase::Lingering(now + self.times.retry * LINGER_PERIODS);
                     self.list_due = now + self.times.retry / 4;
                 }
             }
-            (Flight::Write { .. }, Answer::Missing) => self.lost(),
-            (Flight::Write { .. }, Answer::Conflict) => self.wants_list = true,
-            (Flight::List { settles }, Answer::Listed(version, records)) => {
-                self.learn(records, sent, now);
+            (PendingRequest::Write { .. }, ShardResponse::Missing) => self.handle_missing_lease(),
+            (PendingRequest::Write { .. }, ShardResponse::Conflict) => self.wants_list = true,
+            (PendingRequest::List { settles }, ShardResponse::Listed(version, records)) => {
+                self.update_peers(records, sent, now);
                 self.listed = Some(version);
                 if settles && self.accepted {
                     self.claims.drain(..self.claims.len() - 1);
                 }
-                self.aim(now);
+                self.update_target(now);
             }
-            (Flight::DeleteOwn, _) => self.phase = Phase::Gone,
-            (Flight::Sweep, _) => {}
+            (PendingRequest::DeleteOwn, _) => self.phase = Phase::Gone,
+            (PendingRequest::Sweep, _) => {}
             (flight, _) => {
                 self.not_before = now + self.times.retry / 2;
                 // Whether a write that failed has come through is seen by a list; one that fails must not keep renewals back.
-                self.wants_list = matches!(flight, Flight::Write { .. });
+                self.wants_list = matches!(flight, PendingRequest::Write { .. });
             }
         }
         self.refresh();
     }
 
     /// A write was accepted. It was sent before its lease had passed, or its claims were made void.
-    fn renew(&mut self, ring: Ring, sent: Instant, now: Instant) {
+    fn renew(&mut self, membership: Membership, sent: Instant, now: Instant) {
         self.renewed = Some(sent);
         let until = sent + self.times.lease * TRUSTED_TENTHS / 10;
         if until <= now {
-            return self.void();
+            return self.invalidate_claims();
         }
         self.trusted = Some(until);
-        if self.published() != ring {
-            self.claims.push(ring);
+        if self.published() != membership {
+            self.claims.push(membership);
         }
         self.accepted = true;
         self.wants_list |= self.claims.len() > 1 || self.listed.is_none();
     }
 
-    fn learn(&mut self, records: Vec<Record>, sent: Instant, now: Instant) {
+    fn update_peers(&mut self, records: Vec<Record>, sent: Instant, now: Instant) {
         let mut before = std::mem::take(&mut self.peers);
         let mut own = None;
         for record in records {
@@ -413,22 +413,22 @@ impl ShardState {
         self.peers.extend(missed);
         match own {
             Some(version) => self.own = Some(version),
-            None => self.lost(),
+            None => self.handle_missing_lease(),
         }
     }
 
-    /// Chooses the ring that is to be published, and when to look again.
-    fn aim(&mut self, now: Instant) {
+    /// Chooses the membership that is to be published, and when to look again.
+    fn update_target(&mut self, now: Instant) {
         if self.phase == Phase::Member {
             let members = self.peers.iter().filter(|(_, peer)| peer.is_member());
             let mut names: Vec<_> = members.map(|(name, _)| Arc::clone(name)).collect();
             names.push(Arc::clone(&self.name));
             names.sort_unstable();
-            names.truncate(MEMBERS_MAX);
-            self.target = Ring::new(names);
+            names.truncate(MAX_MEMBERS);
+            self.target = Membership::new(names);
         }
         let agrees = |peer: &Peer| match peer.claims() {
-            Some(Claims::Share(ring)) => *ring == self.target,
+            Some(Claims::Members(membership)) => *membership == self.target,
             _ => true,
         };
         let settled = self.claims == [self.target.clone()] && self.peers.values().all(agrees);
@@ -439,39 +439,39 @@ impl ShardState {
     }
 
     /// Its Lease is gone.
-    fn lost(&mut self) {
+    fn handle_missing_lease(&mut self) {
         self.own = None;
-        self.void();
+        self.invalidate_claims();
     }
 
-    fn lapse(&mut self, now: Instant) {
+    fn expire_lease(&mut self, now: Instant) {
         if self.trusted.is_some_and(|until| until <= now) {
-            self.void();
+            self.invalidate_claims();
             self.refresh();
         }
     }
 
-    fn void(&mut self) {
+    fn invalidate_claims(&mut self) {
         self.trusted = None;
         self.accepted = false;
-        self.claims = vec![Ring::default()];
+        self.claims = vec![Membership::default()];
         self.term += 1;
-        self.held.clear();
+        self.active_keys.clear();
     }
 
     fn refresh(&mut self) {
-        let mut rings = self.claims.clone();
-        rings.push(self.target.clone());
-        rings.dedup();
+        let mut memberships = self.claims.clone();
+        memberships.push(self.target.clone());
+        memberships.dedup();
         let others = self.peers.iter().filter_map(|(name, peer)| match peer.claims()? {
-            // Where that ring gives a key to this member, it gives it to no other.
-            Claims::Share(ring) if rings.contains(ring) => None,
+            // Where that membership gives a key to this member, it gives it to no other.
+            Claims::Members(membership) if memberships.contains(membership) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });
-        let share = Share {
+        let share = Assignment {
             active: self.trusted.is_some() && self.phase == Phase::Member,
             others: others.collect(),
-            rings,
+            memberships,
         };
         if let Some(next) = self.view.next(share) {
             self.view = Arc::new(next);

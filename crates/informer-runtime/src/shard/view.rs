@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::NotOwned;
+use super::membership::Membership;
 use super::peer::Claims;
-use super::ring::Ring;
 
 /// So many views are remembered: a change of members makes about five of them.
-const REMEMBERED_MAX: usize = 16;
+const MAX_VIEWS: usize = 16;
 
 /// Which keys this replica owns, as of one moment: to find what was gained between two of them.
 ///
@@ -18,17 +18,17 @@ pub struct ShardView {
     /// Counts the views of a replica.
     pub(super) number: u64,
     /// The last ones, so that what was lost and gained again is seen by those who look seldom; the last is this one.
-    pub(super) shares: Vec<Arc<Share>>,
+    pub(super) history: Vec<Arc<Assignment>>,
 }
 
 /// What a replica owns.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct Assignment {
     /// True while the lease holds.
     pub(super) active: bool,
     /// All of these have to give it a key.
-    pub(super) rings: Vec<Ring>,
-    /// Members that may act by rings of their own.
+    pub(super) memberships: Vec<Membership>,
+    /// Members that may act by memberships of their own.
     pub(super) others: Vec<(Arc<str>, Claims)>,
 }
 
@@ -45,52 +45,57 @@ impl ShardView {
         if news == 0 || !self.owns(key) {
             return false;
         }
-        let lost = |share: &Arc<Share>| share.check(&self.name, key).is_err();
-        news > self.shares.len() || !before.owns(key) || self.shares.iter().rev().take(news).any(lost)
+        let lost = |assignment: &Arc<Assignment>| assignment.check(&self.name, key).is_err();
+        news > self.history.len() || !before.owns(key) || self.history.iter().rev().take(news).any(lost)
     }
 
     /// How many replicas share the keys, this one included.
     pub fn members(&self) -> usize {
-        self.shares.last().and_then(|share| share.rings.last()).map_or(0, |ring| ring.names().len())
+        self.history
+            .last()
+            .and_then(|assignment| assignment.memberships.last())
+            .map_or(0, |membership| membership.names().len())
     }
 
     /// True while this replica holds a lease.
     pub fn is_active(&self) -> bool {
-        self.shares.last().is_some_and(|share| share.active)
+        self.history.last().is_some_and(|assignment| assignment.active)
     }
 
     pub(super) fn check(&self, key: &str) -> Result<(), NotOwned> {
-        self.shares.last().map_or(Err(NotOwned::NoLease), |share| share.check(&self.name, key))
+        self.history.last().map_or(Err(NotOwned::NoLease), |assignment| assignment.check(&self.name, key))
     }
 
     /// The view after this one; nothing where it is the same.
-    pub(super) fn next(&self, share: Share) -> Option<Self> {
-        if self.shares.last().is_some_and(|last| **last == share) {
+    pub(super) fn next(&self, assignment: Assignment) -> Option<Self> {
+        if self.history.last().is_some_and(|last| **last == assignment) {
             return None;
         }
-        let mut shares = self.shares.clone();
-        if shares.len() == REMEMBERED_MAX {
-            shares.remove(0);
+        let mut history = self.history.clone();
+        if history.len() == MAX_VIEWS {
+            history.remove(0);
         }
-        shares.push(Arc::new(share));
-        Some(Self { name: Arc::clone(&self.name), number: self.number + 1, shares })
+        history.push(Arc::new(assignment));
+        Some(Self { name: Arc::clone(&self.name), number: self.number + 1, history })
     }
 }
 
-impl Share {
+impl Assignment {
     fn check(&self, name: &str, key: &str) -> Result<(), NotOwned> {
         if !self.active {
             return Err(NotOwned::NoLease);
         }
-        // The last ring is the one that is to come: what it gives to others is theirs.
-        if !self.rings.last().is_some_and(|ring| ring.gives(key, name)) {
+        // The last membership is the one that is to come: what it gives to others is theirs.
+        if !self.memberships.last().is_some_and(|membership| membership.assigns(key, name)) {
             return Err(NotOwned::Elsewhere);
         }
         let claimed = |(member, claims): &(Arc<str>, Claims)| match claims {
-            Claims::Share(ring) => ring.gives(key, member),
+            Claims::Members(membership) => membership.assigns(key, member),
             Claims::Unreadable => true,
         };
-        if self.rings.iter().all(|ring| ring.gives(key, name)) && !self.others.iter().any(claimed) {
+        if self.memberships.iter().all(|membership| membership.assigns(key, name))
+            && !self.others.iter().any(claimed)
+        {
             Ok(())
         } else {
             Err(NotOwned::HandOver)

@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use crate::leader::failures::{Failure, FailureKind};
 use crate::leader::lease::{exchange, json_request};
 
+use super::membership::{Membership, SCHEME};
 use super::peer::{Claims, Record};
-use super::ring::{Ring, SCHEME};
-use super::state::{Action, Answer, MEMBERS_MAX, Publication};
+use super::state::{MAX_MEMBERS, Publication, ShardAction, ShardResponse};
 
 /// A list of the Leases of a group: each names up to 256 members of up to 96 bytes, and a few more may have been left behind.
-const LIST_BYTES_MAX: usize = 32 << 20;
+const MAX_LIST_BYTES: usize = 32 << 20;
 
 const GROUP_LABEL: &str = "informer/shard-group";
 
 /// What a member publishes: the scheme, a count of renewals, the members among which it takes its share.
-const RING_ANNOTATION: &str = "informer/shard-ring";
+const MEMBERS_ANNOTATION: &str = "informer/shard-ring";
 
 /// The Leases of one group, one of which is ours.
 pub(super) struct GroupLeases {
@@ -51,39 +51,43 @@ impl GroupLeases {
     /// Sends the request of an action.
     pub(super) fn send(
         &self,
-        action: Action,
+        action: ShardAction,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Answer, Failure>> + Send + 'static {
+    ) -> impl Future<Output = Result<ShardResponse, Failure>> + Send + 'static {
         let request = self.request(&action, now);
         let client = self.client.clone();
         async move {
-            let (status, body) = exchange(&client, request, LIST_BYTES_MAX).await?;
+            let (status, body) = exchange(&client, request, MAX_LIST_BYTES).await?;
             match (status, &action) {
-                (StatusCode::NOT_FOUND, Action::Update(..) | Action::Delete(..)) => Ok(Answer::Missing),
-                (StatusCode::CONFLICT, _) => Ok(Answer::Conflict),
-                (status, Action::List) if status.is_success() => read_list(&body).map_err(invalid),
-                (status, Action::Delete(..)) if status.is_success() => Ok(Answer::Deleted),
-                (status, _) if status.is_success() => Ok(Answer::Written(version(&body).map_err(invalid)?)),
+                (StatusCode::NOT_FOUND, ShardAction::Update(..) | ShardAction::Delete(..)) => {
+                    Ok(ShardResponse::Missing)
+                }
+                (StatusCode::CONFLICT, _) => Ok(ShardResponse::Conflict),
+                (status, ShardAction::List) if status.is_success() => read_list(&body).map_err(invalid),
+                (status, ShardAction::Delete(..)) if status.is_success() => Ok(ShardResponse::Deleted),
+                (status, _) if status.is_success() => {
+                    Ok(ShardResponse::Written(version(&body).map_err(invalid)?))
+                }
                 (status, _) => Err(Failure::of_status(status, &body)),
             }
         }
     }
 
-    fn request(&self, action: &Action, now: Timestamp) -> Request<Bytes> {
+    fn request(&self, action: &ShardAction, now: Timestamp) -> Request<Bytes> {
         let named = |name: &str| format!("{}/{name}", self.path);
         match action {
-            Action::List => {
+            ShardAction::List => {
                 let label = GROUP_LABEL.replace('/', "%2F");
                 let uri = format!("{}?labelSelector={label}%3D{}", self.path, self.group);
                 json_request(Method::GET, uri, None)
             }
-            Action::Delete(name, version) => {
+            ShardAction::Delete(name, version) => {
                 let preconditions = json!({"resourceVersion": version.to_string()});
                 let options =
                     json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
                 json_request(Method::DELETE, named(name), Some(options))
             }
-            Action::Create(publication) => {
+            ShardAction::Create(publication) => {
                 let mut lease = self.lease(publication, now);
                 lease["apiVersion"] = json!("coordination.k8s.io/v1");
                 lease["kind"] = json!("Lease");
@@ -91,7 +95,7 @@ impl GroupLeases {
                 json_request(Method::POST, self.path.clone(), Some(lease))
             }
             // A patch, so that what others have put into it stays.
-            Action::Update(version, publication) => {
+            ShardAction::Update(version, publication) => {
                 let mut lease = self.lease(publication, now);
                 lease["metadata"]["resourceVersion"] = json!(version.to_string());
                 let mut request = json_request(Method::PATCH, named(&self.name), Some(lease));
@@ -103,14 +107,14 @@ impl GroupLeases {
     }
 
     fn lease(&self, publication: &Publication, now: Timestamp) -> Value {
-        let names: Vec<&str> = publication.ring.names().map(|name| &**name).collect();
-        let ring = format!("{SCHEME} {} {}", publication.beat, names.join(","));
+        let names: Vec<&str> = publication.membership.names().map(|name| &**name).collect();
+        let membership = format!("{SCHEME} {} {}", publication.beat, names.join(","));
         let holder = if publication.leaving { "" } else { &self.identity };
         json!({
             "metadata": {
                 "name": &*self.name,
                 "labels": {GROUP_LABEL: self.group},
-                "annotations": {RING_ANNOTATION: ring},
+                "annotations": {MEMBERS_ANNOTATION: membership},
             },
             "spec": {
                 "holderIdentity": holder,
@@ -127,39 +131,39 @@ fn invalid(problem: String) -> Failure {
 
 fn version(object: &Value) -> Result<ResourceVersion, String> {
     let version = object["metadata"]["resourceVersion"].as_str();
-    version.map(ResourceVersion::from).ok_or_else(|| "the answer has no version".to_owned())
+    version.map(ResourceVersion::from).ok_or_else(|| "the response has no version".to_owned())
 }
 
-fn read_list(list: &Value) -> Result<Answer, String> {
-    let items = list["items"].as_array().ok_or("the answer is not a list")?;
+fn read_list(list: &Value) -> Result<ShardResponse, String> {
+    let items = list["items"].as_array().ok_or("the response is not a list")?;
     let records = items.iter().map(read_record).collect::<Result<_, _>>()?;
-    Ok(Answer::Listed(version(list)?, records))
+    Ok(ShardResponse::Listed(version(list)?, records))
 }
 
 /// Reads what makes sense: anybody may have written the Lease. What cannot be read may claim anything.
 fn read_record(lease: &Value) -> Result<Record, String> {
     let name = lease["metadata"]["name"].as_str().ok_or("a Lease has no name")?;
     let spec = &lease["spec"];
-    let published = lease["metadata"]["annotations"][RING_ANNOTATION].as_str();
-    let claims = published.and_then(read_ring).map_or(Claims::Unreadable, Claims::Share);
+    let published = lease["metadata"]["annotations"][MEMBERS_ANNOTATION].as_str();
+    let claims = published.and_then(read_ring).map_or(Claims::Unreadable, Claims::Members);
     let beat = [published, spec["renewTime"].as_str()].map(Option::unwrap_or_default);
     Ok(Record {
         name: name.into(),
         version: version(lease)?,
         beat: beat.join(" "),
         duration: spec["leaseDurationSeconds"].as_u64().map(Duration::from_secs),
-        left: claims == Claims::Share(Ring::default()) && spec["holderIdentity"].as_str() == Some(""),
+        left: claims == Claims::Members(Membership::default()) && spec["holderIdentity"].as_str() == Some(""),
         claims,
     })
 }
 
-fn read_ring(published: &str) -> Option<Ring> {
+fn read_ring(published: &str) -> Option<Membership> {
     let mut words = published.split(' ');
     if words.next() != Some(SCHEME) {
         return None;
     }
     words.next()?.parse::<u64>().ok()?;
     let names = words.next()?.split(',').filter(|name| !name.is_empty());
-    let ring = Ring::new(names.map(Arc::from));
-    (words.next().is_none() && ring.names().len() <= MEMBERS_MAX).then_some(ring)
+    let membership = Membership::new(names.map(Arc::from));
+    (words.next().is_none() && membership.names().len() <= MAX_MEMBERS).then_some(membership)
 }

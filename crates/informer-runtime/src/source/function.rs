@@ -3,22 +3,22 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::{Feed, Source};
+use super::{Enqueuer, Source};
 use crate::{BoxError, ReconcileRequest};
 
-type Start<R> = dyn Fn(Feed<R>) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
+type Start<R> = dyn Fn(Enqueuer<R>) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
 
-/// A source that is an async function: it puts what is there into the queue and returns; what goes on runs in
-/// [`Feed::spawn`].
+/// Creates a source from an async function: it enqueues the initial requests and returns; later ones come
+/// from tasks spawned with [`Enqueuer::spawn`].
 ///
 /// ```
 /// use std::time::Duration;
 /// use informer_runtime::{Request, source};
 ///
-/// // Looks at everything each minute.
-/// let tick = source::function("minutes", |feed| async move {
-///     let ticking = feed.clone();
-///     feed.spawn(async move {
+/// // Enqueues a request every minute.
+/// let tick = source::function("minutes", |enqueuer| async move {
+///     let ticking = enqueuer.clone();
+///     enqueuer.spawn(async move {
 ///         loop {
 ///             tokio::time::sleep(Duration::from_secs(60)).await;
 ///             ticking.enqueue(0).add("default/all".parse::<Request>().expect("a key"));
@@ -31,13 +31,13 @@ type Start<R> = dyn Fn(Feed<R>) -> BoxFuture<'static, Result<(), BoxError>> + Se
 pub fn function<R, F, Fut>(name: impl Into<String>, start: F) -> Function<R>
 where
     R: ReconcileRequest,
-    F: Fn(Feed<R>) -> Fut + Send + Sync + 'static,
+    F: Fn(Enqueuer<R>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    Function { name: name.into(), start: Arc::new(move |feed| Box::pin(start(feed))) }
+    Function { name: name.into(), start: Arc::new(move |enqueuer| Box::pin(start(enqueuer))) }
 }
 
-/// Made by [`function`].
+/// The source returned by [`function`].
 pub struct Function<R: ReconcileRequest> {
     name: String,
     start: Arc<Start<R>>,
@@ -48,8 +48,8 @@ impl<R: ReconcileRequest> Source<R> for Function<R> {
         format!("function {}", self.name)
     }
 
-    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
-        (self.start)(feed)
+    fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+        (self.start)(enqueuer)
     }
 }
 

@@ -7,12 +7,13 @@ use informer_cache::{Event, HandlerOptions, HandlerRegistration, InformerRun, Sh
 use informer_core::{LabelSelector, Object};
 use parking_lot::Mutex;
 
-use super::{Feed, Route, Source};
+use super::{Enqueuer, Route, Source};
 use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, ReconcileRequest, Trigger};
 
-/// The events of an informer of one's own, which the source keeps running as long as the controller does.
+/// Creates a source from the events of another informer, which the source keeps running while the controller
+/// runs.
 pub fn informer<O, R>(informer: SharedInformer<O>, handler: impl Handler<O, R>) -> Informer<O, R>
 where
     O: Object,
@@ -22,28 +23,28 @@ where
         informer,
         route: Mutex::new(Some(Route::new(handler))),
         feeding: OnceLock::new(),
-        life: Mutex::new(Life::Created),
+        state: Mutex::new(InformerSourceState::Created),
     }
 }
 
-/// Made by [`informer`].
+/// The source returned by [`informer`].
 pub struct Informer<O: Object, R: ReconcileRequest> {
     informer: SharedInformer<O>,
-    /// Until it is started.
+    /// Set until it is started.
     route: Mutex<Option<Route<O, R>>>,
     feeding: OnceLock<Arc<Route<O, R>>>,
-    life: Mutex<Life<O>>,
+    state: Mutex<InformerSourceState<O>>,
 }
 
-/// Where a source is in its life.
-enum Life<O: Object> {
+/// The lifecycle of the source.
+enum InformerSourceState<O: Object> {
     Created,
     Running { registration: Arc<HandlerRegistration<O>>, _run: InformerRun },
     Stopped,
 }
 
-impl<O: Object> Life<O> {
-    /// Gives the run back where it was stopped meanwhile.
+impl<O: Object> InformerSourceState<O> {
+    /// Returns the run if the source was stopped meanwhile.
     fn run(
         &mut self,
         registration: &Arc<HandlerRegistration<O>>,
@@ -58,7 +59,7 @@ impl<O: Object> Life<O> {
 }
 
 impl<O: Object, R: ReconcileRequest> Informer<O, R> {
-    /// Lets only those through for which `predicate` holds, too.
+    /// Adds a predicate; triggers must pass all of them.
     pub fn filter(self, predicate: impl Predicate<O>) -> Self {
         if let Some(route) = &mut *self.route.lock() {
             route.filter(predicate);
@@ -72,36 +73,37 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
         format!("informer {}", self.informer.name())
     }
 
-    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+    fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
             let route = self.route.lock().take();
-            let Some(route) = route else { return Err("it was started before".into()) };
+            let Some(route) = route else { return Err("the source was started before".into()) };
             let route = Arc::clone(self.feeding.get_or_init(|| Arc::new(route)));
-            let options = HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
-            let within = feed.sync_within();
-            let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
+            let options =
+                HandlerOptions::for_work_queue().name(format!("controller {}", enqueuer.controller()));
+            let within = enqueuer.sync_within();
+            let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &enqueuer));
             let registration = self.informer.add_handler_with(options, handler)?;
             let registration = Arc::new(registration);
-            let started = self.life.lock().run(&registration, self.informer.start());
+            let started = self.state.lock().run(&registration, self.informer.start());
             if let Err(unused) = started {
                 registration.remove();
                 drop(unused);
-                return Err("it was stopped while it started".into());
+                return Err("the source was stopped while it was starting".into());
             }
             Ok(registration.wait_for_sync(within).await?)
         })
     }
 
-    fn replay(&self, feed: Feed<R>) -> BoxFuture<'_, ()> {
+    fn replay(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Some(route) = self.feeding.get() else { return };
-            route.replay(self.informer.lister().list(&LabelSelector::everything()), &feed).await;
+            route.replay(self.informer.lister().list(&LabelSelector::everything()), &enqueuer).await;
         })
     }
 
     fn stop(&self) {
-        let before = std::mem::replace(&mut *self.life.lock(), Life::Stopped);
-        if let Life::Running { registration, .. } = before {
+        let before = std::mem::replace(&mut *self.state.lock(), InformerSourceState::Stopped);
+        if let InformerSourceState::Running { registration, .. } = before {
             registration.remove();
         }
     }

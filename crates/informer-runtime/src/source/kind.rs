@@ -9,18 +9,18 @@ use informer_client::{Lazy, Metadata, Representation, Typed};
 use informer_core::LabelSelector;
 use parking_lot::Mutex;
 
-use super::feed::Route;
-use super::{Feed, Source};
+use super::enqueuer::Route;
+use super::{Enqueuer, Source};
 use crate::cache::{CacheInformer, CacheRegistration};
 use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, KubeKind, ReconcileRequest, ScopedKind, Trigger};
 
-/// Which objects a controller watches, in which form, and which of their changes concern it.
+/// A watched kind: its representation, and predicates on its events.
 ///
-/// Controllers that watch one kind in one form share its informer, also with reads from the cache. Another form is another
-/// informer, with a watch and a store of its own.
-#[must_use = "a watch is given to a controller"]
+/// Controllers that watch a kind in the same representation share its informer, also with reads from the
+/// cache. Another representation is another informer with its own watch and store.
+#[must_use = "pass it to a controller builder"]
 pub struct Watch<O: Representation> {
     pub(crate) kind: ScopedKind,
     pub(crate) predicates: Vec<Box<dyn Predicate<O>>>,
@@ -28,17 +28,17 @@ pub struct Watch<O: Representation> {
     pub(crate) every_owner: bool,
 }
 
-/// A kind in the lazy form, which reads from the cache share.
+/// Watches a kind in the lazy representation, which is shared with reads from the cache.
 pub fn watch<K: KubeKind>() -> Watch<Lazy<K>> {
     watch_of(ScopedKind::of::<K>())
 }
 
-/// The metadata of a kind; the server sends nothing else.
+/// Watches the metadata of a kind; the server sends nothing else.
 pub fn watch_metadata<K: KubeKind>() -> Watch<Metadata<K>> {
     watch_of(ScopedKind::of::<K>())
 }
 
-/// A kind, decoded as it arrives.
+/// Watches a kind and decodes objects on arrival.
 pub fn watch_typed<K: KubeKind>() -> Watch<Typed<K>>
 where
     Typed<K>: Representation,
@@ -46,32 +46,33 @@ where
     watch_of(ScopedKind::of::<K>())
 }
 
-/// A kind, compressed with a dictionary of its own: for what is many and seldom read. See
+/// Watches a kind and stores objects compressed: for large kinds that are rarely read. See
 /// [`Cache::packed`](crate::Cache::packed).
 #[cfg(feature = "packed")]
 pub fn watch_packed<K: KubeKind>() -> Watch<informer_client::Packed<K>> {
     watch_of(ScopedKind::of::<K>())
 }
 
-/// A kind that is known at run time, in a form of your choice.
+/// Watches a kind that is known at run time only, in any representation.
 pub fn watch_of<O: Representation>(kind: impl Into<ScopedKind>) -> Watch<O> {
     Watch { kind: kind.into(), predicates: Vec::new(), resync: None, every_owner: false }
 }
 
 impl<O: Representation> Watch<O> {
-    /// Only changes for which `predicate` holds, too.
+    /// Adds a predicate; events must pass all of them.
     pub fn filter(mut self, predicate: impl Predicate<O>) -> Self {
         self.predicates.push(Box::new(predicate));
         self
     }
 
-    /// How often every object is looked at again, from the cache; zero for never. By default as the cache says.
+    /// Sets the period after which all objects are enqueued again from the cache; zero for never. By default
+    /// that of the cache.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Of owned objects: every owner of the kind is looked at, not only the one that manages the object.
+    /// For owned objects: enqueues every owner of the kind, not only the controller owner.
     pub fn every_owner(mut self) -> Self {
         self.every_owner = true;
         self
@@ -88,37 +89,42 @@ impl<O: Representation> fmt::Debug for Watch<O> {
     }
 }
 
-/// The events of a kind, from the manager's cache.
+/// Creates a source from the events of a kind, from the manager's cache.
 ///
-/// A kind that the server does not know yet, or may not be listed, is tried again until the controller's sync timeout: a CRD may be
-/// installed meanwhile.
+/// If the server does not serve the kind yet, or listing it is forbidden, it is retried until the
+/// controller's sync timeout: its CRD may be installed meanwhile.
 pub fn kind<O: Representation, R: ReconcileRequest>(
     watch: Watch<O>,
     handler: impl Handler<O, R>,
 ) -> Kind<O, R> {
     let mut route = Route::new(handler);
     watch.predicates.into_iter().for_each(|predicate| route.filter(predicate));
-    Kind { kind: watch.kind, resync: watch.resync, route: Arc::new(route), live: Mutex::new(Life::Created) }
+    Kind {
+        kind: watch.kind,
+        resync: watch.resync,
+        route: Arc::new(route),
+        live: Mutex::new(KindSourceState::Created),
+    }
 }
 
-/// Made by [`kind`].
+/// The source returned by [`kind`].
 pub struct Kind<O: Representation, R: ReconcileRequest> {
     kind: ScopedKind,
     resync: Option<Duration>,
     route: Arc<Route<O, R>>,
-    live: Mutex<Life<O>>,
+    live: Mutex<KindSourceState<O>>,
 }
 
-/// Where a source is in its life.
-enum Life<O: Representation> {
+/// The lifecycle of the source.
+enum KindSourceState<O: Representation> {
     Created,
     Starting,
     Running(CacheInformer<O>, Arc<CacheRegistration<O>>),
     Stopped,
 }
 
-impl<O: Representation> Life<O> {
-    /// False where it was stopped meanwhile.
+impl<O: Representation> KindSourceState<O> {
+    /// Returns false if the source was stopped meanwhile.
     fn run(&mut self, informer: CacheInformer<O>, registration: &Arc<CacheRegistration<O>>) -> bool {
         let starting = matches!(self, Self::Starting);
         if starting {
@@ -133,44 +139,44 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
         format!("kind {}", self.kind)
     }
 
-    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+    fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
             match &mut *self.live.lock() {
-                life @ Life::Created => *life = Life::Starting,
-                _ => return Err("it was started before".into()),
+                state @ KindSourceState::Created => *state = KindSourceState::Starting,
+                _ => return Err("the source was started before".into()),
             }
-            let (route, cache) = (Arc::clone(&self.route), &feed.services().cache);
+            let (route, cache) = (Arc::clone(&self.route), &enqueuer.services().cache);
             cache.check_form::<O>(&self.kind)?;
             let informer = cache.informer_of::<O>(&self.kind);
             let mut options =
-                HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
+                HandlerOptions::for_work_queue().name(format!("controller {}", enqueuer.controller()));
             if let Some(period) = self.resync {
                 options = options.resync(period);
             }
-            let within = feed.sync_within();
-            let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
+            let within = enqueuer.sync_within();
+            let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &enqueuer));
             let registration = Arc::new(informer.add_handler_with(options, handler)?);
             if !self.live.lock().run(informer, &registration) {
                 registration.remove();
-                return Err("it was stopped while it started".into());
+                return Err("the source was stopped while it was starting".into());
             }
             Ok(registration.wait_for_sync(within).await?)
         })
     }
 
-    fn replay(&self, feed: Feed<R>) -> BoxFuture<'_, ()> {
+    fn replay(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let informer = match &*self.live.lock() {
-                Life::Running(informer, _) => informer.clone(),
+                KindSourceState::Running(informer, _) => informer.clone(),
                 _ => return,
             };
-            self.route.replay(informer.list(&LabelSelector::everything()), &feed).await;
+            self.route.replay(informer.list(&LabelSelector::everything()), &enqueuer).await;
         })
     }
 
     fn stop(&self) {
-        let before = std::mem::replace(&mut *self.live.lock(), Life::Stopped);
-        if let Life::Running(_, registration) = before {
+        let before = std::mem::replace(&mut *self.live.lock(), KindSourceState::Stopped);
+        if let KindSourceState::Running(_, registration) = before {
             registration.remove();
         }
     }

@@ -8,13 +8,13 @@ use informer_core::Object;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::{Feed, Route, Source};
+use super::{Enqueuer, Route, Source};
 use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, ReconcileRequest, Trigger};
 
-/// Objects that come through a channel. What is sent before the controller starts waits in the channel, whose bound is the
-/// sender's to choose.
+/// Creates a source from the objects of a channel. Objects sent before the controller starts wait in the
+/// channel, whose capacity the caller chooses.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::{BoxError, ReconcileRequest, Trigger};
 ///
 /// let (sender, receiver) = tokio::sync::mpsc::channel(100);
 /// let source = source::channel::<TestObject, Request>("callbacks", receiver, enqueue_object());
-/// // Whoever hears of something from outside says so.
+/// // Some time later, a callback reports a change:
 /// sender.try_send(Arc::new(object("default/web", "1")))?;
 /// # drop(source);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,7 +41,7 @@ where
     Stream::new(format!("channel {}", name.into()), received.boxed(), handler)
 }
 
-/// Objects that a stream yields. The source ends with the stream.
+/// Creates a source from the objects of a stream. It ends with the stream.
 pub fn stream<O, R>(
     name: impl Into<String>,
     objects: impl futures_util::Stream<Item = Arc<O>> + Send + 'static,
@@ -54,7 +54,7 @@ where
     Stream::new(format!("stream {}", name.into()), objects.boxed(), handler)
 }
 
-/// Made by [`channel`] and [`stream`].
+/// The source returned by [`channel`] and [`stream`].
 pub struct Stream<O: Object, R: ReconcileRequest> {
     name: String,
     objects: Mutex<Option<BoxStream<'static, Arc<O>>>>,
@@ -67,7 +67,7 @@ impl<O: Object, R: ReconcileRequest> Stream<O, R> {
         Self { name, objects: Mutex::new(Some(objects)), route }
     }
 
-    /// Lets only those through for which `predicate` holds, too.
+    /// Adds a predicate; triggers must pass all of them.
     pub fn filter(self, predicate: impl Predicate<O>) -> Self {
         if let Some(route) = &mut *self.route.lock() {
             route.filter(predicate);
@@ -81,14 +81,14 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Stream<O, R> {
         self.name.clone()
     }
 
-    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+    fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {
         let taken = (self.objects.lock().take(), self.route.lock().take());
         Box::pin(async move {
             let (Some(objects), Some(route)) = taken else {
-                return Err("it was started before; a stream can be read once".into());
+                return Err("the source was started before; a stream can be read once".into());
             };
-            let feeding = feed.clone();
-            feed.spawn(async move {
+            let feeding = enqueuer.clone();
+            enqueuer.spawn(async move {
                 let mut objects = pin!(objects);
                 while let Some(object) = objects.next().await {
                     route.deliver(&Trigger::Generic(object), &feeding);

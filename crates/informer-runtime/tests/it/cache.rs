@@ -89,7 +89,9 @@ async fn a_read_before_the_start_is_an_error_and_the_informer_starts_with_the_ca
     assert!(matches!(error, ReadError::NotStarted { .. }), "{error}");
     cache.start();
     cache.wait_for_sync(SOON).await.unwrap();
-    assert!(cache.has_synced() && cache.held::<Lazy<Pod>>(ScopedKind::of::<Pod>().gvk()).is_some());
+    assert!(
+        cache.has_synced() && cache.existing_informer::<Lazy<Pod>>(ScopedKind::of::<Pod>().gvk()).is_some()
+    );
     assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
 }
 
@@ -335,7 +337,7 @@ async fn a_removed_informer_stops_and_the_next_use_makes_a_fresh_one() {
     second.wait_for_sync(SOON).await.unwrap();
     assert!(!second.is_stopped());
     server.pod("default/web-1");
-    second.parts()[0].informer.wait_until(|pods| pods.contains("default/web-1")).await.unwrap();
+    second.scoped_informers()[0].informer.wait_until(|pods| pods.contains("default/web-1")).await.unwrap();
     assert_eq!(first.len(), 1, "who still holds the first one reads what it had");
 }
 
@@ -376,7 +378,7 @@ async fn a_transform_changes_what_is_added_and_what_is_updated() {
     server.api.update(&crate::fixture::gvr("pods"), "default", changed).unwrap();
     let pods = cache.informer::<Pod>();
     let shows = |pod: &Lazy<Pod>| pod.annotation("a").is_some() && label(pod).is_some();
-    let informer = &pods.parts()[0].informer;
+    let informer = &pods.scoped_informers()[0].informer;
     informer.wait_until(|pods| pods.get("default/web-0").is_some_and(|pod| shows(&pod))).await.unwrap();
     assert_eq!(cache.informer::<ConfigMap>().len(), 0, "other forms pass as they are");
 }
@@ -435,7 +437,7 @@ async fn a_handler_of_several_namespaces_sees_all_of_them_one_event_at_a_time() 
     assert_eq!(*seen.lock(), ["a/one", "b/two"]);
     registration.remove_and_wait().await;
     server.pod("a/later");
-    cache.informer::<Pod>().parts()[0].informer.wait_until(|pods| pods.len() == 2).await.unwrap();
+    cache.informer::<Pod>().scoped_informers()[0].informer.wait_until(|pods| pods.len() == 2).await.unwrap();
     assert_eq!(seen.lock().len(), 2);
     assert!(registration.states().iter().all(|state| state.panics == 0));
 }
@@ -476,7 +478,7 @@ async fn a_built_in_cluster_scoped_kind_that_is_given_by_name_has_one_informer_i
     cache.start();
     let nodes = cache.dynamic(ResourceKind::new("", "v1", "Node", "nodes"));
     nodes.wait_for_sync(SOON).await.unwrap();
-    assert_eq!((nodes.parts().len(), nodes.len()), (1, 1));
+    assert_eq!((nodes.scoped_informers().len(), nodes.len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -487,7 +489,10 @@ async fn a_kind_that_is_pinned_to_a_form_is_refused_in_others() {
     let cache = server.cache().only_form::<Metadata<Pod>>(&pods).build();
     cache.start();
     let error = cache.get::<Pod>("default/web-0").await.unwrap_err().to_string();
-    assert_eq!(error, "read Pod.v1 as Lazy: the cache holds it as Metadata alone");
+    assert_eq!(
+        error,
+        "read Pod.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `only_form`"
+    );
     assert!(cache.get_of::<Metadata<Pod>>(&pods, "default/web-0").await.unwrap().is_some());
 }
 

@@ -15,11 +15,11 @@ async fn an_index_whose_name_is_taken_in_one_namespace_is_added_in_none() {
     cache.start();
     let pods = cache.informer::<Pod>();
     pods.wait_for_sync(SOON).await.unwrap();
-    let of_b = pods.part_of(Some("b")).unwrap();
+    let of_b = pods.informer_for(Some("b")).unwrap();
     of_b.indexer().add_index("name", field("metadata.uid")).unwrap();
     let error = pods.add_index("name", field("metadata.name")).unwrap_err();
     assert_eq!(error.names().collect::<Vec<_>>(), ["name"]);
-    for part in pods.parts() {
+    for part in pods.scoped_informers() {
         let indexed = part.informer.by_index("name", "one").is_ok();
         assert_eq!(indexed, std::ptr::eq(&part.informer, of_b), "{}", part.scope);
     }

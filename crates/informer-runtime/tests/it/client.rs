@@ -88,7 +88,7 @@ async fn what_is_created_comes_into_the_cache_and_goes_from_it() {
     assert!(client.get::<ConfigMap>("default/m").await.unwrap().is_some());
     assert!(client.create(&map).await.unwrap_err().is_already_exists());
     client.delete::<ConfigMap>("default/m").await.unwrap();
-    maps.parts()[0].informer.wait_until(|maps| maps.is_empty()).await.unwrap();
+    maps.scoped_informers()[0].informer.wait_until(|maps| maps.is_empty()).await.unwrap();
     assert!(client.delete::<ConfigMap>("default/m").await.unwrap_err().is_not_found());
 }
 
@@ -175,8 +175,12 @@ async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list(
     let scaled = client.update(&edited).await.unwrap();
     assert_eq!(server.api.count_requests(Verb::Get, "deployments"), 0, "no list is touched");
     let version = scaled.metadata.resource_version.clone().unwrap();
-    let held = || cache.held::<Typed<OldDeployment>>(kind.gvk()).unwrap();
-    held().parts()[0].informer.wait_until(|held| held.resource_version() == version.as_str()).await.unwrap();
+    let held = || cache.existing_informer::<Typed<OldDeployment>>(kind.gvk()).unwrap();
+    held().scoped_informers()[0]
+        .informer
+        .wait_until(|held| held.resource_version() == version.as_str())
+        .await
+        .unwrap();
     let mut edited = client.get::<OldDeployment>("default/web").await.unwrap().unwrap().edit();
     edited.spec.template.spec.containers[0].image = "a:2".to_owned();
     client.update(&edited).await.unwrap();
@@ -296,7 +300,12 @@ async fn a_client_of_a_namespace_fills_it_in_refuses_others_and_leaves_kinds_wit
         client.list::<ConfigMap>(&ListOptions::default().namespace("b")).await.unwrap_err().to_string(),
     ];
     for error in refused {
-        assert!(error.ends_with("namespace \"b\" was asked for, and the client is one of \"a\""), "{error}");
+        assert!(
+            error.ends_with(
+                "namespace \"b\" differs from the namespace of the client, \"a\"; use another client"
+            ),
+            "{error}"
+        );
     }
     server.create("nodes", "n1", json!({}));
     let patch = Patch::merge(json!({"metadata": {"labels": {"x": "y"}}}));

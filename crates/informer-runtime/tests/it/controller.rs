@@ -8,7 +8,7 @@ use informer_client::{Dynamic, Metadata, ResourceKind};
 use informer_core::Gvr;
 use informer_runtime::handler::{enqueue_object, map};
 use informer_runtime::predicate::generation_changed;
-use informer_runtime::source::{Feed, function, watch, watch_metadata, watch_of, watch_typed};
+use informer_runtime::source::{Enqueuer, function, watch, watch_metadata, watch_of, watch_typed};
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, Controller, ControllerBuilder, ControllerDefaults,
     ControllerHandle, ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request,
@@ -201,8 +201,8 @@ async fn an_event_filter_holds_for_every_kind() {
     let (server, seen) = (Server::start(), Seen::default());
     let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>();
     let builder = builder.event_filter(|event| event.key().namespace() != Some("ignored"));
-    let raw = function("raw", |feed: Feed<Request>| async move {
-        feed.enqueue(0).add("ignored/raw".parse().unwrap());
+    let raw = function("raw", |enqueuer: Enqueuer<Request>| async move {
+        enqueuer.enqueue(0).add("ignored/raw".parse().unwrap());
         Ok(())
     });
     let controller = seen.by(builder.source(raw));
@@ -299,7 +299,7 @@ async fn a_controller_that_watches_a_pinned_kind_in_another_form_ends_the_manage
     let lazy = Seen::default().by(Controller::new::<ConfigMap>("lazy"));
     let manager = Manager::of(CachedClient::new(&cache)).controller(lazy);
     let text = with_causes(&manager.run_until(std::future::pending::<()>()).await.unwrap_err());
-    assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache holds it as Metadata alone"), "{text}");
+    assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `only_form`"), "{text}");
     assert_eq!(server.api.requests().len(), 0);
 }
 
@@ -493,7 +493,7 @@ async fn a_stopped_controller_hears_nothing_more_and_its_informer_goes_on_for_ot
     });
     let running = Running::start(manager.add(slow.group(RunnableGroup::Others)).controller(broken));
     quiet().await;
-    let handlers = || informer.parts()[0].informer.state().handlers.len();
+    let handlers = || informer.scoped_informers()[0].informer.state().handlers.len();
     assert_eq!(handlers(), 1);
     let stop = tokio::spawn(running.stop());
     tokio::time::sleep(Duration::from_secs(1)).await;

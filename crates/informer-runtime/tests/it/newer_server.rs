@@ -340,7 +340,7 @@ async fn field_index_of_an_unknown_field_has_what_json_gives() {
     assert_eq!(packed.select(&chosen).unwrap().len(), 2);
     // Objects that are created later are read as JSON, too.
     server.create("configmaps", "default/d", json!({"audience": "all"}));
-    lazy.parts()[0].informer.wait_until(|maps| maps.contains("default/d")).await.unwrap();
+    lazy.scoped_informers()[0].informer.wait_until(|maps| maps.contains("default/d")).await.unwrap();
     assert_eq!(lazy.select(&chosen).unwrap().len(), 3);
     let map = lazy.get("default/d").unwrap().unwrap();
     assert_eq!(map.field(&"audience".parse().unwrap()).as_deref(), Some("all"));

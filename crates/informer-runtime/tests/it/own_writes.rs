@@ -169,7 +169,7 @@ async fn each_form_of_a_kind_is_waited_for_by_itself() {
     client.patch::<ConfigMap>("default/m", &labelled).await.unwrap();
     let metadata = client.metadata::<ConfigMap>("default/m").await.unwrap().unwrap();
     assert_eq!(informer_core::Object::labels(&*metadata).get("a"), Some("1"));
-    let forms = client.cache().held::<Metadata<ConfigMap>>(ScopedKind::of::<ConfigMap>().gvk());
+    let forms = client.cache().existing_informer::<Metadata<ConfigMap>>(ScopedKind::of::<ConfigMap>().gvk());
     assert!(forms.is_some());
 }
 
@@ -199,7 +199,7 @@ async fn cached_reads_succeed_after_the_server_is_restored_from_a_backup() {
     let maps = client.cache().informer::<ConfigMap>();
     let is_restored =
         |maps: &informer_store::Indexer<_>| maps.resource_version() == backup.to_string().as_str();
-    maps.parts()[0].informer.wait_until_for(Duration::from_secs(3600), is_restored).await.unwrap();
+    maps.scoped_informers()[0].informer.wait_until_for(Duration::from_secs(3600), is_restored).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     assert!(client.get::<ConfigMap>("default/lost").await.unwrap().is_none());
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);

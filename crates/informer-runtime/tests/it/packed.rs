@@ -73,8 +73,16 @@ async fn until_both_show(
     lazy: &CacheInformer<Lazy<Pod>>,
     packed: &CacheInformer<Packed<Pod>>,
 ) {
-    lazy.parts()[0].informer.wait_until(|pods| pods.resource_version() == version).await.expect("it comes");
-    packed.parts()[0].informer.wait_until(|pods| pods.resource_version() == version).await.expect("it comes");
+    lazy.scoped_informers()[0]
+        .informer
+        .wait_until(|pods| pods.resource_version() == version)
+        .await
+        .expect("it comes");
+    packed.scoped_informers()[0]
+        .informer
+        .wait_until(|pods| pods.resource_version() == version)
+        .await
+        .expect("it comes");
     // Handlers are told after the store shows it.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -160,7 +168,7 @@ async fn a_kind_that_is_held_packed_alone_is_read_changed_and_waited_for_through
     assert_eq!(read.data.as_ref().unwrap()["color"], "blue");
     assert!(client.get::<ConfigMap>("a/none").await.unwrap().is_none());
     let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
-    assert!(matches!(error, ReadError::OtherForm { .. }), "{error}");
+    assert!(matches!(error, ReadError::OtherRepresentation { .. }), "{error}");
     assert_eq!(server.api.count_requests(Verb::Get, "configmaps"), 0, "the server is not asked");
 }
 

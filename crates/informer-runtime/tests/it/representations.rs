@@ -171,7 +171,7 @@ async fn lists_of_a_kind_that_is_held_in_another_representation_name_it() {
     cache.start();
     for client in [CachedClient::new(&cache), pass(CachedClient::new(&cache))] {
         let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
-        assert!(matches!(error, ReadError::OtherForm { .. }), "{error}");
+        assert!(matches!(error, ReadError::OtherRepresentation { .. }), "{error}");
     }
 }
 

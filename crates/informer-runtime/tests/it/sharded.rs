@@ -96,7 +96,7 @@ async fn an_object_is_looked_at_by_one_of_three_replicas() {
     let state = replicas[0].shard();
     assert!(state.active && state.members == 3 && state.refused > 0, "{state:?}");
     after(60).await;
-    assert_eq!(replicas[0].shard().aside, 0, "what is not of use any more is forgotten");
+    assert_eq!(replicas[0].shard().remembered, 0, "what is not of use any more is forgotten");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Action, Answer, ElectorState, LeaseRecord, LeaseWrite, Notice};
+use super::{ElectionAction, ElectionNotice, ElectionResponse, ElectorState, LeaseRecord, LeaseWrite};
 use crate::election::ElectionTimes;
 
 fn start() -> Instant {
@@ -27,19 +27,21 @@ struct Server {
 }
 
 impl Server {
-    fn serve(&mut self, action: &Action) -> Answer {
+    fn serve(&mut self, action: &ElectionAction) -> ElectionResponse {
         match (action, &self.lease) {
-            (Action::Get, Some(lease)) => Answer::Seen(lease.clone(), ResourceVersion::from(self.version)),
-            (Action::Get | Action::Update(..), None) => Answer::Missing,
-            (Action::Create(_), Some(_)) => Answer::Conflict,
-            (Action::Update(version, _), _) if *version != ResourceVersion::from(self.version) => {
-                Answer::Conflict
+            (ElectionAction::Get, Some(lease)) => {
+                ElectionResponse::Lease(lease.clone(), ResourceVersion::from(self.version))
             }
-            (Action::Create(write) | Action::Update(_, write), _) => self.write(write),
+            (ElectionAction::Get | ElectionAction::Update(..), None) => ElectionResponse::NotFound,
+            (ElectionAction::Create(_), Some(_)) => ElectionResponse::Conflict,
+            (ElectionAction::Update(version, _), _) if *version != ResourceVersion::from(self.version) => {
+                ElectionResponse::Conflict
+            }
+            (ElectionAction::Create(write) | ElectionAction::Update(_, write), _) => self.write(write),
         }
     }
 
-    fn write(&mut self, write: &LeaseWrite) -> Answer {
+    fn write(&mut self, write: &LeaseWrite) -> ElectionResponse {
         self.writes += 1;
         self.version += 1;
         let now = Some(format!("at {}", self.writes));
@@ -51,7 +53,7 @@ impl Server {
             renewed: now,
         };
         self.lease = Some(lease.clone());
-        Answer::Seen(lease, ResourceVersion::from(self.version))
+        ElectionResponse::Lease(lease, ResourceVersion::from(self.version))
     }
 
     fn held_by(holder: &str) -> Self {
@@ -60,315 +62,326 @@ impl Server {
     }
 }
 
-/// One candidate and a clock of its own.
-struct One {
+/// TestElector candidate and a clock of its own.
+struct TestElector {
     state: ElectorState,
     now: Instant,
 }
 
-impl One {
+impl TestElector {
     fn new(identity: &str) -> Self {
         let now = start();
         Self { state: ElectorState::new(identity.to_owned(), ElectionTimes::default(), true, now), now }
     }
 
-    /// The next request, after as long as it takes.
-    fn action(&mut self) -> Action {
+    /// Advances the clock to the next request.
+    fn action(&mut self) -> ElectionAction {
         loop {
             self.state.tick(self.now);
             if let Some(action) = self.state.poll_action() {
                 return action;
             }
-            self.now = self.now.max(self.state.next_deadline().expect("it goes on"));
+            self.now = self.now.max(self.state.next_deadline().expect("a deadline"));
         }
     }
 
-    fn exchange(&mut self, server: &mut Server) -> Action {
+    fn exchange(&mut self, server: &mut Server) -> ElectionAction {
         let action = self.action();
-        self.state.answer(server.serve(&action), self.now, 0.0);
+        self.state.handle_response(server.serve(&action), self.now, 0.0);
         action
     }
 
-    fn notices(&mut self) -> Vec<Notice> {
+    fn notices(&mut self) -> Vec<ElectionNotice> {
         std::iter::from_fn(|| self.state.poll_notice()).collect()
     }
 }
 
 /// The verbs of the requests until the candidate leads.
-fn verbs_until_it_leads(one: &mut One, server: &mut Server) -> Vec<&'static str> {
+fn verbs_until_leading(elector: &mut TestElector, server: &mut Server) -> Vec<&'static str> {
     let mut verbs = Vec::new();
-    while !one.state.leads() {
-        verbs.push(match one.exchange(server) {
-            Action::Get => "get",
-            Action::Create(_) => "create",
-            Action::Update(..) => "update",
+    while !elector.state.leads() {
+        verbs.push(match elector.exchange(server) {
+            ElectionAction::Get => "get",
+            ElectionAction::Create(_) => "create",
+            ElectionAction::Update(..) => "update",
         });
     }
     verbs
 }
 
 #[test]
-fn a_lease_that_is_not_there_is_created() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    assert_eq!(verbs_until_it_leads(&mut one, &mut server), ["get", "create"]);
+fn missing_lease_is_created() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    assert_eq!(verbs_until_leading(&mut elector, &mut server), ["get", "create"]);
     assert_eq!(server.lease.as_ref().map(|lease| lease.transitions), Some(0));
 }
 
 #[test]
-fn a_lease_that_was_given_back_is_taken_at_once_and_counts_a_transition() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by(""));
-    assert_eq!(verbs_until_it_leads(&mut one, &mut server), ["get", "update"]);
+fn released_lease_is_acquired_at_once_and_counts_a_transition() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by(""));
+    assert_eq!(verbs_until_leading(&mut elector, &mut server), ["get", "update"]);
     assert_eq!(server.lease.as_ref().map(|lease| lease.transitions), Some(1));
 }
 
 #[test]
-fn a_lease_is_taken_when_it_was_seen_unchanged_for_its_duration() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
-    let begun = one.now;
-    let verbs = verbs_until_it_leads(&mut one, &mut server);
-    assert_eq!(one.now - begun, seconds(15.0), "not when the record's times say so");
+fn lease_is_acquired_after_it_was_observed_unchanged_for_its_duration() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+    let begun = elector.now;
+    let verbs = verbs_until_leading(&mut elector, &mut server);
+    assert_eq!(elector.now - begun, seconds(15.0), "timestamps of the record do not count");
     assert_eq!(verbs.last(), Some(&"update"));
 }
 
 #[test]
-fn a_lease_that_is_renewed_is_not_taken() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
+fn renewed_lease_is_not_acquired() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
     for renewal in 0..100 {
-        one.exchange(&mut server);
-        let lease = server.lease.as_mut().expect("it is there");
+        elector.exchange(&mut server);
+        let lease = server.lease.as_mut().expect("a Lease");
         lease.renewed = Some(format!("renewal {renewal}"));
         server.version += 1;
     }
-    assert!(!one.state.leads());
+    assert!(!elector.state.leads());
 }
 
 #[test]
-fn a_change_of_something_else_renews_nothing() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
-    let begun = one.now;
-    while !one.state.leads() {
-        let action = one.action();
-        server.version += u64::from(action == Action::Get);
-        one.state.answer(server.serve(&action), one.now, 0.0);
+fn change_of_labels_is_not_a_renewal() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+    let begun = elector.now;
+    while !elector.state.leads() {
+        let action = elector.action();
+        server.version += u64::from(action == ElectionAction::Get);
+        elector.state.handle_response(server.serve(&action), elector.now, 0.0);
     }
-    assert_eq!(one.now - begun, seconds(15.0));
+    assert_eq!(elector.now - begun, seconds(15.0));
 }
 
 #[test]
-fn a_lease_with_garbage_in_it_is_taken_after_ones_own_duration() {
+fn invalid_lease_duration_counts_as_own_duration() {
     for duration in [None, Some(0)] {
-        let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
-        server.lease.as_mut().expect("it is there").duration = duration;
-        let begun = one.now;
-        verbs_until_it_leads(&mut one, &mut server);
-        assert_eq!(one.now - begun, seconds(15.0));
+        let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+        server.lease.as_mut().expect("a Lease").duration = duration;
+        let begun = elector.now;
+        verbs_until_leading(&mut elector, &mut server);
+        assert_eq!(elector.now - begun, seconds(15.0));
     }
 }
 
 #[test]
-fn a_leader_renews_without_a_look_and_looks_when_that_fails() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    verbs_until_it_leads(&mut one, &mut server);
-    let renewed = one.now;
-    assert!(matches!(one.exchange(&mut server), Action::Update(..)));
-    assert_eq!(one.now - renewed, seconds(2.0));
-    server.version += 1; // Somebody has changed its labels.
-    assert!(matches!(one.exchange(&mut server), Action::Update(..)));
-    assert!(matches!(one.exchange(&mut server), Action::Get));
-    assert!(matches!(one.exchange(&mut server), Action::Update(..)));
-    assert_eq!(one.now - renewed, seconds(4.0), "all that in one attempt");
-    assert!(one.state.leads());
+fn leader_renews_without_reading_and_reads_after_a_conflict() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    verbs_until_leading(&mut elector, &mut server);
+    let renewed = elector.now;
+    assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
+    assert_eq!(elector.now - renewed, seconds(2.0));
+    server.version += 1; // A change of labels.
+    assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
+    assert!(matches!(elector.exchange(&mut server), ElectionAction::Get));
+    assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
+    assert_eq!(elector.now - renewed, seconds(4.0), "one attempt");
+    assert!(elector.state.leads());
 }
 
 #[test]
-fn a_leader_whose_lease_is_deleted_makes_a_new_one() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    verbs_until_it_leads(&mut one, &mut server);
+fn leader_recreates_deleted_lease() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    verbs_until_leading(&mut elector, &mut server);
     server.lease = None;
     while server.lease.is_none() {
-        one.exchange(&mut server);
+        elector.exchange(&mut server);
     }
-    assert!(one.state.leads());
+    assert!(elector.state.leads());
 }
 
 #[test]
-fn a_leader_that_finds_no_holder_leads_on_and_counts_a_transition() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    verbs_until_it_leads(&mut one, &mut server);
-    let lease = server.lease.as_mut().expect("it leads");
+fn leader_that_observes_no_holder_stays_leader_and_counts_a_transition() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    verbs_until_leading(&mut elector, &mut server);
+    let lease = server.lease.as_mut().expect("a Lease");
     (lease.holder, lease.transitions) = (String::new(), 4);
-    server.version += 1; // Somebody has emptied it, or has given back what he held.
-    assert!(matches!(one.exchange(&mut server), Action::Update(..)));
-    assert!(matches!(one.exchange(&mut server), Action::Get));
-    let Action::Update(_, write) = one.exchange(&mut server) else { panic!("it takes what nobody holds") };
+    server.version += 1; // Emptied by hand, or released by another leader.
+    assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
+    assert!(matches!(elector.exchange(&mut server), ElectionAction::Get));
+    let ElectionAction::Update(_, write) = elector.exchange(&mut server) else { panic!("an update") };
     assert_eq!((write.holder.as_str(), write.transitions, write.acquired), ("a", 5, None));
-    let Action::Update(_, write) = one.exchange(&mut server) else { panic!("it renews") };
-    assert_eq!(write.transitions, 5, "once");
-    assert!(one.state.leads());
+    let ElectionAction::Update(_, write) = elector.exchange(&mut server) else { panic!("it renews") };
+    assert_eq!(write.transitions, 5, "counted once");
+    assert!(elector.state.leads());
 }
 
 #[test]
-fn a_leader_that_found_no_holder_and_is_stopped_gives_back_only_what_it_holds() {
+fn stopped_leader_that_observed_no_holder_releases_only_its_own_lease() {
     for done in [true, false] {
-        let (mut one, mut server) = (One::new("a"), Server::default());
-        verbs_until_it_leads(&mut one, &mut server);
-        server.lease.as_mut().expect("it leads").holder = String::new();
+        let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+        verbs_until_leading(&mut elector, &mut server);
+        server.lease.as_mut().expect("a Lease").holder = String::new();
         server.version += 1;
-        one.exchange(&mut server);
-        one.exchange(&mut server);
-        let write = one.action();
+        elector.exchange(&mut server);
+        elector.exchange(&mut server);
+        let write = elector.action();
         if done {
             server.serve(&write);
         }
-        one.state.answer(Answer::Failed("no answer".to_owned()), one.now, 0.0);
-        one.state.stop(one.now);
-        assert!(matches!(one.exchange(&mut server), Action::Get));
+        elector.state.handle_response(ElectionResponse::Failed("no response".to_owned()), elector.now, 0.0);
+        elector.state.stop(elector.now);
+        assert!(matches!(elector.exchange(&mut server), ElectionAction::Get));
         if done {
-            one.exchange(&mut server);
+            elector.exchange(&mut server);
         }
-        assert_eq!(one.notices().pop(), Some(Notice::Stopped));
-        assert_eq!(server.lease.expect("it is there").holder, "");
+        assert_eq!(elector.notices().pop(), Some(ElectionNotice::Stopped));
+        assert_eq!(server.lease.expect("a Lease").holder, "");
         assert_eq!(server.version, if done { 4 } else { 2 });
     }
 }
 
 #[test]
-fn a_standby_that_knows_the_holder_of_a_deleted_lease_waits_as_long_as_that_may_lead() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
-    let begun = one.now;
-    one.exchange(&mut server);
+fn standby_waits_for_known_holder_of_deleted_lease() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+    let begun = elector.now;
+    elector.exchange(&mut server);
     server.lease = None;
     while server.lease.is_none() {
-        one.exchange(&mut server);
+        elector.exchange(&mut server);
     }
-    assert_eq!(one.now - begun, seconds(15.0));
+    assert_eq!(elector.now - begun, seconds(15.0));
 }
 
 #[test]
-fn a_leader_that_sees_another_holder_stops_at_once() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    verbs_until_it_leads(&mut one, &mut server);
-    server.lease.as_mut().expect("it is there").holder = "b".to_owned();
+fn leader_that_observes_another_holder_stops_at_once() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    verbs_until_leading(&mut elector, &mut server);
+    server.lease.as_mut().expect("a Lease").holder = "b".to_owned();
     server.version += 1;
-    let renewed = one.now;
-    one.exchange(&mut server);
-    one.exchange(&mut server);
-    let Some(Notice::Lost(lost)) = one.notices().pop() else { panic!("it is lost") };
-    assert_eq!(lost.to_string(), "the lease is lost: b holds it");
-    assert_eq!(one.now - renewed, seconds(2.0), "not at the renew deadline");
+    let renewed = elector.now;
+    elector.exchange(&mut server);
+    elector.exchange(&mut server);
+    let Some(ElectionNotice::Lost(lost)) = elector.notices().pop() else { panic!("lost") };
+    assert_eq!(lost.to_string(), "the lease is lost: b is the holder");
+    assert_eq!(elector.now - renewed, seconds(2.0), "before the renew deadline");
 }
 
 #[test]
-fn a_leader_that_cannot_renew_gives_up_while_its_lease_still_holds() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    verbs_until_it_leads(&mut one, &mut server);
-    let renewed = one.now;
-    while one.state.leads() {
-        if one.state.poll_action().is_some() {
-            one.state.answer(Answer::Failed("the server said 500".to_owned()), one.now, 0.0);
+fn leader_that_cannot_renew_gives_up_before_its_lease_expires() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    verbs_until_leading(&mut elector, &mut server);
+    let renewed = elector.now;
+    while elector.state.leads() {
+        if elector.state.poll_action().is_some() {
+            elector.state.handle_response(
+                ElectionResponse::Failed("the server said 500".to_owned()),
+                elector.now,
+                0.0,
+            );
         } else {
-            one.now = one.state.next_deadline().expect("it goes on").max(one.now);
-            one.state.tick(one.now);
+            elector.now = elector.state.next_deadline().expect("a deadline").max(elector.now);
+            elector.state.tick(elector.now);
         }
     }
-    assert_eq!(one.now - renewed, seconds(12.0), "the retry period, and the renew deadline");
-    let Some(Notice::Lost(lost)) = one.notices().pop() else { panic!("it is lost") };
+    assert_eq!(elector.now - renewed, seconds(12.0), "the retry period and the renew deadline");
+    let Some(ElectionNotice::Lost(lost)) = elector.notices().pop() else { panic!("lost") };
     assert_eq!(lost.time_left(), seconds(1.5));
-    assert_eq!(lost.to_string(), "the lease is lost: it could not be renewed in time (the server said 500)");
+    assert_eq!(lost.to_string(), "the lease is lost: not renewed in time (the server said 500)");
 }
 
 #[test]
-fn a_slow_answer_does_not_make_the_lease_longer() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    let action = one.action();
-    one.state.answer(server.serve(&action), one.now, 0.0);
-    let action = one.action();
-    let (answer, sent) = (server.serve(&action), one.now);
-    one.now += seconds(4.9);
-    one.state.answer(answer, one.now, 0.0);
-    assert_eq!(one.state.held_until(), Some(sent + seconds(13.5)), "counted from the request");
+fn slow_response_does_not_extend_the_lease() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    let action = elector.action();
+    elector.state.handle_response(server.serve(&action), elector.now, 0.0);
+    let action = elector.action();
+    let (response, sent) = (server.serve(&action), elector.now);
+    elector.now += seconds(4.9);
+    elector.state.handle_response(response, elector.now, 0.0);
+    assert_eq!(elector.state.held_until(), Some(sent + seconds(13.5)), "counted from the request");
 }
 
 #[test]
-fn a_process_that_stood_still_while_it_took_the_lease_does_not_lead_when_the_lease_has_passed() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    one.exchange(&mut server);
-    let create = one.action();
-    let answer = server.serve(&create);
-    one.now += seconds(12.0);
-    one.state.answer(answer, one.now, 0.0);
-    assert!(!one.state.leads());
-    assert!(!one.notices().iter().any(|notice| matches!(notice, Notice::Leading(_))));
-    assert_eq!(verbs_until_it_leads(&mut one, &mut server), ["get", "update"], "it is still the holder");
+fn suspended_process_does_not_lead_after_the_acquired_lease_expired() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    elector.exchange(&mut server);
+    let create = elector.action();
+    let response = server.serve(&create);
+    elector.now += seconds(12.0);
+    elector.state.handle_response(response, elector.now, 0.0);
+    assert!(!elector.state.leads());
+    assert!(!elector.notices().iter().any(|notice| matches!(notice, ElectionNotice::Leading(_))));
+    assert_eq!(verbs_until_leading(&mut elector, &mut server), ["get", "update"], "still the holder");
 }
 
 #[test]
-fn a_leader_that_is_stopped_names_no_holder_and_tries_again_on_a_conflict() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    verbs_until_it_leads(&mut one, &mut server);
+fn stopped_leader_releases_the_lease_and_retries_on_conflict() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    verbs_until_leading(&mut elector, &mut server);
     server.version += 1;
-    one.state.stop(one.now);
-    let verbs: Vec<Action> = (0..3).map(|_| one.exchange(&mut server)).collect();
-    assert!(matches!(verbs[..], [Action::Update(..), Action::Get, Action::Update(..)]), "{verbs:?}");
-    assert_eq!(one.notices().pop(), Some(Notice::Stopped));
-    let lease = server.lease.expect("it stays");
+    elector.state.stop(elector.now);
+    let verbs: Vec<ElectionAction> = (0..3).map(|_| elector.exchange(&mut server)).collect();
+    assert!(
+        matches!(verbs[..], [ElectionAction::Update(..), ElectionAction::Get, ElectionAction::Update(..)]),
+        "{verbs:?}"
+    );
+    assert_eq!(elector.notices().pop(), Some(ElectionNotice::Stopped));
+    let lease = server.lease.expect("a Lease");
     assert_eq!((lease.holder.as_str(), lease.duration), ("", Some(1)));
 }
 
 #[test]
-fn a_candidate_that_is_stopped_while_it_takes_the_lease_gives_it_back() {
-    let (mut one, mut server) = (One::new("a"), Server::default());
-    one.exchange(&mut server);
-    let create = one.action();
-    one.state.stop(one.now);
-    one.state.answer(server.serve(&create), one.now, 0.0);
-    one.exchange(&mut server);
-    assert_eq!(one.notices().pop(), Some(Notice::Stopped));
-    assert_eq!(server.lease.expect("it stays").holder, "");
+fn candidate_stopped_while_acquiring_releases_the_lease() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::default());
+    elector.exchange(&mut server);
+    let create = elector.action();
+    elector.state.stop(elector.now);
+    elector.state.handle_response(server.serve(&create), elector.now, 0.0);
+    elector.exchange(&mut server);
+    assert_eq!(elector.notices().pop(), Some(ElectionNotice::Stopped));
+    assert_eq!(server.lease.expect("a Lease").holder, "");
 }
 
 #[test]
-fn a_stop_without_an_answer_ends_at_the_renew_deadline() {
-    let mut one = One::new("a");
+fn stop_without_response_ends_at_the_renew_deadline() {
+    let mut elector = TestElector::new("a");
     let mut server = Server::default();
-    verbs_until_it_leads(&mut one, &mut server);
-    one.state.stop(one.now);
-    let begun = one.now;
-    one.action();
-    one.now = one.state.next_deadline().expect("a deadline");
-    one.state.tick(one.now);
-    assert_eq!((one.now - begun, one.notices().pop()), (seconds(10.0), Some(Notice::Stopped)));
+    verbs_until_leading(&mut elector, &mut server);
+    elector.state.stop(elector.now);
+    let begun = elector.now;
+    elector.action();
+    elector.now = elector.state.next_deadline().expect("a deadline");
+    elector.state.tick(elector.now);
+    assert_eq!(
+        (elector.now - begun, elector.notices().pop()),
+        (seconds(10.0), Some(ElectionNotice::Stopped))
+    );
 }
 
 #[test]
 fn stopped_standby_writes_nothing_and_reports_it_once() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
-    one.exchange(&mut server);
-    one.state.stop(one.now);
-    assert_eq!(one.notices().last(), Some(&Notice::Stopped));
-    one.state.stop(one.now);
-    one.state.tick(one.now + seconds(3600.0));
-    assert!(one.notices().is_empty() && one.state.poll_action().is_none());
-    assert_eq!((one.state.next_deadline(), server.writes), (None, 0));
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+    elector.exchange(&mut server);
+    elector.state.stop(elector.now);
+    assert_eq!(elector.notices().last(), Some(&ElectionNotice::Stopped));
+    elector.state.stop(elector.now);
+    elector.state.tick(elector.now + seconds(3600.0));
+    assert!(elector.notices().is_empty() && elector.state.poll_action().is_none());
+    assert_eq!((elector.state.next_deadline(), server.writes), (None, 0));
 }
 
 #[test]
-fn a_hint_is_followed_at_once_but_not_by_a_storm() {
-    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
-    one.exchange(&mut server);
-    let looked = one.now;
+fn hints_cause_a_read_at_once_but_are_rate_limited() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+    elector.exchange(&mut server);
+    let last_get = elector.now;
     for _ in 0..100 {
-        one.state.hint(one.now);
+        elector.state.hint(elector.now);
     }
-    one.exchange(&mut server);
-    assert_eq!(one.now - looked, super::HINT_GAP);
+    elector.exchange(&mut server);
+    assert_eq!(elector.now - last_get, super::MIN_HINT_INTERVAL);
 }
 
-/// Something on its way, at a true time in microseconds.
+/// An event of the simulation, at a true time in microseconds.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(usize),
-    /// Of a candidate, its request, and which action that is: it may arrive long after the candidate has given it up.
+    /// Candidate, its request, and index of the action. It may arrive long after the candidate has given it
+    /// up.
     Arrive(usize, u64, usize),
     Return(usize, u64),
     Restart(usize),
@@ -380,16 +393,16 @@ struct Candidate {
     rate: f64,
     base: Instant,
     request: u64,
-    answer: Option<Answer>,
+    response: Option<ElectionResponse>,
 }
 
-/// Candidates, a server, and a network that delays and loses.
+/// Candidates, a server, and a network that delays and drops messages.
 struct World {
     rng: StdRng,
     server: Server,
     candidates: Vec<Candidate>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    actions: Vec<Action>,
+    actions: Vec<ElectionAction>,
     now: u64,
     lives: u32,
     terms: u32,
@@ -417,7 +430,7 @@ impl World {
         let local = base + Duration::from_secs_f64(self.now as f64 / SECOND as f64 * rate);
         let state =
             ElectorState::new(format!("candidate {}", self.lives), ElectionTimes::default(), true, local);
-        Candidate { state, rate, base, request: 0, answer: None }
+        Candidate { state, rate, base, request: 0, response: None }
     }
 
     fn local(&self, index: usize) -> Instant {
@@ -425,7 +438,7 @@ impl World {
         candidate.base + Duration::from_secs_f64(self.now as f64 / SECOND as f64 * candidate.rate)
     }
 
-    /// A delay of the network: mostly short, at times seconds.
+    /// A network delay: mostly short, sometimes seconds.
     fn delay(&mut self, calm: bool) -> u64 {
         let slow = !calm && self.rng.random_bool(0.15);
         self.rng.random_range(1_000..if slow { 6 * SECOND } else { SECOND / 20 })
@@ -450,18 +463,18 @@ impl World {
                 if lost && self.rng.random_bool(0.5) {
                     return;
                 }
-                let answer = self.server.serve(&self.actions[action]);
+                let response = self.server.serve(&self.actions[action]);
                 if !lost && self.candidates[index].request == request {
-                    self.candidates[index].answer = Some(answer);
+                    self.candidates[index].response = Some(response);
                     let delay = self.delay(calm);
                     self.events.push(Reverse((self.now + delay, Event::Return(index, request))));
                 }
             }
             Event::Return(index, request) => {
                 if self.candidates[index].request == request
-                    && let Some(answer) = self.candidates[index].answer.take()
+                    && let Some(response) = self.candidates[index].response.take()
                 {
-                    self.answered(index, answer);
+                    self.answered(index, response);
                 }
                 self.settle(index, calm);
             }
@@ -473,29 +486,29 @@ impl World {
         }
     }
 
-    fn answered(&mut self, index: usize, answer: Answer) {
+    fn answered(&mut self, index: usize, response: ElectionResponse) {
         let (local, random) = (self.local(index), self.rng.random());
         self.candidates[index].request += 1;
-        self.candidates[index].state.answer(answer, local, random);
+        self.candidates[index].state.handle_response(response, local, random);
     }
 
-    /// Lets a candidate do what it has to, and checks that it is alone.
+    /// Runs one turn of a candidate's driver and checks that there is no other leader.
     fn settle(&mut self, index: usize, calm: bool) {
         let local = self.local(index);
         self.candidates[index].state.tick(local);
         while let Some(notice) = self.candidates[index].state.poll_notice() {
             match notice {
-                Notice::Leading(_) => {
+                ElectionNotice::Leading(_) => {
                     self.terms += 1;
-                    self.check_alone(index);
+                    self.check_single_leader(index);
                 }
-                Notice::Lost(_) | Notice::Stopped => {
+                ElectionNotice::Lost(_) | ElectionNotice::Stopped => {
                     let later = self.now + self.rng.random_range(0..20 * SECOND);
                     self.candidates[index].request += 1;
                     self.events.push(Reverse((later, Event::Restart(index))));
                     return;
                 }
-                Notice::Holder(_) => {}
+                ElectionNotice::Holder(_) => {}
             }
         }
         if let Some(action) = self.candidates[index].state.poll_action() {
@@ -504,10 +517,10 @@ impl World {
             let request = candidate.request;
             self.events.push(Reverse((self.now + delay, Event::Arrive(index, request, self.actions.len()))));
             self.actions.push(action);
-            // The driver's deadline for a request, as it is by default.
+            // The driver's default request timeout.
             let timeout = self.now + (5.0 / candidate.rate * SECOND as f64) as u64;
             self.events.push(Reverse((timeout, Event::Return(index, request))));
-            self.candidates[index].answer = Some(Answer::Failed("no answer".to_owned()));
+            self.candidates[index].response = Some(ElectionResponse::Failed("no response".to_owned()));
         }
         if let Some(deadline) = self.candidates[index].state.next_deadline() {
             let candidate = &self.candidates[index];
@@ -517,7 +530,7 @@ impl World {
         }
     }
 
-    fn check_alone(&self, leader: usize) {
+    fn check_single_leader(&self, leader: usize) {
         for other in (0..self.candidates.len()).filter(|other| *other != leader) {
             let until = self.candidates[other].state.held_until();
             assert!(
@@ -533,7 +546,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_two_candidates_lead_at_a_time_while_their_clocks_differ_by_less_than_a_tenth(
+    fn no_two_candidates_lead_at_once_if_clock_rates_differ_by_less_than_a_tenth(
         seed: u64,
         rates in prop::collection::vec(0.955_f64..1.045, 2..4),
     ) {
@@ -541,7 +554,7 @@ proptest! {
         world.run(600 * SECOND, false);
         world.run(700 * SECOND, true);
         let leaders = world.candidates.iter().filter(|candidate| candidate.state.leads()).count();
-        prop_assert_eq!(leaders, 1, "somebody leads once all is calm");
+        prop_assert_eq!(leaders, 1, "one leader once the network is stable");
         prop_assert!(world.terms > 0);
     }
 }

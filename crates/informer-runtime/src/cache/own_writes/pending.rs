@@ -2,13 +2,17 @@
 //!
 //! # Invariants
 //!
-//! 1. A write is pending until it was seen in the store, until a floor covers it, or until the informer rewinds.
-//! 2. A floor is a version that the store must reach. It covers the writes of one namespace, or of all of them.
-//! 3. At most `max_size` keys and uids and [`MAX_FLOORS`] namespaces are pending. Beyond that, floors replace keys.
+//! 1. A write is pending until it was seen in the store, until a floor covers it, or until the informer
+//!    rewinds.
+//! 2. A floor is a version that the store must reach. It covers the writes of one namespace, or of all of
+//!    them.
+//! 3. At most `max_size` keys and uids and [`MAX_FLOORS`] namespaces are pending. Beyond that, floors replace
+//!    keys.
 //! 4. A write that the store shows once is shown until the informer rewinds, so it need not be remembered.
-//! 5. A rewind discards everything recorded before it: a restored server may never reach those versions again.
+//! 5. A rewind discards everything recorded before it: a restored server may never reach those versions
+//!    again.
 //!
-//! A floor does not cover a deletion that the server answered without a version. Such a deletion is forgotten when floors
+//! A floor does not cover a deletion whose response had no version. Such a deletion is forgotten when floors
 //! replace the keys.
 
 #[cfg(test)]
@@ -18,10 +22,10 @@ use std::collections::HashMap;
 
 use informer_core::{ObjectKey, ResourceVersion};
 
-/// The number of keys, and of uids that must be gone, that are pending one by one for an informer.
+/// The maximum number of keys, and of deleted uids, that are tracked individually per informer.
 pub(super) const MAX_PENDING: usize = 4096;
 
-/// The number of namespaces with a floor of their own.
+/// The maximum number of namespaces with their own floor.
 pub(super) const MAX_FLOORS: usize = 1024;
 
 /// The smallest size at which [`PendingWrites::is_check_due`] asks for a check of the store.
@@ -30,7 +34,7 @@ const FIRST_CHECK: usize = 64;
 /// Orders the beginnings and ends of the writes of one program.
 pub(crate) type Ticket = u64;
 
-/// The objects that a read concerns.
+/// The scope of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// One object.
@@ -41,26 +45,27 @@ pub(crate) enum Scope {
     Kind,
 }
 
-/// Whether the selectors of an informer choose an object.
+/// Whether the selectors of an informer match an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// The informer receives the object.
     Selected,
     /// The informer does not receive the object.
     Unselected,
-    /// Only the server can tell.
+    /// Only the server can decide.
     Unknown,
 }
 
-/// A write that the server has answered, as one informer sees it.
+/// A completed write from the point of view of one informer.
 #[derive(Debug, Clone)]
-pub(super) struct Answered {
+pub(super) struct CompletedWrite {
     pub(super) key: ObjectKey,
-    /// The version of the answer; unset where the server answered with a status.
+    /// The version in the response; unset if the server responded with a Status.
     pub(super) version: ResourceVersion,
     /// The uid of the object that the write removed.
     pub(super) deleted: Option<String>,
-    /// `None` if the answer does not tell, because the write changed neither labels nor fields that select.
+    /// `None` if the response does not contain the object, and the write changed no labels or fields that can
+    /// be selected.
     pub(super) selection: Option<Selection>,
     pub(super) began: Ticket,
     pub(super) ended: Ticket,
@@ -87,17 +92,17 @@ pub(super) struct Expectation {
     selection: Selection,
     /// The version of the newest write after which the informer may hold the object.
     held_from: ResourceVersion,
-    /// The uids that must be gone, and when their deletions were answered.
+    /// The uids that must be gone, and the tickets at which their deletions completed.
     deleted: Vec<(String, Ticket)>,
-    /// Differs after each change of the expectation.
+    /// Changes with each change of the expectation.
     revision: u64,
 }
 
 impl Expectation {
-    /// The expectation of one write.
-    pub(super) fn of(answered: &Answered) -> Self {
-        let mut expectation = Self::new(Subject::Key(answered.key.clone()));
-        expectation.merge(answered);
+    /// Creates the expectation of one write.
+    pub(super) fn of(completed: &CompletedWrite) -> Self {
+        let mut expectation = Self::new(Subject::Key(completed.key.clone()));
+        expectation.merge(completed);
         expectation
     }
 
@@ -113,7 +118,7 @@ impl Expectation {
         }
     }
 
-    /// The key, unless this is a floor.
+    /// Returns the key, unless this is a floor.
     pub(super) fn key(&self) -> Option<&ObjectKey> {
         match &self.subject {
             Subject::Key(key) => Some(key),
@@ -121,13 +126,13 @@ impl Expectation {
         }
     }
 
-    /// Adds a later answer. Answers may arrive in another order than the server made the writes.
-    fn merge(&mut self, answered: &Answered) {
-        let Answered { version, deleted, selection, began, ended, .. } = answered;
+    /// Merges a later response. Responses may arrive in another order than the server made the writes.
+    fn merge(&mut self, completed: &CompletedWrite) {
+        let CompletedWrite { version, deleted, selection, began, ended, .. } = completed;
         if let Some(uid) = deleted {
             self.deleted.push((uid.clone(), *ended));
         } else {
-            // The server made a write that began after a deletion was answered after that deletion.
+            // A write that began after the response to a deletion was made after that deletion.
             self.deleted.retain(|(_, deleted)| deleted > began);
         }
         if version.as_u64().is_none() {
@@ -145,13 +150,14 @@ impl Expectation {
         }
     }
 
-    /// How much it counts towards the limit.
+    /// Returns its weight in the size limit.
     fn size(&self) -> usize {
         1 + self.deleted.len()
     }
 
-    /// True if a store at version `store` that holds an object of this uid and version under the key shows the write, or a
-    /// later state. Versions that are not numbers cannot be compared and are not waited for.
+    /// Returns true if a store at version `store` that holds an object of this uid and version under the key
+    /// shows the write, or a later state. Versions that are not numbers cannot be compared; reads do not wait
+    /// for them.
     pub(super) fn is_shown(&self, held: Option<(&str, &ResourceVersion)>, store: &ResourceVersion) -> bool {
         let reached = |version: &ResourceVersion| {
             version.as_u64().is_none() || !store.is_empty() && !store.is_older_than(version)
@@ -169,7 +175,7 @@ impl Expectation {
     }
 }
 
-/// Raises a version to a newer one. A version that is not a number changes nothing.
+/// Raises a version to a newer one. No effect if it is not a number.
 fn raise(version: &mut ResourceVersion, to: &ResourceVersion) {
     if to.as_u64().is_some() && (version.as_u64().is_none() || version.is_older_than(to)) {
         *version = to.clone();
@@ -193,21 +199,21 @@ impl Backlog {
 #[derive(Debug, Clone)]
 pub(crate) struct PendingWrites {
     max_size: usize,
-    /// By namespace; the empty name stands for objects without one. No backlog is empty.
+    /// By namespace; the empty name stands for cluster-scoped objects. No backlog is empty.
     namespaces: HashMap<String, Backlog>,
     /// The floor of all namespaces.
     floor: Option<Expectation>,
     /// The keys in all namespaces, and the uids that must be gone.
     size: usize,
-    /// The size at which the store is to be checked.
+    /// The size at which the store is checked next.
     check_at: usize,
-    /// The rewinds of the informer up to the last call.
+    /// The number of rewinds of the informer at the last call.
     rewinds: u64,
     revision: u64,
 }
 
 impl PendingWrites {
-    /// Nothing is pending; at most `max_size` keys and uids will be.
+    /// Creates an empty set for at most `max_size` keys and uids.
     pub(super) fn new(max_size: usize) -> Self {
         Self {
             max_size,
@@ -220,19 +226,19 @@ impl PendingWrites {
         }
     }
 
-    /// Records an answered write of an informer that was rewound `rewinds` times.
-    pub(super) fn record(&mut self, answered: &Answered, rewinds: u64) {
+    /// Records a completed write of an informer that was rewound `rewinds` times.
+    pub(super) fn record(&mut self, completed: &CompletedWrite, rewinds: u64) {
         self.follow(rewinds);
         self.revision += 1;
-        let namespace = answered.key.namespace().unwrap_or_default();
+        let namespace = completed.key.namespace().unwrap_or_default();
         let backlog = self.namespaces.entry(namespace.to_owned()).or_default();
-        let before = backlog.keys.get(&answered.key).map_or(0, Expectation::size);
-        let mut fresh = Expectation::new(Subject::Key(answered.key.clone()));
+        let before = backlog.keys.get(&completed.key).map_or(0, Expectation::size);
+        let mut fresh = Expectation::new(Subject::Key(completed.key.clone()));
         // A floor may cover a version of this object that the informer receives.
         let floors = backlog.floor.iter().chain(&self.floor);
         floors.for_each(|floor| raise(&mut fresh.held_from, &floor.version));
-        let expectation = backlog.keys.entry(answered.key.clone()).or_insert(fresh);
-        expectation.merge(answered);
+        let expectation = backlog.keys.entry(completed.key.clone()).or_insert(fresh);
+        expectation.merge(completed);
         expectation.revision = self.revision;
         self.size = self.size + expectation.size() - before;
         if self.size > self.max_size {
@@ -257,7 +263,7 @@ impl PendingWrites {
         pending
     }
 
-    /// Forgets expectations that the store was seen to show, unless they changed since.
+    /// Forgets expectations that the store was seen to show, unless they have changed since.
     pub(super) fn confirm(&mut self, shown: &[Expectation]) {
         for Expectation { subject, revision, .. } in shown {
             let is_same = |held: &Expectation| held.revision == *revision;
@@ -284,23 +290,24 @@ impl PendingWrites {
         }
     }
 
-    /// Returns true if so much is pending that the store has to be checked without a read.
+    /// Returns true if so many writes are pending that the store has to be checked without a read.
     pub(super) fn is_check_due(&self) -> bool {
         self.size >= self.check_at
     }
 
-    /// The store was checked. The next check is due at twice the size, so that a write costs amortized constant time.
+    /// Records a check of the store. The next one is due at twice the size, so that a write costs amortized
+    /// constant time.
     pub(super) fn checked(&mut self) {
         self.check_at = (2 * self.size).clamp(FIRST_CHECK.min(self.max_size), self.max_size);
     }
 
-    /// Forgets everything: a server was restored.
+    /// Forgets everything after a restore of the server.
     pub(super) fn clear(&mut self) {
         self.namespaces.clear();
         (self.floor, self.size) = (None, 0);
     }
 
-    /// The pending writes of a new informer that holds the namespaces for which `holds` is true.
+    /// Returns the pending writes of a new informer that holds the namespaces for which `holds` returns true.
     pub(super) fn for_new_informer(&self, holds: impl Fn(&str) -> bool) -> Self {
         let mut new = Self { max_size: MAX_PENDING, rewinds: 0, ..self.clone() };
         new.namespaces.retain(|namespace, _| holds(namespace));

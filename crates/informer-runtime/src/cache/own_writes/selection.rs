@@ -1,4 +1,4 @@
-//! Evaluates the selectors of an informer on an object that the server answered.
+//! Evaluates the selectors of an informer on an object in a response.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use informer_core::{FieldOperator, FieldPath, FieldRequirement, Header, ObjectKe
 use serde_json::Value;
 
 use super::pending::Selection;
-use crate::cache::Selects;
+use crate::cache::InformerSelectors;
 
 /// Selectable fields of built-in kinds whose names are not paths of the object.
 const FIELD_ALIASES: [&str; 2] = ["status.successful", "source"];
 
-/// The values by which a server may select an absent field: the zero value of its type, as text.
+/// The values by which a server may select an absent field: the zero value of its type, as a string.
 const ABSENT_VALUES: [&str; 3] = ["", "false", "0"];
 
-impl Selects {
-    /// Decides whether the informer receives this object. `same_version` is false for an object of another API version than the
-    /// informer's, whose fields may have other names.
+impl InformerSelectors {
+    /// Returns whether the informer receives this object. `same_version` is false if the object has another
+    /// API version than the informer, whose fields may have other names.
     pub(in crate::cache) fn evaluate(
         &self,
         key: &ObjectKey,
@@ -75,16 +75,16 @@ mod tests {
 
     use super::*;
 
-    fn selects(labels: &str, fields: &str) -> Selects {
-        Selects { labels: labels.parse().unwrap(), fields: fields.parse().unwrap(), shares: None }
+    fn selectors(labels: &str, fields: &str) -> InformerSelectors {
+        InformerSelectors { labels: labels.parse().unwrap(), fields: fields.parse().unwrap(), shares: None }
     }
 
-    fn evaluate(selects: &Selects, object: &Value) -> Selection {
-        selects.evaluate(&"ns/a".parse().unwrap(), object, true)
+    fn evaluate(selectors: &InformerSelectors, object: &Value) -> Selection {
+        selectors.evaluate(&"ns/a".parse().unwrap(), object, true)
     }
 
     #[test]
-    fn field_selectors_are_evaluated_where_the_answer_has_the_field() {
+    fn field_selectors_are_evaluated_if_the_response_has_the_field() {
         let object = json!({
             "metadata": {"labels": {"app": "web"}, "uid": "u"},
             "spec": {"nodeName": "n1", "unschedulable": true, "tolerations": []},
@@ -107,15 +107,15 @@ mod tests {
             ("source=kubelet", Selection::Unknown),
         ];
         for (fields, expected) in cases {
-            assert_eq!(evaluate(&selects("", fields), &object), expected, "{fields}");
-            assert_eq!(evaluate(&selects("app=db", fields), &object), Selection::Unselected, "{fields}");
+            assert_eq!(evaluate(&selectors("", fields), &object), expected, "{fields}");
+            assert_eq!(evaluate(&selectors("app=db", fields), &object), Selection::Unselected, "{fields}");
         }
     }
 
     #[test]
     fn fields_of_another_api_version_are_unknown_and_labels_are_not() {
         let (key, object) = ("ns/a".parse().unwrap(), json!({"spec": {"nodeName": "n1"}}));
-        let evaluate = |labels, fields| selects(labels, fields).evaluate(&key, &object, false);
+        let evaluate = |labels, fields| selectors(labels, fields).evaluate(&key, &object, false);
         assert_eq!(evaluate("", "spec.nodeName=n1"), Selection::Unknown);
         assert_eq!(evaluate("", "metadata.name=a"), Selection::Selected);
         assert_eq!(evaluate("app=web", ""), Selection::Unselected);

@@ -158,7 +158,11 @@ fn a_selector_that_demands_a_namespace_makes_an_informer_of_it() {
     let levels = Levels { all: fields("metadata.namespace=a"), ..Levels::default() };
     let plan = levels.plan(&pod());
     assert_eq!(plan[0].namespace.as_deref(), Some("a"));
-    assert_eq!(plan[0].scope, PartScope::All, "reads of other namespaces find nothing, and are no errors");
+    assert_eq!(
+        plan[0].scope,
+        InformerScope::All,
+        "reads of other namespaces find nothing, and are no errors"
+    );
     assert_eq!(plan[0].name(&pod(), ""), "pods.v1 namespace=a fields=metadata.namespace=a");
 }
 

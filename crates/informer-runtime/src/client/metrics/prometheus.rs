@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use super::ClientMetrics;
 use crate::client::OperationVerb;
 
-/// Upper bounds of waits, from 1 ms to 10 s, as those of informers.
+/// Histogram buckets of waits, from 1 ms to 10 s, as for informers.
 const WAIT_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -30,12 +30,12 @@ struct KindLabels {
     kind: String,
 }
 
-/// Shows clients to Prometheus. A cheap handle; clones are one.
+/// Exports the metrics of clients to Prometheus. A cheap handle; clones share the metrics.
 ///
-/// `rest_client_requests_total` by code, method and host is client-go's; `informer_client_read_wait_seconds`
-/// and `informer_client_read_wait_timeouts_total` tell how long reads wait for the cache to show own writes,
-/// by group and kind. `informer_client_unknown_fields` is 1 for each group and kind of which the server sends
-/// fields that this version of the library does not know.
+/// `rest_client_requests_total` by code, method and host is client-go's. `informer_client_read_wait_seconds`
+/// and `informer_client_read_wait_timeouts_total` measure how long reads wait for the cache to show own
+/// writes, by group and kind. `informer_client_unknown_fields` is 1 for each group and kind of which the
+/// server sends fields that this version of the library does not know.
 #[derive(Clone)]
 pub struct PrometheusClient {
     host: String,
@@ -46,8 +46,8 @@ pub struct PrometheusClient {
 }
 
 impl PrometheusClient {
-    /// Registers the metrics of the clients of one server; `host` names it. A manager that serves metrics has done so for its own
-    /// client, in its own registry.
+    /// Registers the metrics of the clients of one server, named `host`. A manager that serves metrics
+    /// registers those of its own client in its own registry.
     pub fn register(registry: &mut Registry, host: impl Into<String>) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(WAIT_BUCKETS);
         let metrics = Self {
@@ -59,10 +59,9 @@ impl PrometheusClient {
         };
         let requests = "Number of HTTP requests, partitioned by status code, method, and host";
         registry.register("rest_client_requests", requests, metrics.requests.clone());
-        let waits = "Time that reads waited for the cache to show what was written through the same client";
+        let waits = "Time that reads waited for the cache to show writes of the same program";
         registry.register("informer_client_read_wait_seconds", waits, metrics.waits.clone());
-        let timeouts =
-            "Reads that gave up to wait for the cache to show what was written through the same client";
+        let timeouts = "Reads that timed out waiting for the cache to show writes of the same program";
         registry.register("informer_client_read_wait_timeouts", timeouts, metrics.timeouts.clone());
         let unknown =
             "Whether the server sends fields of a kind that this version of the library does not know";
@@ -83,7 +82,7 @@ fn method(verb: OperationVerb) -> &'static str {
 
 impl ClientMetrics for PrometheusClient {
     fn request(&self, verb: OperationVerb, _: &Gvk, code: u16, _: Duration) {
-        // As client-go names an answer that did not come.
+        // client-go's label value for a missing response.
         let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
         let labels = RequestLabels { code, method: method(verb).to_owned(), host: self.host.clone() };
         self.requests.get_or_create(&labels).inc();

@@ -11,10 +11,10 @@ use prometheus_client::registry::Registry;
 
 use super::{ControllerMetrics, ReconcileResult};
 
-/// Labels of one row.
+/// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
-/// What controller-runtime's dashboards expect: forty buckets from 5 ms to a minute.
+/// The buckets of controller-runtime, which its dashboards expect: forty from 5 ms to a minute.
 const BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
@@ -32,18 +32,19 @@ impl MetricConstructor<Histogram> for NewHistogram {
 
 /// The metrics of all controllers of a registry:
 ///
-/// | name | kind | is |
+/// | name | type | meaning |
 /// |---|---|---|
 /// | `controller_runtime_reconcile_total` | counter | reconciles, by `result` |
-/// | `controller_runtime_reconcile_errors_total` | counter | those that failed |
-/// | `controller_runtime_terminal_reconcile_errors_total` | counter | those that are of no use to be tried again |
-/// | `controller_runtime_reconcile_panics_total` | counter | those that panicked |
-/// | `controller_runtime_reconcile_timeouts_total` | counter | those that exceeded their timeout |
-/// | `controller_runtime_reconcile_time_seconds` | histogram | how long they took |
-/// | `controller_runtime_max_concurrent_reconciles` | gauge | workers, while the controller runs |
+/// | `controller_runtime_reconcile_errors_total` | counter | failed reconciles |
+/// | `controller_runtime_terminal_reconcile_errors_total` | counter | reconciles with a terminal error |
+/// | `controller_runtime_reconcile_panics_total` | counter | reconciles that panicked |
+/// | `controller_runtime_reconcile_timeouts_total` | counter | reconciles that timed out |
+/// | `controller_runtime_reconcile_time_seconds` | histogram | duration of reconciles |
+/// | `controller_runtime_max_concurrent_reconciles` | gauge | workers of the running controller |
 /// | `controller_runtime_active_workers` | gauge | workers that reconcile |
 ///
-/// Every row has the label `controller`. All rows are there, at zero, as soon as a manager has the controller.
+/// Every series has the label `controller`. All series exist, at zero, as soon as a manager has the
+/// controller.
 #[derive(Debug, Clone)]
 pub(super) struct PrometheusControllers {
     families: Families,
@@ -81,8 +82,12 @@ impl PrometheusControllers {
         };
         let counters = [
             ("reconcile", "Reconciles by controller and result", &families.reconciles),
-            ("reconcile_errors", "Reconciles that failed", &families.errors),
-            ("terminal_reconcile_errors", "Reconciles that failed for good", &families.terminal_errors),
+            (
+                "terminal_reconcile_errors",
+                "Reconciles that failed with a terminal error",
+                &families.terminal_errors,
+            ),
+            ("reconcile_panics", "Reconciles that panicked", &families.panics),
             ("reconcile_panics", "Reconciles that panicked", &families.panics),
             ("reconcile_timeouts", "Reconciles that exceeded their timeout", &families.timeouts),
         ];
@@ -91,13 +96,13 @@ impl PrometheusControllers {
         }
         let gauges = [
             ("max_concurrent_reconciles", "Workers of a controller", &families.workers),
-            ("active_workers", "Workers that reconcile at this moment", &families.active),
+            ("active_workers", "Workers that are reconciling", &families.active),
         ];
         for (name, help, family) in gauges {
             registry.register(format!("controller_runtime_{name}"), help, family.clone());
         }
         let name = "controller_runtime_reconcile_time_seconds";
-        registry.register(name, "How long reconciles took", families.times.clone());
+        registry.register(name, "Duration of reconciles", families.times.clone());
         Self { families }
     }
 
@@ -122,7 +127,7 @@ impl PrometheusControllers {
 }
 
 struct OneController {
-    /// By the number of the result.
+    /// Indexed by result.
     results: [Counter; 4],
     errors: Counter,
     terminal_errors: Counter,
@@ -134,11 +139,11 @@ struct OneController {
 }
 
 impl ControllerMetrics for OneController {
-    fn workers_came(&self, workers: usize) {
+    fn workers_started(&self, workers: usize) {
         self.workers.inc_by(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    fn workers_went(&self, workers: usize) {
+    fn workers_stopped(&self, workers: usize) {
         self.workers.dec_by(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 

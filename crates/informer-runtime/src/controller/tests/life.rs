@@ -9,11 +9,11 @@ fn done() -> impl super::super::Reconciler {
 /// A source that is started this often, and takes so long.
 fn slow(starts: &Arc<Mutex<u32>>, takes: Duration) -> impl source::Source<Request> {
     let starts = Arc::clone(starts);
-    source::function("slow", move |feed| {
+    source::function("slow", move |enqueuer| {
         *starts.lock() += 1;
         async move {
             tokio::time::sleep(takes).await;
-            feed.enqueue(0).add(key("a"));
+            enqueuer.enqueue(0).add(key("a"));
             Ok(())
         }
     })

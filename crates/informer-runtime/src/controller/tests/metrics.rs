@@ -7,11 +7,11 @@ use super::*;
 struct Told(Mutex<Vec<String>>);
 
 impl ControllerMetrics for Told {
-    fn workers_came(&self, workers: usize) {
+    fn workers_started(&self, workers: usize) {
         assert_eq!(workers, 1);
     }
 
-    fn workers_went(&self, workers: usize) {
+    fn workers_stopped(&self, workers: usize) {
         assert_eq!(workers, 1);
     }
 
@@ -150,9 +150,9 @@ async fn the_state_names_what_is_worked_on() {
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
 async fn metrics_have_the_names_of_controller_runtime_and_begin_at_zero() {
-    let observed = Arc::new(crate::observed::Observed::default());
-    let metrics = super::super::metrics_of(&observed);
-    let text = || observed.metrics().unwrap();
+    let instrumentation = Arc::new(crate::instrumentation::Instrumentation::default());
+    let metrics = super::super::metrics_of(&instrumentation);
+    let text = || instrumentation.metrics().unwrap();
     let options = ControllerOptions::new().workers(3).reconcile_timeout(SECOND);
     let controller =
         Controller::builder().named("web").with_options(options).source(of(&[("a", 0), ("b", 0)]));

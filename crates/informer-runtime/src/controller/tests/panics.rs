@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use informer_workqueue::RateLimiter;
 
 use super::*;
-use crate::source::{Feed, Source};
+use crate::source::{Enqueuer, Source};
 
 /// Panics whenever it is asked to forget a request, and the first time it is asked for how long one has to wait.
 #[derive(Default)]
@@ -69,10 +69,10 @@ async fn a_panic_of_the_rate_limiter_counts_as_one_of_the_reconcile_where_those_
 #[tokio::test(start_paused = true)]
 async fn a_task_of_a_source_that_panics_is_counted_and_ends_alone() {
     let calls = Calls::new();
-    let source = source::function("tasks", |feed| async move {
-        feed.spawn(async { panic!("on purpose") });
-        let feeding = feed.clone();
-        feed.spawn(async move {
+    let source = source::function("tasks", |enqueuer| async move {
+        enqueuer.spawn(async { panic!("on purpose") });
+        let feeding = enqueuer.clone();
+        enqueuer.spawn(async move {
             tokio::time::sleep(SECOND).await;
             feeding.enqueue(0).add(key("late"));
         });
@@ -105,7 +105,7 @@ where
         "scripted".to_owned()
     }
 
-    fn start(&self, _: Feed) -> BoxFuture<'_, Result<(), BoxError>> {
+    fn start(&self, _: Enqueuer) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

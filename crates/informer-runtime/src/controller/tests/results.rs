@@ -169,9 +169,9 @@ async fn what_is_no_news_has_its_share_unless_ageing_is_off() {
     for (ageing, place) in [(Ageing::Every(4), 0..=4), (Ageing::Off, 40..=40)] {
         let calls = Calls::new();
         let seen = calls.clone();
-        let keys = source::function("keys", |feed: source::Feed<Request>| async move {
-            feed.enqueue(LOW_PRIORITY).add(key("old"));
-            (0..40).for_each(|number| feed.enqueue(0).add(key(&format!("new-{number}"))));
+        let keys = source::function("keys", |enqueuer: source::Enqueuer<Request>| async move {
+            enqueuer.enqueue(LOW_PRIORITY).add(key("old"));
+            (0..40).for_each(|number| enqueuer.enqueue(0).add(key(&format!("new-{number}"))));
             Ok(())
         });
         let options = ControllerOptions::new().ageing(ageing);

@@ -129,8 +129,8 @@ async fn a_late_source_that_fails_is_an_error_of_whoever_added_it() {
 #[tokio::test(start_paused = true)]
 async fn requests_may_be_of_any_type() {
     let seen: Arc<Mutex<Vec<u32>>> = Arc::default();
-    let numbers = source::function("numbers", |feed: source::Feed<u32>| async move {
-        (1..=3).for_each(|number| feed.enqueue(0).add(number));
+    let numbers = source::function("numbers", |enqueuer: source::Enqueuer<u32>| async move {
+        (1..=3).for_each(|number| enqueuer.enqueue(0).add(number));
         Ok(())
     });
     let noted = Arc::clone(&seen);
@@ -168,8 +168,8 @@ impl source::Source<Request> for Twice {
         self.0.name()
     }
 
-    fn start(&self, feed: source::Feed<Request>) -> BoxFuture<'_, Result<(), BoxError>> {
-        self.0.start(feed)
+    fn start(&self, enqueuer: source::Enqueuer<Request>) -> BoxFuture<'_, Result<(), BoxError>> {
+        self.0.start(enqueuer)
     }
 }
 

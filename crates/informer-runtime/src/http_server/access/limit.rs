@@ -11,7 +11,7 @@ pub(super) const UNKNOWN_BURST: u32 = 50;
 
 const _: () = assert!(
     (UNKNOWN_BURST as u64 + UNKNOWN_PER_SECOND as u64 * super::USER_FOR.as_secs())
-        < super::memory::ANSWERS_MAX as u64
+        < super::memory::MAX_CACHED_ANSWERS as u64
 );
 
 /// Limits reviews that are refused. A review takes a permit, and one that accepts the client gives it back.

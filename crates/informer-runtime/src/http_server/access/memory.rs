@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Answers that are remembered. Few clients ask for metrics, and answers for invalid tokens must not fill the
 /// memory.
-pub(super) const ANSWERS_MAX: usize = 1_000;
+pub(super) const MAX_CACHED_ANSWERS: usize = 1_000;
 
 /// Answers by question.
 #[derive(Debug)]
@@ -44,10 +44,10 @@ impl<Q: Hash + Eq + Clone, T: Clone> Memory<Q, T> {
     /// Remembers an answer. If there are too many, expired ones are removed, and if there are none, the one
     /// that expires first.
     pub(super) fn put(&mut self, question: Q, answer: T, until: Instant, now: Instant) {
-        if self.answers.len() >= ANSWERS_MAX && !self.answers.contains_key(&question) {
+        if self.answers.len() >= MAX_CACHED_ANSWERS && !self.answers.contains_key(&question) {
             self.answers.retain(|_, (_, until)| *until > now);
         }
-        if self.answers.len() >= ANSWERS_MAX
+        if self.answers.len() >= MAX_CACHED_ANSWERS
             && let Some(first) = self.answers.iter().min_by_key(|(_, (_, until))| *until)
         {
             let first = first.0.clone();
@@ -70,11 +70,11 @@ mod tests {
         memory.put(u32::MAX, 1, now + second, now);
         assert_eq!(memory.get(&u32::MAX, now), Known::Valid(1));
         assert_eq!(memory.get(&u32::MAX, now + second), Known::Expired(1));
-        for number in 0..2 * ANSWERS_MAX as u32 {
+        for number in 0..2 * MAX_CACHED_ANSWERS as u32 {
             let until = now + second * 2 + Duration::from_millis(number.into());
             memory.put(number, number, until, now);
         }
-        assert_eq!(memory.answers.len(), ANSWERS_MAX);
+        assert_eq!(memory.answers.len(), MAX_CACHED_ANSWERS);
         assert_eq!((memory.get(&0, now), memory.get(&1999, now)), (Known::Nothing, Known::Valid(1999)));
     }
 }

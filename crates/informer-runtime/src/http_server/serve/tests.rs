@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use tokio_rustls::TlsAcceptor;
 
 use super::super::tests::certificate;
-use super::super::{ANSWER_TIMEOUT, BODY_MAX, HEADER_TIMEOUT, HttpServer, REQUEST_TIMEOUT, text};
+use super::super::{ANSWER_TIMEOUT, HEADER_TIMEOUT, HttpServer, MAX_BODY_BYTES, REQUEST_TIMEOUT, text};
 use super::{Site, Slots, accept, connection};
 
 const ANSWER: usize = 100_000;
@@ -22,7 +22,7 @@ fn site() -> Site {
     Site {
         routes: server.routes,
         access: None::<Arc<super::Access>>,
-        body_max: BODY_MAX,
+        body_max: MAX_BODY_BYTES,
         stop: CancellationToken::new(),
     }
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Effect, ManagerState, PartId};
+use super::{Effect, ManagerState, RunnableId};
 use crate::RunnableGroup;
 
 #[derive(Debug, Clone)]
@@ -30,13 +30,13 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(one, 0..60)
 }
 
-/// What a bystander knows: which parts run, which are ready, and what was asked of whom.
+/// What a bystander knows: which runnables run, which are ready, and what was asked of whom.
 #[derive(Default)]
 struct Model {
-    groups: HashMap<PartId, RunnableGroup>,
-    running: HashSet<PartId>,
-    ready: HashSet<PartId>,
-    /// Groups that have begun, with parts or without: what comes later starts at once.
+    groups: HashMap<RunnableId, RunnableGroup>,
+    running: HashSet<RunnableId>,
+    ready: HashSet<RunnableId>,
+    /// Groups that have begun, with runnables or without: what comes later starts at once.
     open: usize,
     asked: HashSet<RunnableGroup>,
     elected: bool,
@@ -50,7 +50,7 @@ impl Model {
         match effect {
             Effect::Start(id) => {
                 let group = self.groups[id];
-                assert!(self.asked.is_empty(), "a part starts while the manager stops");
+                assert!(self.asked.is_empty(), "a runnable starts while the manager stops");
                 assert!(group != RunnableGroup::LeaderOnly || self.elected, "leader-only work of a standby");
                 if super::index(group) >= self.open {
                     let early = self.running.iter().filter(|id| self.groups[id] < group);
@@ -73,8 +73,8 @@ impl Model {
         }
     }
 
-    fn pick(&self, index: prop::sample::Index) -> Option<PartId> {
-        let mut running: Vec<PartId> = self.running.iter().copied().collect();
+    fn pick(&self, index: prop::sample::Index) -> Option<RunnableId> {
+        let mut running: Vec<RunnableId> = self.running.iter().copied().collect();
         running.sort();
         (!running.is_empty()).then(|| running[index.index(running.len())])
     }
@@ -131,7 +131,7 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // Whatever the parts do, two deadlines after a stop everything is over.
+        // Whatever the runnables do, two deadlines after a stop everything is over.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {
@@ -160,7 +160,7 @@ fn an_earlier_deadline_replaces_a_later_one_and_never_the_reverse() {
 #[test]
 fn the_elector_is_abandoned_while_leader_only_work_hangs() {
     let (mut state, now) = (ManagerState::new(true), start());
-    let elector = state.add("elector".to_owned(), RunnableGroup::LeaderElection).expect("it takes parts");
+    let elector = state.add("elector".to_owned(), RunnableGroup::LeaderElection).expect("it takes runnables");
     state.add("work".to_owned(), RunnableGroup::LeaderOnly);
     state.start();
     state.ready(elector);

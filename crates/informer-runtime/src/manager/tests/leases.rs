@@ -31,13 +31,13 @@ async fn ready(handle: &ManagerHandle, check: &str) -> (u16, String) {
 
 /// The only Lease on the debug page.
 fn shown(handle: &ManagerHandle) -> Value {
-    let page = handle.shared.observed.leases_page(Instant::now().into_std());
+    let page = handle.shared.instrumentation.leases_page(Instant::now().into_std());
     assert_eq!(page["leases"].as_array().map(Vec::len), Some(1), "{page}");
     page["leases"][0].clone()
 }
 
 fn counted(handle: &ManagerHandle, reason: &str) -> u64 {
-    let text = handle.shared.observed.metrics().expect("it is text");
+    let text = handle.shared.instrumentation.metrics().expect("it is text");
     let labels = format!("reason=\"{reason}\"}} ");
     let mut lines = text.lines().filter(|line| line.starts_with("informer_lease_request_failures_total"));
     let line = lines.find_map(|line| line.split_once(&labels)).expect("the metric exists from the beginning");

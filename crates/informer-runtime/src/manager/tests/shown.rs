@@ -56,7 +56,7 @@ async fn a_cache_that_was_configured_before_is_shown_whole_and_once() {
     sleep(seconds(10)).await;
 
     let all = ["configmaps", "secrets"].map(|kind| ["a", "b"].map(|of| format!("{kind}.v1 namespace={of}")));
-    let page = handle.shared.observed.informers_page(Instant::now().into_std());
+    let page = handle.shared.instrumentation.informers_page(Instant::now().into_std());
     let shown = page["informers"].as_array().expect("a list");
     let mut names: Vec<&str> = shown.iter().filter_map(|informer| informer["name"].as_str()).collect();
     names.sort_unstable();
@@ -114,7 +114,7 @@ fn a_server_is_labelled_by_its_host_and_port_alone() {
         ("http://jane:secret@localhost:8001/", "localhost:8001"),
         ("(the server of a kube client)", "(the server of a kube client)"),
     ] {
-        assert_eq!(crate::observed::host(address), host);
+        assert_eq!(crate::instrumentation::host(address), host);
     }
 }
 

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Action, Answer, Claims, Peer, Publication, Record, ShardState};
+use super::{Claims, MemberState, Peer, Publication, Record, ShardAction, ShardResponse};
 use crate::shard::ShardTimes;
-use crate::shard::ring::Ring;
+use crate::shard::membership::Membership;
 
 const KEYS: usize = 24;
 
@@ -29,29 +29,31 @@ struct Server {
 }
 
 impl Server {
-    fn serve(&mut self, sender: &Arc<str>, action: &Action) -> Answer {
+    fn serve(&mut self, sender: &Arc<str>, action: &ShardAction) -> ShardResponse {
         match action {
-            Action::List => Answer::Listed(self.version.into(), self.leases.values().cloned().collect()),
-            Action::Create(_) if self.leases.contains_key(sender) => Answer::Conflict,
-            Action::Create(publication) => self.write(sender, publication),
-            Action::Update(version, publication) => match self.leases.get(sender) {
-                None => Answer::Missing,
-                Some(lease) if lease.version != *version => Answer::Conflict,
+            ShardAction::List => {
+                ShardResponse::Listed(self.version.into(), self.leases.values().cloned().collect())
+            }
+            ShardAction::Create(_) if self.leases.contains_key(sender) => ShardResponse::Conflict,
+            ShardAction::Create(publication) => self.write(sender, publication),
+            ShardAction::Update(version, publication) => match self.leases.get(sender) {
+                None => ShardResponse::Missing,
+                Some(lease) if lease.version != *version => ShardResponse::Conflict,
                 Some(_) => self.write(sender, publication),
             },
-            Action::Delete(name, version) => match self.leases.get(name) {
-                None => Answer::Missing,
-                Some(lease) if lease.version != *version => Answer::Conflict,
+            ShardAction::Delete(name, version) => match self.leases.get(name) {
+                None => ShardResponse::Missing,
+                Some(lease) if lease.version != *version => ShardResponse::Conflict,
                 Some(_) => {
                     self.version += 1;
                     self.leases.remove(name);
-                    Answer::Deleted
+                    ShardResponse::Deleted
                 }
             },
         }
     }
 
-    fn write(&mut self, name: &Arc<str>, publication: &Publication) -> Answer {
+    fn write(&mut self, name: &Arc<str>, publication: &Publication) -> ShardResponse {
         self.version += 1;
         let version = ResourceVersion::from(self.version);
         let record = Record {
@@ -59,17 +61,17 @@ impl Server {
             version: version.clone(),
             beat: publication.beat.to_string(),
             duration: Some(ShardTimes::default().lease),
-            claims: Claims::Share(publication.ring.clone()),
+            claims: Claims::Members(publication.membership.clone()),
             left: publication.leaving,
         };
         self.leases.insert(Arc::clone(name), record);
-        Answer::Written(version)
+        ShardResponse::Written(version)
     }
 }
 
 struct Replica {
     name: Arc<str>,
-    state: ShardState,
+    state: MemberState,
     /// How fast its clock runs, in thousandths.
     rate: u64,
     flight: u64,
@@ -84,12 +86,12 @@ enum Event {
     Arrive {
         replica: usize,
         flight: u64,
-        action: Action,
+        action: ShardAction,
     },
     Return {
         replica: usize,
         flight: u64,
-        answer: Answer,
+        response: ShardResponse,
     },
     /// The one that was asked for last counts.
     Tick {
@@ -160,7 +162,7 @@ impl World {
         let name: Arc<str> = format!("member-{}", self.replicas.len()).into();
         let rate = self.rng.random_range(1000..1099);
         let now = self.base + Duration::from_micros(self.now * rate / 1000);
-        let state = ShardState::new(Arc::clone(&name), ShardTimes::default(), now);
+        let state = MemberState::new(Arc::clone(&name), ShardTimes::default(), now);
         self.replicas.push(Replica {
             name,
             state,
@@ -189,7 +191,10 @@ impl World {
             if let Some(delay) = self.delay() {
                 self.at(self.now + delay, Event::Arrive { replica: index, flight, action });
             }
-            self.at(self.now + timeout, Event::Return { replica: index, flight, answer: Answer::Failed });
+            self.at(
+                self.now + timeout,
+                Event::Return { replica: index, flight, response: ShardResponse::Failed },
+            );
         }
         let replica = &self.replicas[index];
         if let Some(deadline) = replica.state.next_deadline() {
@@ -210,19 +215,19 @@ impl World {
         match event {
             Event::Arrive { replica, flight, action } => {
                 let sender = Arc::clone(&self.replicas[replica].name);
-                let answer = self.server.serve(&sender, &action);
+                let response = self.server.serve(&sender, &action);
                 if let Some(delay) = self.delay() {
-                    self.at(self.now + delay, Event::Return { replica, flight, answer });
+                    self.at(self.now + delay, Event::Return { replica, flight, response });
                 }
             }
-            Event::Return { replica: index, flight, answer } => {
+            Event::Return { replica: index, flight, response } => {
                 let now = self.local(index);
                 let replica = &mut self.replicas[index];
                 if replica.flight == flight
                     && std::mem::replace(&mut replica.flying, false)
                     && !replica.killed
                 {
-                    replica.state.answer(answer, now);
+                    replica.state.handle_response(response, now);
                     self.drive(index);
                 }
             }
@@ -427,7 +432,7 @@ fn a_list_that_was_asked_for_before_the_lease_passed_shows_no_death_however_late
         version: ResourceVersion::from(1_u64),
         beat: "1".to_owned(),
         duration: Some(lease),
-        claims: Claims::Share(Ring::new(["other".into()])),
+        claims: Claims::Members(Membership::new(["other".into()])),
         left: false,
     };
     let peer = Peer::new(record.clone(), lease, start);
@@ -451,10 +456,10 @@ fn a_replica_that_cannot_renew_owns_nothing_before_others_may() {
 #[test]
 fn only_the_share_of_the_new_member_moves_and_shares_are_even() {
     let names: Vec<Arc<str>> = (0..10).map(|number| format!("replica-{number}").into()).collect();
-    let (nine, ten) = (Ring::new(names[..9].iter().cloned()), Ring::new(names.clone()));
+    let (nine, ten) = (Membership::new(names[..9].iter().cloned()), Membership::new(names.clone()));
     let mut shares = BTreeMap::<_, u32>::new();
     for key in (0..10_000).map(|number| format!("namespace-{}/name-{number}", number % 7)) {
-        let (before, after) = (nine.owner(&key).unwrap(), ten.owner(&key).unwrap());
+        let (before, after) = (nine.assignee(&key).unwrap(), ten.assignee(&key).unwrap());
         assert!(before == after || *after == names[9]);
         *shares.entry(Arc::clone(after)).or_default() += 1;
     }
@@ -463,9 +468,9 @@ fn only_the_share_of_the_new_member_moves_and_shares_are_even() {
 
 #[test]
 fn the_hash_is_the_documented_one_for_ever() {
-    let ring = Ring::new(["a", "b", "c"].map(Arc::from));
+    let membership = Membership::new(["a", "b", "c"].map(Arc::from));
     let owners: String =
-        (0..24).map(|number| &**ring.owner(&format!("default/web-{number}")).unwrap()).collect();
+        (0..24).map(|number| &**membership.assignee(&format!("default/web-{number}")).unwrap()).collect();
     assert_eq!(owners, "cabcbababacccabcccbbcbba");
 }
 

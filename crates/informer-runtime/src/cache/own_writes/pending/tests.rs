@@ -6,17 +6,24 @@ fn key(text: &str) -> ObjectKey {
     text.parse().unwrap()
 }
 
-fn stored(name: &str, version: u64, selection: Selection) -> Answered {
+fn stored(name: &str, version: u64, selection: Selection) -> CompletedWrite {
     let (version, selection) = (version.into(), Some(selection));
-    Answered { key: key(name), version, deleted: None, selection, began: 0, ended: 0 }
+    CompletedWrite { key: key(name), version, deleted: None, selection, began: 0, ended: 0 }
 }
 
-fn deleted(name: &str, uid: &str) -> Answered {
+fn deleted(name: &str, uid: &str) -> CompletedWrite {
     let version = ResourceVersion::unset();
-    Answered { key: key(name), version, deleted: Some(uid.to_owned()), selection: None, began: 0, ended: 1 }
+    CompletedWrite {
+        key: key(name),
+        version,
+        deleted: Some(uid.to_owned()),
+        selection: None,
+        began: 0,
+        ended: 1,
+    }
 }
 
-fn after(writes: impl IntoIterator<Item = Answered>) -> PendingWrites {
+fn after(writes: impl IntoIterator<Item = CompletedWrite>) -> PendingWrites {
     let mut pending = PendingWrites::new(MAX_PENDING);
     writes.into_iter().for_each(|write| pending.record(&write, 0));
     pending
@@ -91,7 +98,7 @@ fn an_object_of_unknown_selection_is_waited_for_until_its_version() {
 
 #[test]
 fn an_answer_that_does_not_tell_the_selection_leaves_it_as_it_was() {
-    let scaled = |version| Answered { selection: None, ..stored("ns/a", version, Selection::Unknown) };
+    let scaled = |version| CompletedWrite { selection: None, ..stored("ns/a", version, Selection::Unknown) };
     assert!(shows(&after([scaled(10)]), 5, None), "the informer never held it");
     let pending = after([stored("ns/a", 8, Selection::Selected), scaled(10)]);
     assert!(!shows(&pending, 8, None));
@@ -160,7 +167,7 @@ fn deletions_of_one_key_are_bounded() {
 
 #[test]
 fn a_write_that_began_after_a_deletion_was_answered_supersedes_it() {
-    let late = |began| Answered { began, ..stored("ns/a", 12, Selection::Selected) };
+    let late = |began| CompletedWrite { began, ..stored("ns/a", 12, Selection::Selected) };
     let concurrent = after([deleted("ns/a", "u"), late(0)]);
     assert!(!shows(&concurrent, 12, Some(("u", 12))));
     let later = after([deleted("ns/a", "u"), late(1)]);
@@ -188,7 +195,7 @@ fn a_rewind_forgets_the_writes_before_it_and_keeps_those_after_it() {
 
 #[test]
 fn versions_that_are_not_numbers_are_not_waited_for() {
-    let text = Answered { version: "x".into(), ..stored("ns/a", 1, Selection::Selected) };
+    let text = CompletedWrite { version: "x".into(), ..stored("ns/a", 1, Selection::Selected) };
     assert!(shows(&after([text.clone()]), 1, None));
     let pending = after([stored("ns/a", 10, Selection::Selected), text]);
     assert!(!shows(&pending, 9, None), "and hide no version that is one");

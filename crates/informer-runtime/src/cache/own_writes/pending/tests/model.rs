@@ -45,13 +45,13 @@ struct Write {
 }
 
 impl Write {
-    fn answered(&self, selection: Option<Selection>) -> Answered {
+    fn completed(&self, selection: Option<Selection>) -> CompletedWrite {
         let Change { version, key, uid, labelled } = &self.change;
         let (version, deleted) = match labelled {
             Some(_) => ((*version).into(), None),
             None => (ResourceVersion::unset(), Some(uid.to_string())),
         };
-        Answered { key: key.clone(), version, deleted, selection, began: self.began, ended: self.ended }
+        CompletedWrite { key: key.clone(), version, deleted, selection, began: self.began, ended: self.ended }
     }
 }
 
@@ -64,13 +64,13 @@ struct Informer {
     held: BTreeMap<ObjectKey, (u64, u64)>,
     rewinds: u64,
     pending: PendingWrites,
-    /// All covered writes answered since the last rewind.
+    /// All covered writes completed since the last rewind.
     writes: Vec<Write>,
     /// It was created after some of the writes, whose selection it does not know.
     is_late: bool,
     /// It has received more than the restored server has.
     must_rewind: bool,
-    /// It must rewind, and writes were answered since the restore. The contract does not cover them.
+    /// It must rewind, and writes were completed since the restore. The contract does not cover them.
     has_uncovered: bool,
     /// A restore undid writes that it had not received, so that it did not rewind. It waits for them.
     waits_in_vain: bool,
@@ -129,7 +129,7 @@ impl Informer {
             self.pending.checked();
         }
         let selection = write.change.labelled.map(|labelled| self.watches.selection(labelled));
-        self.pending.record(&write.answered(selection), self.rewinds);
+        self.pending.record(&write.completed(selection), self.rewinds);
         // Its version is from before the restore, so that it may reach that of a write which it has not received.
         if self.must_rewind {
             self.has_uncovered = true;
@@ -149,7 +149,7 @@ impl Informer {
         missing
     }
 
-    /// Whether a read of a key may be answered, from all covered writes since the last rewind.
+    /// Whether a read of a key may be completed, from all covered writes since the last rewind.
     fn may_answer(&self, key: &ObjectKey, with_deletions: bool) -> bool {
         let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
         let stored = || writes().filter(|change| change.labelled.is_some());
@@ -176,7 +176,7 @@ impl Informer {
     }
 
     fn check_read(&mut self, scope: &Scope, is_exact: bool) {
-        let answered = self.missing(scope).is_empty();
+        let completed = self.missing(scope).is_empty();
         let in_scope = |key: &ObjectKey| match scope {
             Scope::Key(own) => own == key,
             Scope::Namespace(namespace) => key.namespace() == Some(namespace),
@@ -185,13 +185,13 @@ impl Informer {
         let keys = all_keys().filter(|key| in_scope(key) && self.watches.holds(key.namespace().unwrap()));
         let may_answer = keys.clone().all(|key| self.may_answer(&key, is_exact));
         if is_exact && !self.is_late && !self.waits_in_vain && !self.has_uncovered {
-            assert_eq!(answered, may_answer, "{scope:?}");
+            assert_eq!(completed, may_answer, "{scope:?}");
         } else {
-            assert!(!answered || may_answer, "{scope:?}: an own write is missing");
+            assert!(!completed || may_answer, "{scope:?}: an own write is missing");
         }
         let caught_up = self.writes.iter().all(|write| write.change.version <= self.store);
         let is_restored = self.must_rewind || self.waits_in_vain;
-        assert!(answered || !caught_up || is_restored, "{scope:?}: the informer is caught up");
+        assert!(completed || !caught_up || is_restored, "{scope:?}: the informer is caught up");
     }
 }
 
@@ -203,7 +203,7 @@ fn all_keys() -> impl Iterator<Item = ObjectKey> + Clone {
 struct World {
     /// All changes up to the present.
     changes: Vec<Change>,
-    /// Writes that the server has made and not answered.
+    /// Writes that the server has made and not completed.
     in_flight: Vec<Write>,
     /// Writes that created or labelled an object and whose answer is in flight or lost.
     unknown: Vec<Change>,
@@ -212,7 +212,7 @@ struct World {
     informers: Vec<Informer>,
     recent: PendingWrites,
     /// All writes in `recent`, whether or not it remembers them.
-    answered: Vec<Write>,
+    completed: Vec<Write>,
     /// A restore undid some of them.
     recent_is_undone: bool,
     recent_rewinds: u64,
@@ -236,7 +236,7 @@ impl World {
             uids: 0,
             informers: watches.map(|watches| Informer::new(watches, max_size)).into(),
             recent: PendingWrites::new(max_size),
-            answered: Vec::new(),
+            completed: Vec::new(),
             recent_is_undone: false,
             recent_rewinds: 0,
             max_size,
@@ -301,12 +301,12 @@ impl World {
         let rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
         if self.recent_rewinds != rewinds {
             self.recent.clear();
-            self.answered.clear();
+            self.completed.clear();
             self.recent_is_undone = false;
             self.recent_rewinds = rewinds;
         }
-        self.answered.push(write.clone());
-        self.recent.record(&write.answered(Some(Selection::Unknown)), 0);
+        self.completed.push(write.clone());
+        self.recent.record(&write.completed(Some(Selection::Unknown)), 0);
         self.informers.iter_mut().for_each(|informer| informer.record(&write));
     }
 
@@ -326,8 +326,8 @@ impl World {
         let version = self.version();
         let is_kept = |write: &Write| write.change.version <= version;
         self.unknown.retain(|change| change.version <= version);
-        self.recent_is_undone |= !self.answered.iter().all(is_kept);
-        self.answered.retain(is_kept);
+        self.recent_is_undone |= !self.completed.iter().all(is_kept);
+        self.completed.retain(is_kept);
         for informer in &mut self.informers {
             informer.waits_in_vain |= !informer.writes.iter().all(is_kept);
             informer.writes.retain(is_kept);
@@ -355,7 +355,7 @@ impl World {
         informer.list(&self.changes[..self.changes.len().saturating_sub(lag)]);
         informer.pending = self.recent.for_new_informer(|namespace| watches.holds(namespace));
         let held = |write: &&Write| watches.holds(write.change.key.namespace().unwrap());
-        informer.writes = self.answered.iter().filter(held).cloned().collect();
+        informer.writes = self.completed.iter().filter(held).cloned().collect();
         informer.is_late = true;
         informer.waits_in_vain = self.recent_is_undone;
         self.informers.push(informer);

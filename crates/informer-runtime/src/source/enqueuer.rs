@@ -17,8 +17,8 @@ use crate::handler::{Enqueue, Handler};
 use crate::predicate::Predicate;
 use crate::{ReconcileRequest, Request, Services, Trigger};
 
-/// A controller as its sources see it: a queue to feed, and the place for their tasks. Clones mean the same controller.
-pub struct Feed<R: ReconcileRequest = Request> {
+/// Access of a source to its controller: the queue, and a task tracker. Clones refer to the same controller.
+pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) controller: Arc<str>,
     pub(crate) queue: WorkQueue<R>,
     pub(crate) services: Services,
@@ -26,31 +26,31 @@ pub struct Feed<R: ReconcileRequest = Request> {
     pub(crate) tasks: TaskTracker,
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) deadline: Instant,
-    /// Lets only these requests through.
+    /// Accepts only requests for which this returns true.
     pub(crate) only: Option<Arc<Only<R>>>,
 }
 
-/// Whether a request is let through.
+/// A filter of requests.
 pub(crate) type Only<R> = dyn Fn(&R) -> bool + Send + Sync;
 
-impl<R: ReconcileRequest> Feed<R> {
-    /// The name of the controller.
+impl<R: ReconcileRequest> Enqueuer<R> {
+    /// Returns the name of the controller.
     pub fn controller(&self) -> &str {
         &self.controller
     }
 
-    /// The queue, with a priority for what names none.
+    /// Returns the queue, with a default priority.
     pub fn enqueue(&self, priority: i32) -> Enqueue<'_, R> {
         Enqueue::new(&self.queue, priority).only(self.only.as_deref())
     }
 
-    /// What the manager shares.
+    /// Returns the shared services of the manager.
     pub fn services(&self) -> &Services {
         &self.services
     }
 
-    /// How long the source may still take to deliver what was there at the beginning. One that gives up then, and says what it
-    /// waited for, makes for a better error than a controller that gives up on it, a second later.
+    /// Returns how long the source may still take to deliver its initial objects. A source should return its
+    /// own, more specific error then; a second later the controller gives up on it.
     pub fn sync_within(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -60,27 +60,28 @@ impl<R: ReconcileRequest> Feed<R> {
         &self.stop
     }
 
-    /// Runs a task until it ends or the controller stops; then it is dropped at its next await. Where it panics it is over, which is
-    /// counted among the [`trigger_panics`](crate::ControllerState::trigger_panics) and logged; the controller goes on.
+    /// Spawns a task that is dropped at its next await when the controller stops. If it panics, the panic is
+    /// logged and counted in [`trigger_panics`](crate::ControllerState::trigger_panics), and the controller
+    /// keeps running.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let feed = self.clone();
+        let enqueuer = self.clone();
         self.tasks.spawn(async move {
-            let task = feed.contain("a task of a source", task);
-            feed.stop.run_until_cancelled(task).await
+            let task = enqueuer.contain("a task of a source", task);
+            enqueuer.stop.run_until_cancelled(task).await
         });
     }
 
-    /// Runs what is the program's own; a panic ends it and nothing else.
+    /// Runs code of the program; catches a panic.
     pub(crate) async fn contain(&self, what: &str, work: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let (controller, panic) = (&*self.controller, panic_text(&*panic));
-            tracing::error!(controller, panic, "{what} panicked and is over");
+            tracing::error!(controller, panic, "{what} panicked and has ended");
         }
     }
 }
 
-impl<R: ReconcileRequest> Clone for Feed<R> {
+impl<R: ReconcileRequest> Clone for Enqueuer<R> {
     fn clone(&self) -> Self {
         Self {
             controller: Arc::clone(&self.controller),
@@ -95,16 +96,16 @@ impl<R: ReconcileRequest> Clone for Feed<R> {
     }
 }
 
-impl<R: ReconcileRequest> fmt::Debug for Feed<R> {
+impl<R: ReconcileRequest> fmt::Debug for Enqueuer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").field("controller", &self.controller).finish_non_exhaustive()
+        f.debug_struct("Enqueuer").field("controller", &self.controller).finish_non_exhaustive()
     }
 }
 
-/// Between so many objects that are replayed, other tasks have their turn.
+/// The number of replayed objects between two yields to other tasks.
 const REPLAY_BATCH: usize = 64;
 
-/// The way of a trigger from a source into the queue: predicates, then the handler.
+/// The path of a trigger from a source to the queue: predicates, then the handler.
 pub(crate) struct Route<O, R: ReconcileRequest> {
     predicates: Vec<Box<dyn Predicate<O>>>,
     handler: Box<dyn Handler<O, R>>,
@@ -119,26 +120,26 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         self.predicates.push(Box::new(predicate));
     }
 
-    /// Where the predicates hold, the handler is asked. A panic of either is contained.
-    pub(crate) fn deliver(&self, trigger: &Trigger<O>, feed: &Feed<R>) {
+    /// Calls the handler if all predicates hold. Catches panics.
+    pub(crate) fn deliver(&self, trigger: &Trigger<O>, enqueuer: &Enqueuer<R>) {
         let delivered = catch_unwind(AssertUnwindSafe(|| {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {
-                self.handler.handle(trigger, &mut feed.enqueue(trigger.priority()));
+                self.handler.handle(trigger, &mut enqueuer.enqueue(trigger.priority()));
             }
         }));
         if let Err(panic) = delivered {
-            feed.panics.fetch_add(1, Ordering::Relaxed);
-            let (controller, key, panic) = (&*feed.controller, trigger.key(), panic_text(&*panic));
-            tracing::error!(controller, %key, panic, "a predicate or handler panicked; the next trigger follows");
+            enqueuer.panics.fetch_add(1, Ordering::Relaxed);
+            let (controller, key, panic) = (&*enqueuer.controller, trigger.key(), panic_text(&*panic));
+            tracing::error!(controller, %key, panic, "a predicate or handler panicked; continuing with the next trigger");
         }
     }
 
-    /// Delivers objects as those of a first list.
-    pub(crate) async fn replay(&self, objects: Vec<Arc<O>>, feed: &Feed<R>) {
+    /// Delivers objects as those of an initial list.
+    pub(crate) async fn replay(&self, objects: Vec<Arc<O>>, enqueuer: &Enqueuer<R>) {
         for batch in objects.chunks(REPLAY_BATCH) {
             for object in batch {
                 let added = Event::Added { object: Arc::clone(object), initial: true };
-                self.deliver(&Trigger::Event(added), feed);
+                self.deliver(&Trigger::Event(added), enqueuer);
             }
             tokio::task::yield_now().await;
         }

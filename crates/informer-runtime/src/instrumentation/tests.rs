@@ -8,7 +8,7 @@ use informer_cache::testing::StaticSource;
 use informer_core::{Header, Object};
 use tokio::time::Instant;
 
-use super::Observed;
+use super::Instrumentation;
 
 /// An object whose code panics in the task that writes the cache, for as long as it is armed.
 struct Fragile {
@@ -29,28 +29,28 @@ impl Object for Fragile {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_restarts_after_a_panic_fails_the_readiness_check_and_is_shown() {
-    let observed = Arc::new(Observed::default());
+    let instrumentation = Arc::new(Instrumentation::default());
     let armed = Arc::new(AtomicBool::new(true));
     let object = Fragile { header: Header::new("a".parse().expect("a key")), armed: Arc::clone(&armed) };
     let informer = SharedInformer::builder(StaticSource::new([object], "1"))
         .name("things")
-        .metrics(Arc::clone(&observed) as Arc<dyn InformerMetrics>)
+        .metrics(Arc::clone(&instrumentation) as Arc<dyn InformerMetrics>)
         .build();
-    assert!(observed.check_informers().is_ok(), "it was not started");
+    assert!(instrumentation.check_informers().is_ok(), "it was not started");
     let run = informer.start();
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let error = observed.check_informers().expect_err("it has panicked").to_string();
+    let error = instrumentation.check_informers().expect_err("it has panicked").to_string();
     assert_eq!(error, "informers restart after a panic of their own tasks: things: on purpose");
-    let page = observed.informers_page(Instant::now().into_std());
+    let page = instrumentation.informers_page(Instant::now().into_std());
     let shown = &page["informers"][0];
     assert_eq!(
         (&shown["crash"], &shown["crashes"], &shown["synced"]),
         (&"on purpose".into(), &1.into(), &false.into())
     );
     #[cfg(feature = "prometheus")]
-    assert!(observed.metrics().expect("text").contains("informer_crashed{name=\"things\"} 1"));
+    assert!(instrumentation.metrics().expect("text").contains("informer_crashed{name=\"things\"} 1"));
     armed.store(false, Ordering::Relaxed);
     informer.wait_for_sync(Duration::from_secs(60)).await.expect("it restarts");
-    assert!(observed.check_informers().is_ok());
+    assert!(instrumentation.check_informers().is_ok());
     run.stop().await;
 }

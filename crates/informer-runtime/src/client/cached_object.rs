@@ -1,4 +1,4 @@
-//! Objects that were read, and copies of them to be changed.
+//! Objects that were read, and their edited copies.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,27 +14,27 @@ use serde_json::Value;
 
 use crate::KubeObject;
 
-/// An object as the cache or the server gave it. It dereferences to the type; clones share it.
+/// An object from the cache or the API server. It dereferences to the type; clones share it.
 ///
-/// Change a copy of it with [`edit`](Self::edit).
+/// To change it, copy it with [`edit`](Self::edit).
 pub struct Fetched<K> {
     base: Base<K>,
     view: Arc<K>,
 }
 
-/// Where the view comes from.
+/// The source of the typed view.
 enum Base<K> {
-    /// The text in the cache, pruned and otherwise whole.
+    /// The encoded object in the cache: pruned, otherwise complete.
     Lazy(Arc<Lazy<K>>),
-    /// The same, compressed.
+    /// As `Lazy`, compressed.
     #[cfg(feature = "packed")]
     Packed(Arc<Packed<K>>),
-    /// Decoded when it arrived: what the type does not know is gone.
+    /// Decoded on arrival, without fields that the type does not know.
     Typed(Arc<Typed<K>>),
     /// As the server sent it.
     Whole(Arc<Value>),
     /// A changed view of an object that may have more fields.
-    Part,
+    Partial,
 }
 
 impl<K> Clone for Base<K> {
@@ -45,43 +45,43 @@ impl<K> Clone for Base<K> {
             Self::Packed(packed) => Self::Packed(Arc::clone(packed)),
             Self::Typed(typed) => Self::Typed(Arc::clone(typed)),
             Self::Whole(whole) => Self::Whole(Arc::clone(whole)),
-            Self::Part => Self::Part,
+            Self::Partial => Self::Partial,
         }
     }
 }
 
 impl<K> Fetched<K> {
-    /// The typed object.
+    /// Returns the typed object.
     pub fn view(&self) -> &Arc<K> {
         &self.view
     }
 }
 
 impl<K: KubeObject> Fetched<K> {
-    /// An object of a cache.
+    /// Creates it from a lazy object of a cache.
     ///
     /// # Errors
     ///
-    /// When it does not fit the type.
+    /// If it does not match the type.
     pub fn of_lazy(lazy: Arc<Lazy<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: lazy.get()?, base: Base::Lazy(lazy) })
     }
 
-    /// An object of a cache that holds it compressed: as [`of_lazy`](Self::of_lazy), and unpacked first.
+    /// Creates it from a compressed object of a cache, which is decompressed first.
     ///
     /// # Errors
     ///
-    /// When it does not fit the type.
+    /// If it does not match the type.
     #[cfg(feature = "packed")]
     pub fn of_packed(packed: Arc<Packed<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: packed.get()?, base: Base::Packed(packed) })
     }
 
-    /// An object of a cache that decodes when objects arrive.
+    /// Creates it from a decoded object of a cache.
     ///
     /// # Errors
     ///
-    /// None; as [`of_lazy`](Self::of_lazy).
+    /// Never; the signature matches [`of_lazy`](Self::of_lazy).
     pub fn of_typed(typed: Arc<Typed<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: typed.get()?, base: Base::Typed(typed) })
     }
@@ -91,38 +91,38 @@ impl<K: KubeObject> Fetched<K> {
         Ok(Self { view, base: Base::Whole(Arc::new(whole)) })
     }
 
-    /// An object that may lack fields.
-    pub(super) fn of_part(part: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self { view: Arc::new(K::deserialize(part)?), base: Base::Part })
+    /// Creates it from an object that may lack fields.
+    pub(super) fn of_partial(part: Value) -> Result<Self, serde_json::Error> {
+        Ok(Self { view: Arc::new(K::deserialize(part)?), base: Base::Partial })
     }
 
-    /// The object as JSON: all of it if that is held, otherwise the fields that the type knows.
+    /// Returns the object as JSON: complete if that is available, otherwise the fields that the type knows.
     pub(super) fn json(&self) -> Result<Value, serde_json::Error> {
         self.whole().map_or_else(|| serde_json::to_value(&*self.view), Ok)
     }
 
-    /// A copy to be changed.
+    /// Returns a copy for changes.
     pub fn edit(&self) -> Edited<K> {
         Edited { read: self.clone(), object: K::clone(&self.view) }
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> Option<ObjectKey> {
         match &self.base {
             Base::Lazy(lazy) => Some(lazy.key().clone()),
             #[cfg(feature = "packed")]
             Base::Packed(packed) => Some(packed.key().clone()),
             Base::Typed(typed) => Some(typed.key().clone()),
-            Base::Whole(_) | Base::Part => {
+            Base::Whole(_) | Base::Partial => {
                 let meta = self.view.meta();
                 ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref()?).ok()
             }
         }
     }
 
-    /// The whole object as JSON, except what the cache has pruned. `None` if the held object may
-    /// lack fields: only the typed view is held, or a newer server has sent fields that a protobuf reader
-    /// does not know.
+    /// Returns the complete object as JSON, except for pruned fields. `None` if fields may be missing: only
+    /// the typed view is available, or a newer server has sent fields that the protobuf decoder does not
+    /// know.
     pub(super) fn whole(&self) -> Option<Value> {
         match &self.base {
             Base::Lazy(lazy) if lazy.is_partial() => None,
@@ -131,7 +131,7 @@ impl<K: KubeObject> Fetched<K> {
             Base::Packed(packed) if packed.is_partial() => None,
             #[cfg(feature = "packed")]
             Base::Packed(packed) => serde_json::from_str(&packed.json().ok()?).ok(),
-            Base::Typed(_) | Base::Part => None,
+            Base::Typed(_) | Base::Partial => None,
             Base::Whole(whole) => Some(Value::clone(whole)),
         }
     }
@@ -161,35 +161,35 @@ impl<K: KubeObject> fmt::Debug for Fetched<K> {
     }
 }
 
-/// A changed copy of an object that was read, and the object itself: what [`CachedClient::update`](super::CachedClient::update) takes. It
-/// dereferences to the type, to be changed.
+/// An edited copy of an object, together with the original; the argument of
+/// [`CachedClient::update`](super::CachedClient::update). It dereferences mutably to the type.
 #[derive(Clone)]
-#[must_use = "a change that is not handed to `update` changes nothing"]
+#[must_use = "pass it to `update` to write the change"]
 pub struct Edited<K> {
     read: Fetched<K>,
     object: K,
 }
 
 impl<K: KubeObject> Edited<K> {
-    /// The object as it was read.
+    /// Returns the object as it was read.
     pub fn original(&self) -> &Fetched<K> {
         &self.read
     }
 
-    /// True where the copy is not what was read.
+    /// Returns true if the copy differs from the original.
     pub fn is_changed(&self) -> bool {
         let text = |object: &K| serde_json::to_value(object).ok();
         text(&self.object) != text(&self.read.view)
     }
 
-    /// The changed object.
+    /// Returns the edited object.
     pub fn into_inner(self) -> K {
         self.object
     }
 }
 
 impl<K: Serialize + DeserializeOwned> Edited<K> {
-    /// The typed values: as read, and as changed.
+    /// Returns the typed values as JSON: original and edited.
     pub(super) fn values(&self) -> Result<(Value, Value), serde_json::Error> {
         Ok((serde_json::to_value(&*self.read.view)?, serde_json::to_value(&self.object)?))
     }

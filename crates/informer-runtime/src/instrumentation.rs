@@ -1,9 +1,9 @@
-//! What a manager shows of its parts: metrics, and debug pages.
+//! The metrics and debug pages of a manager.
 //!
 //! # Lock order
 //!
-//! The lists of probes are copied from; no informer and no queue is asked under a lock. The registry is locked for reading while it is
-//! encoded: a collector must not register anything.
+//! Lists of probes are copied under their lock; informers and queues are read outside of it. The registry is
+//! locked for reading while it is encoded: a collector must not register anything.
 
 mod observers;
 #[cfg(test)]
@@ -31,15 +31,16 @@ use {
     informer_workqueue::PrometheusMetrics, parking_lot::RwLock, prometheus_client::registry::Registry,
 };
 
-/// Informers and queues that are asked for a page. They go with their probes; where more come, the oldest are shown no more.
-const PROBES_MAX: usize = 10_000;
+/// The maximum number of informers and queues on debug pages. Dropped ones are removed; beyond the limit, the
+/// oldest are not shown.
+const MAX_PROBES: usize = 10_000;
 
-/// Elections and shard memberships that are shown.
-const LEASES_MAX: usize = 1_000;
+/// The maximum number of elections and shard memberships on debug pages.
+const MAX_LEASES: usize = 1_000;
 
-/// The informers and queues of a manager, its elections and shard memberships, and its metrics.
+/// The informers, queues, elections and shard memberships of a manager, and its metrics.
 #[derive(Default)]
-pub(crate) struct Observed {
+pub(crate) struct Instrumentation {
     informers: Mutex<Probes<InformerProbe>>,
     queues: Mutex<Probes<(String, QueueProbe)>>,
     leases: Mutex<Vec<Arc<LeaseHealth>>>,
@@ -47,7 +48,7 @@ pub(crate) struct Observed {
     pub(crate) prometheus: Prometheus,
 }
 
-/// The registry of a manager, and what is registered from the beginning.
+/// The metrics registry of a manager, and the metrics that are always registered.
 #[cfg(feature = "prometheus")]
 pub(crate) struct Prometheus {
     pub(crate) registry: RwLock<Registry>,
@@ -81,13 +82,13 @@ impl Default for Prometheus {
     }
 }
 
-/// Informers that restart after a panic of their own tasks, with the messages of the panics.
+/// Informers that restart after a panic of their own tasks, with the panic messages.
 #[derive(Debug, thiserror::Error)]
 #[error("informers restart after a panic of their own tasks: {0}")]
 pub(crate) struct CrashedInformers(String);
 
-impl Observed {
-    /// Shows a client, and the informers of its cache.
+impl Instrumentation {
+    /// Adds a client and the informers of its cache.
     pub(crate) fn show(self: &Arc<Self>, client: &CachedClient) {
         let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
         client.cache().show_in(&informers);
@@ -99,17 +100,17 @@ impl Observed {
         }
     }
 
-    /// The metrics of a queue of this name.
+    /// Returns the metrics of a queue.
     pub(crate) fn queue(self: &Arc<Self>, name: &str) -> Arc<dyn QueueMetrics> {
-        Arc::new(ObservedQueue {
+        Arc::new(InstrumentedQueue {
             name: name.to_owned(),
-            observed: Arc::clone(self),
+            instrumentation: Arc::clone(self),
             #[cfg(feature = "prometheus")]
             inner: self.prometheus.queues.queue(name),
         })
     }
 
-    /// All metrics, as text.
+    /// Encodes all metrics in the text format.
     #[cfg(feature = "prometheus")]
     pub(crate) fn metrics(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
@@ -117,28 +118,29 @@ impl Observed {
         Ok(text)
     }
 
-    /// Every informer, as JSON: what it does, its figures and its last error.
+    /// Returns the state, counters and last error of every informer as JSON.
     pub(crate) fn informers_page(&self, now: Instant) -> Value {
         let probes = all(&self.informers);
         let states = probes.iter().filter_map(InformerProbe::state);
         json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()})
     }
 
-    /// Shows an election or a shard membership. A manager has a few; those beyond [`LEASES_MAX`] are not shown.
+    /// Adds an election or a shard membership, up to [`MAX_LEASES`].
     pub(crate) fn show_lease(&self, lease: Arc<LeaseHealth>) {
         let mut leases = self.leases.lock();
-        if leases.len() < LEASES_MAX {
+        if leases.len() < MAX_LEASES {
             leases.push(lease);
         }
     }
 
-    /// Every election and every shard membership, as JSON.
+    /// Returns every election and shard membership as JSON.
     pub(crate) fn leases_page(&self, now: Instant) -> Value {
         let leases = self.leases.lock().clone();
         json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
     }
 
-    /// Fails while an informer restarts after a panic of its own tasks, since its cache does not follow the server.
+    /// Fails while an informer restarts after a panic of its own tasks, since its cache does not follow the
+    /// server then.
     pub(crate) fn check_informers(&self) -> Result<(), CrashedInformers> {
         let states = all(&self.informers).into_iter().filter_map(|probe| probe.state());
         let text = |state: InformerState| Some(format!("{}: {}", state.name, state.crash?.panic));
@@ -146,7 +148,7 @@ impl Observed {
         if crashed.is_empty() { Ok(()) } else { Err(CrashedInformers(crashed.join("; "))) }
     }
 
-    /// Every queue, as JSON.
+    /// Returns every queue as JSON.
     pub(crate) fn queues_page(&self) -> Value {
         let probes = all(&self.queues);
         let stats = probes.iter().filter_map(|(name, probe)| Some((name, probe.stats()?)));
@@ -154,7 +156,7 @@ impl Observed {
     }
 }
 
-/// Host and port of a server, as upstream labels requests; what is no URL stays as it is.
+/// Returns the host and port of a server URL, as client-go labels requests; anything else is returned as is.
 #[cfg(feature = "prometheus")]
 pub(crate) fn host(address: &str) -> String {
     let Ok(uri) = address.parse::<http::Uri>() else { return address.to_owned() };
@@ -223,7 +225,7 @@ fn queue(name: &str, stats: &QueueStats) -> Value {
     })
 }
 
-/// Probes by the order in which they came.
+/// Probes in insertion order.
 struct Probes<T> {
     next: u64,
     all: BTreeMap<u64, T>,
@@ -235,7 +237,8 @@ impl<T> Default for Probes<T> {
     }
 }
 
-/// Adds a probe, and forgets those of what is gone when there are many.
+/// Adds a probe. Removes the probes of dropped informers or queues when the number of probes reaches a power
+/// of two.
 fn keep<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, lives: impl Fn(&T) -> bool) {
     let crowded = {
         let mut probes = probes.lock();
@@ -244,14 +247,14 @@ fn keep<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, lives: impl Fn(&T) -> boo
         probes.all.insert(id, probe);
         probes.all.len().is_power_of_two().then(|| probes.all.clone())
     };
-    // Asked outside of the lock.
+    // Evaluated outside of the lock.
     let Some(all) = crowded else { return };
     let gone: Vec<u64> = all.iter().filter(|(_, probe)| !lives(probe)).map(|(id, _)| *id).collect();
     let mut probes = probes.lock();
     for id in gone {
         probes.all.remove(&id);
     }
-    while probes.all.len() > PROBES_MAX {
+    while probes.all.len() > MAX_PROBES {
         probes.all.pop_first();
     }
 }
@@ -260,7 +263,7 @@ fn all<T: Clone>(probes: &Mutex<Probes<T>>) -> Vec<T> {
     probes.lock().all.values().cloned().collect()
 }
 
-impl InformerMetrics for Observed {
+impl InformerMetrics for Instrumentation {
     fn observe(&self, probe: InformerProbe) {
         #[cfg(feature = "prometheus")]
         self.prometheus.informers.observe(probe.clone());
@@ -275,16 +278,16 @@ impl InformerMetrics for Observed {
     }
 }
 
-/// One queue: its probe is kept, and its events go on to the metrics.
-struct ObservedQueue {
+/// The metrics of one queue: keeps its probe and forwards its metrics.
+struct InstrumentedQueue {
     name: String,
-    observed: Arc<Observed>,
+    instrumentation: Arc<Instrumentation>,
     #[cfg(feature = "prometheus")]
     inner: Arc<dyn QueueMetrics>,
 }
 
 #[cfg_attr(not(feature = "prometheus"), expect(unused_variables, reason = "only the probe is kept"))]
-impl QueueMetrics for ObservedQueue {
+impl QueueMetrics for InstrumentedQueue {
     fn added(&self, keys: usize) {
         #[cfg(feature = "prometheus")]
         self.inner.added(keys);
@@ -308,6 +311,6 @@ impl QueueMetrics for ObservedQueue {
     fn attach(&self, probe: QueueProbe) {
         #[cfg(feature = "prometheus")]
         self.inner.attach(probe.clone());
-        keep(&self.observed.queues, (self.name.clone(), probe), |(_, probe)| probe.is_alive());
+        keep(&self.instrumentation.queues, (self.name.clone(), probe), |(_, probe)| probe.is_alive());
     }
 }

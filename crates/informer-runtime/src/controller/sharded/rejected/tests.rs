@@ -2,8 +2,8 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn put(aside: &mut Aside<String>, text: &str, now: Instant) -> Vec<String> {
-    aside.put(text.into(), text.to_owned(), text.into(), now)
+fn put(aside: &mut RejectedRequests<String>, text: &str, now: Instant) -> Vec<String> {
+    aside.insert(text.into(), text.to_owned(), text.into(), now)
 }
 
 fn begin() -> Instant {
@@ -12,7 +12,7 @@ fn begin() -> Instant {
 
 #[test]
 fn what_is_owned_by_now_comes_back_once() {
-    let (mut aside, now) = (Aside::new(SECOND), begin());
+    let (mut aside, now) = (RejectedRequests::new(SECOND), begin());
     for text in ["a", "b", "a"] {
         put(&mut aside, text, now);
     }
@@ -23,7 +23,7 @@ fn what_is_owned_by_now_comes_back_once() {
 
 #[test]
 fn what_came_again_is_as_young_as_its_last_coming() {
-    let (mut aside, now) = (Aside::new(SECOND), begin());
+    let (mut aside, now) = (RejectedRequests::new(SECOND), begin());
     put(&mut aside, "a", now);
     put(&mut aside, "b", now);
     put(&mut aside, "a", now + SECOND);
@@ -34,10 +34,10 @@ fn what_came_again_is_as_young_as_its_last_coming() {
 
 #[test]
 fn of_too_many_the_oldest_are_forgotten() {
-    let (mut aside, now) = (Aside::new(SECOND), begin());
-    for number in 0..ASIDE_MAX {
+    let (mut aside, now) = (RejectedRequests::new(SECOND), begin());
+    for number in 0..MAX_REJECTED {
         assert!(put(&mut aside, &number.to_string(), now).is_empty());
     }
     assert_eq!(put(&mut aside, "one more", now), ["0"]);
-    assert_eq!(aside.len(), ASIDE_MAX);
+    assert_eq!(aside.len(), MAX_REJECTED);
 }

@@ -13,28 +13,28 @@ pub(super) const SCHEME: &str = "v1";
 
 /// A member and the hash of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seat {
+struct Member {
     name: Arc<str>,
     seed: u64,
 }
 
 /// A set of members, each of which owns its share of all keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Ring {
-    seats: Arc<[Seat]>,
+pub(crate) struct Membership {
+    members: Arc<[Member]>,
 }
 
-impl Ring {
+impl Membership {
     pub(crate) fn new(names: impl IntoIterator<Item = Arc<str>>) -> Self {
         let mut names: Vec<Arc<str>> = names.into_iter().collect();
         names.sort_unstable();
         names.dedup();
-        let seat = |name: Arc<str>| Seat { seed: mix(fnv1a(&name)), name };
-        Self { seats: names.into_iter().map(seat).collect() }
+        let member = |name: Arc<str>| Member { seed: mix(fnv1a(&name)), name };
+        Self { members: names.into_iter().map(member).collect() }
     }
 
     pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
-        self.seats.iter().map(|seat| &seat.name)
+        self.members.iter().map(|member| &member.name)
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
@@ -42,14 +42,14 @@ impl Ring {
     }
 
     /// The member that a key belongs to; nobody, where there are none.
-    pub(crate) fn owner(&self, key: &str) -> Option<&Arc<str>> {
+    pub(crate) fn assignee(&self, key: &str) -> Option<&Arc<str>> {
         let key = fnv1a(key);
-        let highest = self.seats.iter().max_by_key(|seat| (mix(key ^ seat.seed), &seat.name));
-        highest.map(|seat| &seat.name)
+        let highest = self.members.iter().max_by_key(|member| (mix(key ^ member.seed), &member.name));
+        highest.map(|member| &member.name)
     }
 
-    pub(crate) fn gives(&self, key: &str, member: &str) -> bool {
-        self.owner(key).is_some_and(|owner| **owner == *member)
+    pub(crate) fn assigns(&self, key: &str, member: &str) -> bool {
+        self.assignee(key).is_some_and(|owner| **owner == *member)
     }
 }
 

@@ -12,31 +12,35 @@ use tokio::time::Sleep;
 ///
 /// The time begins when there is no room, and ends when all is written that was there to be written: a peer that takes a byte now and then
 /// has no more of it.
-pub(super) struct Impatient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
-    wait: Duration,
-    /// When it is over, while something waits to be taken.
-    over: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// When it is deadline, while something waits to be taken.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Impatient<S> {
-    pub(super) fn new(stream: S, wait: Duration) -> Self {
-        Self { stream, wait, over: None }
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, deadline: None }
     }
 
-    /// What a write came to, or that its time is over.
-    fn timed<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// What a write came to, or that its time is deadline.
+    fn check_deadline<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_pending() {
-            self.over.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.wait)));
+            self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.timeout)));
         }
-        match self.over.as_mut().map(|over| over.as_mut().poll(context)) {
+        match self.deadline.as_mut().map(|deadline| deadline.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Some(Poll::Pending) | None => written,
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -46,28 +50,28 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.timed(context, written)
+        self.check_deadline(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
             // A connection flushes when it has written all that it had.
-            self.over = None;
+            self.deadline = None;
         }
-        self.timed(context, flushed)
+        self.check_deadline(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.timed(context, ended)
+        self.check_deadline(context, ended)
     }
 
     fn poll_write_vectored(
@@ -76,7 +80,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.timed(context, written)
+        self.check_deadline(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
