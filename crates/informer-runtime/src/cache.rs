@@ -176,7 +176,7 @@ impl Cache {
     pub(crate) fn show_in(&self, manager: &Arc<dyn InformerMetrics>) {
         let informers = {
             let table = self.shared.table.lock();
-            if !self.shared.observers.join(Arc::clone(manager)) {
+            if !self.shared.observers.set_manager(Arc::clone(manager)) {
                 return;
             }
             table.informers()

@@ -130,7 +130,7 @@ impl CachedClient {
     /// Adds the client to the metrics of a manager. Only the first manager counts.
     #[cfg(feature = "prometheus")]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
-        let is_first = self.shared.metrics.join(Arc::clone(&manager));
+        let is_first = self.shared.metrics.set_manager(Arc::clone(&manager));
         if is_first {
             self.api().kinds_with_unknown_fields().iter().for_each(|kind| manager.unknown_fields(kind));
         }

@@ -4,7 +4,7 @@
 //!
 //! A server has at most [`MAX_CONNECTIONS`] connections and reads at most its limit of a body. A peer has
 //! [`HEADER_TIMEOUT`] for the TLS handshake, for a request head, and for the next request;
-//! [`REQUEST_TIMEOUT`] for the body and the handler; and [`ANSWER_TIMEOUT`] to read the response. When all
+//! [`REQUEST_TIMEOUT`] for the body and the handler; and [`RESPONSE_TIMEOUT`] to read the response. When all
 //! connections are taken, the one that has waited longest for its peer is closed in favor of a new one.
 //!
 //! # Lock order
@@ -59,7 +59,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout for a peer to read a response; controller-runtime gives it to a whole request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The timeout for running requests when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

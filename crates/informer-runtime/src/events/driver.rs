@@ -1,4 +1,4 @@
-//! The task that sends events.
+//! The task that sends events to the API server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,24 +13,25 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{EventState, Write, Written};
+use super::state::{EventState, Write, WriteResult};
 use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// How often series are looked at.
+/// The interval between two checks for series that are due.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// Attempts for one event, and the wait between them with its jitter, as upstream.
+/// Attempts per event, and the delay between them with its jitter, as in client-go.
 const TRIES: u32 = 12;
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_JITTER: f64 = 0.25;
 
-/// For one request: nobody waits for an event.
+/// The timeout of one request. Nothing waits for an event.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Sent = (Write, Option<Written>);
+type Sent = (Write, Option<WriteResult>);
 
-/// Sends what an [`EventRecorder`] records. A part of every manager; it stops last, so that what others record while they stop is sent.
+/// Sends the events of an [`EventRecorder`]. A runnable of every manager; it stops last, so that events
+/// recorded during the stop are sent.
 pub(crate) struct EventSender {
     client: Client,
     instance: Arc<str>,
@@ -40,7 +41,7 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// A sender and its recorder.
+    /// Creates a sender and its recorder.
     pub(crate) fn new(client: Client) -> (Self, EventRecorder) {
         let (sender, events) = mpsc::channel(BUFFER);
         let dropped = Arc::<AtomicU64>::default();
@@ -64,7 +65,8 @@ impl EventSender {
                 on_their_way.push(self.send(write, TRIES));
             }
             let free = on_their_way.len() < MAX_REQUESTS;
-            // What has come back makes room for what is new. A sweep may find many at once: they wait, and nothing new is taken.
+            // Completed requests make room for new events. A check may find many due series: they are queued,
+            // and no new events are accepted.
             let writes = tokio::select! {
                 biased;
                 Some(sent) = on_their_way.next() => self.sent(sent).into_iter().collect(),
@@ -76,11 +78,11 @@ impl EventSender {
         }
         drop(on_their_way);
         if tokio::time::timeout(FLUSH_TIMEOUT, self.flush()).await.is_err() {
-            tracing::warn!("events were left when the program stopped");
+            tracing::warn!("events were not sent before the program stopped");
         }
     }
 
-    /// Sends what waits, and what was on its way, once more.
+    /// Sends waiting events and repeats requests in flight once more.
     async fn flush(mut self) {
         self.events.close();
         let mut writes = self.state.interrupted(now());
@@ -107,11 +109,11 @@ impl EventSender {
     }
 
     fn sent(&mut self, (write, outcome): Sent) -> Option<Write> {
-        let next = self.state.written(&write, outcome.unwrap_or(Written::Refused), now());
+        let next = self.state.written(&write, outcome.unwrap_or(WriteResult::Refused), now());
         let lost = match outcome {
-            Some(Written::Done | Written::Gone) => false,
-            Some(Written::Taken) => next.is_none(),
-            Some(Written::Refused) | None => true,
+            Some(WriteResult::Done | WriteResult::NotFound) => false,
+            Some(WriteResult::NameTaken) => next.is_none(),
+            Some(WriteResult::Refused) | None => true,
         };
         self.dropped.fetch_add(u64::from(lost), Ordering::Relaxed);
         next
@@ -125,15 +127,17 @@ impl EventSender {
                 let sent =
                     tokio::time::timeout(REQUEST_TIMEOUT, wire::send(&client, &write, &instance)).await;
                 match sent {
-                    // It is this event that has the name: it was taken, and the answer was lost.
-                    Ok(Ok(Written::Taken)) if repeats => return (write, Some(Written::Done)),
+                    // The event was created by an earlier attempt whose response was lost.
+                    Ok(Ok(WriteResult::NameTaken)) if repeats => return (write, Some(WriteResult::Done)),
                     Ok(Ok(outcome)) => return (write, Some(outcome)),
-                    Ok(Err(problem)) => tracing::debug!(event = write.name, problem, "an event was not sent"),
-                    Err(_) => tracing::debug!(event = write.name, "no answer to an event"),
+                    Ok(Err(problem)) => {
+                        tracing::debug!(event = write.name, problem, "failed to send an event")
+                    }
+                    Err(_) => tracing::debug!(event = write.name, "timed out sending an event"),
                 }
                 repeats = true;
                 if attempt < tries {
-                    // The first wait is random, so that a server that comes back is not met by all at once.
+                    // The first delay is random, so that a restarted server does not get all events at once.
                     let factor = if attempt == 1 {
                         rand::random()
                     } else {

@@ -1,10 +1,10 @@
-//! Which events are sent, and when, as pure state.
+//! Decides which events are sent and when, as a pure state machine.
 //!
 //! # Invariants
 //!
-//! 1. Of one series one request is on its way at a time.
-//! 2. No two events of a process have one name. Where somebody else's has it, another name is tried.
-//! 3. There are at most [`MAX_SERIES`] series and as many objects; the one that was quiet longest makes room.
+//! 1. At most one request per series is in flight.
+//! 2. All events of a process have different names. If a name is taken on the server, another one is tried.
+//! 3. There are at most [`MAX_SERIES`] series and as many objects; the least recently used one is evicted.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,26 +13,27 @@ use jiff::Timestamp;
 
 use super::{EventKey, EventSubject, Recorded};
 
-/// Series and objects that are remembered, as upstream.
+/// The maximum number of series and of objects, as in client-go.
 pub(super) const MAX_SERIES: usize = 4096;
 
-/// A series is over when nothing was added to it for this long, as upstream.
+/// A series ends when no event was added to it for this long, as in client-go.
 pub(super) const SERIES_IDLE: Duration = Duration::from_secs(6 * 60);
 
-/// How often a series that goes on tells its count, as upstream.
+/// The interval at which the count of a running series is updated, as in client-go.
 pub(super) const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
 
-/// Different events of one object at once, and how long one more takes, as upstream's older recorder.
+/// The burst of different events per object, and the time to refill one, as in client-go's `record` package.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
-/// Names that are tried for one event: a server that has them all has something else against it.
+/// The maximum number of names tried for one event: if all are taken, the cause is another problem.
 const MAX_NAMES: u32 = 5;
 
-/// As much of the name of an object is in the names of its events: with the time it stays below the 253 bytes of a name.
+/// The maximum length of the object's name within an event's name: with the timestamp it stays below 253
+/// bytes.
 const MAX_STEM: usize = 200;
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) key: EventKey,
@@ -41,20 +42,20 @@ pub(crate) struct Write {
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
     pub(crate) count: u32,
-    /// Whether the event is there already, and only its series is to be told.
+    /// Whether the event exists, and only its series is updated.
     pub(crate) exists: bool,
-    /// Whether it may have been sent before, so that it may be there already.
+    /// Whether it may have been sent before, so that the event may exist.
     pub(crate) repeats: bool,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteResult {
     Done,
-    /// The event is gone: others delete them after an hour.
-    Gone,
+    /// The event does not exist any more: events are deleted after an hour.
+    NotFound,
     /// Another event has the name.
-    Taken,
+    NameTaken,
     Refused,
 }
 
@@ -67,7 +68,7 @@ struct Series {
     last: Timestamp,
     last_at: Instant,
     count: u32,
-    told: u32,
+    sent_count: u32,
     told_at: Instant,
     exists: bool,
     on_its_way: bool,
@@ -80,12 +81,12 @@ struct Bucket {
     at: Instant,
 }
 
-/// What is remembered of events.
+/// The state of all series and rate limits.
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
     series: HashMap<EventKey, Series>,
     buckets: HashMap<EventSubject, Bucket>,
-    /// The last one in a name, in nanoseconds.
+    /// The last timestamp used in a name, in nanoseconds.
     stamp: u64,
 }
 
@@ -95,7 +96,7 @@ impl EventState {
         self.series.len() + self.buckets.len()
     }
 
-    /// An event; a request where one is due. `Err` where the object has had too many.
+    /// Records an event; returns a request if one is due. `Err` if the rate of the object is exceeded.
     pub(crate) fn record(
         &mut self,
         event: Recorded,
@@ -105,8 +106,8 @@ impl EventState {
         if let Some(series) = self.series.get_mut(&event.key) {
             series.count = series.count.saturating_add(1);
             (series.last, series.last_at) = (wall, now);
-            // The second makes a series of it; later ones only count, until it is refreshed.
-            let due = series.told < 2;
+            // The second event turns it into a series; later ones are counted until the next update.
+            let due = series.sent_count < 2;
             return Ok(if due { self.write(&event.key, now) } else { None });
         }
         if !self.take(&event.key.regarding, now) {
@@ -121,7 +122,7 @@ impl EventState {
             last: wall,
             last_at: now,
             count: 1,
-            told: 0,
+            sent_count: 0,
             told_at: now,
             exists: false,
             on_its_way: false,
@@ -131,34 +132,34 @@ impl EventState {
         Ok(self.write(&event.key, now))
     }
 
-    /// What became of the request of a key; another one where something happened meanwhile that is to be told.
-    pub(crate) fn written(&mut self, write: &Write, outcome: Written, now: Instant) -> Option<Write> {
+    /// Handles the result of a request; returns another one if an update is due.
+    pub(crate) fn written(&mut self, write: &Write, outcome: WriteResult, now: Instant) -> Option<Write> {
         let series = self.series.get_mut(&write.key).filter(|series| series.name == write.name)?;
         (series.on_its_way, series.interrupted) = (false, false);
         match outcome {
-            Written::Done => {
-                (series.exists, series.told) = (true, write.count);
-                let second = series.told < 2 && series.count > series.told;
+            WriteResult::Done => {
+                (series.exists, series.sent_count) = (true, write.count);
+                let second = series.sent_count < 2 && series.count > series.sent_count;
                 if second { self.write(&write.key, now) } else { None }
             }
-            Written::Gone => {
+            WriteResult::NotFound => {
                 series.exists = false;
                 self.write(&write.key, now)
             }
-            Written::Taken if series.names < MAX_NAMES => {
+            WriteResult::NameTaken if series.names < MAX_NAMES => {
                 series.names += 1;
                 let stamp = next_stamp(&mut self.stamp, series.first);
                 series.name = event_name(&write.key.regarding.name, stamp);
                 self.write(&write.key, now)
             }
-            Written::Taken | Written::Refused => {
+            WriteResult::NameTaken | WriteResult::Refused => {
                 self.series.remove(&write.key);
                 None
             }
         }
     }
 
-    /// What is due: counts of series that go on, and of those that are over, which are forgotten.
+    /// Returns due updates: counts of running series, and final counts of ended ones, which are removed.
     pub(crate) fn tick(&mut self, now: Instant) -> Vec<Write> {
         let due = |series: &Series| {
             let idle = now.saturating_duration_since(series.last_at) >= SERIES_IDLE;
@@ -174,7 +175,7 @@ impl EventState {
         writes
     }
 
-    /// Nothing is on its way any more: what was, and everything else that was not told.
+    /// Returns the writes that were in flight and everything else that was not sent.
     pub(crate) fn interrupted(&mut self, now: Instant) -> Vec<Write> {
         for series in self.series.values_mut() {
             (series.interrupted, series.on_its_way) = (series.on_its_way, false);
@@ -182,13 +183,13 @@ impl EventState {
         self.flush(now)
     }
 
-    /// Everything that was not told.
+    /// Returns everything that was not sent.
     pub(crate) fn flush(&mut self, now: Instant) -> Vec<Write> {
         self.pending(now, |_| true)
     }
 
     fn pending(&mut self, now: Instant, due: impl Fn(&Series) -> bool) -> Vec<Write> {
-        let keys = self.series.iter().filter(|(_, series)| series.count > series.told && due(series));
+        let keys = self.series.iter().filter(|(_, series)| series.count > series.sent_count && due(series));
         let keys: Vec<EventKey> = keys.map(|(key, _)| key.clone()).collect();
         keys.iter().filter_map(|key| self.write(key, now)).collect()
     }
@@ -226,16 +227,18 @@ fn refilled(bucket: &Bucket, now: Instant) -> f64 {
     now.saturating_duration_since(bucket.at).as_secs_f64() / REFILL.as_secs_f64()
 }
 
-/// What tells the names of events apart: the time, or the next number where the clock has not gone on.
+/// Returns a unique timestamp for an event name: the time, or the last value plus one if the clock has not
+/// advanced.
 fn next_stamp(last: &mut u64, wall: Timestamp) -> u64 {
     *last = (wall.as_nanosecond() as u64).max(last.saturating_add(1));
     *last
 }
 
-/// The name of an event: that of its object, and about when it began. Some kinds have objects whose names may be no part of it.
+/// Returns the name of an event: the object's name and a timestamp. Some kinds allow names that are not valid
+/// here.
 fn event_name(object: &str, stamp: u64) -> String {
     let stem: String = object.chars().take(MAX_STEM).collect();
-    // It may have been cut where a name must not end.
+    // Truncation may leave an invalid last character.
     let stem = Some(stem.trim_end_matches(['-', '.'])).filter(|stem| is_subdomain(stem)).unwrap_or("event");
     format!("{stem}.{stamp:016x}")
 }
@@ -248,7 +251,7 @@ fn is_subdomain(name: &str) -> bool {
     name.split('.').all(is_label)
 }
 
-/// Forgets the oldest eighth where the map is full, so that a flood does not look for the oldest each time.
+/// If the map is full, evicts the oldest eighth, so that a burst does not search for the oldest each time.
 fn make_room<K: Clone + Eq + std::hash::Hash, V>(map: &mut HashMap<K, V>, at: impl Fn(&V) -> Instant) {
     if map.len() < MAX_SERIES {
         return;

@@ -1,4 +1,4 @@
-//! Events on the wire.
+//! The JSON encoding of events.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -7,29 +7,29 @@ use informer_core::Gvr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::{Write, Written};
+use super::state::{Write, WriteResult};
 use super::{EventKey, EventSubject, EventType};
 
-/// Where events about objects without a namespace are kept, as upstream.
+/// The namespace of events about cluster-scoped objects, as in client-go.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Sends a request. `Err` if it may succeed later.
-pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Result<Written, String> {
+pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Result<WriteResult, String> {
     let Ok(request) = request(write, instance) else {
         warn(write, "the namespace of its object is invalid");
-        return Ok(Written::Refused);
+        return Ok(WriteResult::Refused);
     };
     let response = client.request(request).await.map_err(|error| error.to_string())?;
     match response.status() {
-        status if status.is_success() => Ok(Written::Done),
-        StatusCode::NOT_FOUND if write.exists => Ok(Written::Gone),
-        StatusCode::CONFLICT if !write.exists => Ok(Written::Taken),
+        status if status.is_success() => Ok(WriteResult::Done),
+        StatusCode::NOT_FOUND if write.exists => Ok(WriteResult::NotFound),
+        StatusCode::CONFLICT if !write.exists => Ok(WriteResult::NameTaken),
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             Err(format!("the server said {}", status.as_u16()))
         }
         status => {
             warn(write, &format!("the server rejected it with {}", status.as_u16()));
-            Ok(Written::Refused)
+            Ok(WriteResult::Refused)
         }
     }
 }
@@ -44,7 +44,7 @@ fn warn(write: &Write, problem: &str) {
         name = regarding.name,
         reason,
         problem,
-        "an event was dropped"
+        "dropped an event"
     );
 }
 

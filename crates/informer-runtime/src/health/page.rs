@@ -1,4 +1,4 @@
-//! The pages, worded as Kubernetes words them.
+//! The health endpoints, with kube-apiserver's messages.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::BoxError;
 use crate::http_server::text;
 
 impl HealthChecks {
-    /// Answers a request of a page, or of one check below it.
+    /// Responds to a request for an endpoint, or for one check below it.
     pub(crate) async fn answer(&self, probe: Probe, uri: &Uri) -> Response<Bytes> {
         let below = uri.path().trim_start_matches('/').strip_prefix(probe.page()).unwrap_or_default();
         match below.trim_matches('/') {
@@ -58,7 +58,7 @@ impl HealthChecks {
                 Some((_, false)) => writeln!(page, "[-]{name} failed: reason withheld"),
                 None => writeln!(page, "[+]{name} excluded: ok"),
             };
-            line.expect("a string takes what is written");
+            line.expect("writing to a String does not fail");
             excluded.remove(name);
         }
         if checks.is_empty() {
@@ -68,11 +68,11 @@ impl HealthChecks {
             let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
             let names = names.join(", ");
             writeln!(page, "warn: some health checks cannot be excluded: no matches for {names}")
-                .expect("a string takes what is written");
+                .expect("writing to a String does not fail");
         }
         let failed = results.iter().any(|(_, ok)| !ok);
         let verdict = if failed { "failed" } else { "passed" };
-        writeln!(page, "{} check {verdict}", probe.page()).expect("a string takes what is written");
+        writeln!(page, "{} check {verdict}", probe.page()).expect("writing to a String does not fail");
         match (failed, verbose) {
             (true, _) => text(StatusCode::INTERNAL_SERVER_ERROR, page),
             (false, true) => text(StatusCode::OK, page),
@@ -81,7 +81,8 @@ impl HealthChecks {
     }
 }
 
-/// The values of a parameter; names of checks are plain text, so that only `%2F` and the like need care.
+/// Returns the values of a query parameter. Names of checks are plain text, so only `%2F` and similar are
+/// decoded.
 fn parameters(query: &str, wanted: &str) -> BTreeSet<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     pairs.filter(|(name, _)| name == wanted).map(|(_, value)| value.into_owned()).collect()
@@ -92,6 +93,6 @@ async fn run(check: Check) -> Result<(), BoxError> {
     match tokio::time::timeout(CHECK_TIMEOUT, checked).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err("the check panicked".into()),
-        Err(_) => Err(format!("no answer in {CHECK_TIMEOUT:?}").into()),
+        Err(_) => Err(format!("no response within {CHECK_TIMEOUT:?}").into()),
     }
 }

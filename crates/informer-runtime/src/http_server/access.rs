@@ -3,9 +3,9 @@
 //!
 //! # Invariants
 //!
-//! 1. No request is served that the API server has not allowed within [`ALLOWED_FOR`].
-//! 2. Tokens are in no log and in no error, and none is kept in memory: the cache knows a keyed hash.
-//! 3. Requests that the API server refuses cause at most [`limit::UNKNOWN_BURST`] reviews of each type at
+//! 1. No request is served that the API server has not allowed within [`PERMISSION_TTL`].
+//! 2. Tokens are in no log and in no error, and none is kept in memory: the cache stores a keyed hash.
+//! 3. Requests that the API server rejects cause at most [`limit::UNKNOWN_BURST`] reviews of each type at
 //!    once, and [`limit::UNKNOWN_PER_SECOND`] after that.
 //!
 //! # Lock order
@@ -14,10 +14,10 @@
 //!
 //! # Shutdown
 //!
-//! Nothing runs by itself.
+//! There is no background task.
 
 mod limit;
-mod memory;
+mod review_cache;
 #[cfg(test)]
 mod tests;
 
@@ -35,33 +35,33 @@ use serde_json::{Value, json};
 use crate::leader::driver::now;
 use crate::leader::lease::{exchange, json_request};
 use limit::Limit;
-use memory::{Known, Memory};
+use review_cache::{CachedReview, ReviewCache};
 
-/// How long a user is remembered for a token, as upstream.
-const USER_FOR: Duration = Duration::from_secs(60);
-/// How long permissions are remembered, as upstream.
-const ALLOWED_FOR: Duration = Duration::from_secs(300);
-/// How long refusals are remembered, as upstream: who is given a permission does not wait long for it.
-const DENIED_FOR: Duration = Duration::from_secs(30);
-/// Reviews are small; the groups of a user may be some hundreds.
+/// How long the user of a token is cached, as in controller-runtime.
+const USER_TTL: Duration = Duration::from_secs(60);
+/// How long a permission is cached, as in controller-runtime.
+const PERMISSION_TTL: Duration = Duration::from_secs(300);
+/// How long a denial is cached, as in controller-runtime: short, so that a new permission takes effect soon.
+const DENIAL_TTL: Duration = Duration::from_secs(30);
+/// The maximum size of a review. Reviews are small; a user may have some hundred groups.
 const MAX_REVIEW_BYTES: usize = 1 << 20;
-/// Longer tokens are refused unseen: API servers do not read such headers.
+/// Longer tokens are rejected without a review: API servers do not accept such headers.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
-/// Why somebody is not let in.
+/// The reason for which a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
-    #[error("401 unauthorized: a bearer token of the cluster is needed")]
+pub(super) enum Rejection {
+    #[error("401 unauthorized: a bearer token of the cluster is required")]
     Unknown,
-    #[error("403 forbidden: the user of the token may not do this")]
+    #[error("403 forbidden: the user of the token is not allowed to do this")]
     Forbidden,
-    #[error("429 too many requests: reviews of unknown clients are limited; try again in a second")]
+    #[error("429 too many requests: reviews of unknown clients are limited; retry in a second")]
     TooMany,
-    #[error("500: the API server could not be asked who this is, and what is allowed")]
+    #[error("500: the API server could not review the request")]
     Unasked,
 }
 
-impl Refused {
+impl Rejection {
     pub(super) fn status(self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::UNAUTHORIZED,
@@ -72,8 +72,8 @@ impl Refused {
     }
 }
 
-/// The spec of a SubjectAccessReview as text.
-type Question = String;
+/// The spec of a SubjectAccessReview, encoded as JSON.
+type ReviewSpec = String;
 
 /// A keyed hash of a token, of 128 bits.
 type TokenHash = [u64; 2];
@@ -81,11 +81,11 @@ type TokenHash = [u64; 2];
 /// Authenticates and authorizes requests.
 pub(super) struct Access {
     client: Client,
-    /// The keys of [`TokenHash`], drawn at random.
+    /// The random keys of [`TokenHash`].
     keys: [RandomState; 2],
     /// By token; `None` for invalid ones.
-    users: Mutex<Memory<TokenHash, Option<Value>>>,
-    permissions: Mutex<Memory<Question, bool>>,
+    users: Mutex<ReviewCache<TokenHash, Option<Value>>>,
+    permissions: Mutex<ReviewCache<ReviewSpec, bool>>,
     unknown_tokens: Mutex<Limit>,
     denials: Mutex<Limit>,
 }
@@ -102,15 +102,15 @@ impl Access {
         }
     }
 
-    /// Whether a request is to be answered.
-    pub(super) async fn check(&self, head: &Parts) -> Result<(), Refused> {
+    /// Checks whether a request is allowed.
+    pub(super) async fn check(&self, head: &Parts) -> Result<(), Rejection> {
         let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.split_once(' ')).and_then(|(scheme, token)| {
             let token = token.trim();
             let fits = !token.is_empty() && token.len() <= MAX_TOKEN_BYTES;
             (scheme.eq_ignore_ascii_case("bearer") && fits).then_some(token)
         });
-        let user = self.user(token.ok_or(Refused::Unknown)?).await?.ok_or(Refused::Unknown)?;
+        let user = self.user(token.ok_or(Rejection::Unknown)?).await?.ok_or(Rejection::Unknown)?;
         let mut question = json!({
             "user": user["username"],
             "groups": user["groups"],
@@ -122,56 +122,57 @@ impl Access {
         }
         match self.allows(question).await? {
             true => Ok(()),
-            false => Err(Refused::Forbidden),
+            false => Err(Rejection::Forbidden),
         }
     }
 
     /// Returns the user of a token; `None` for an invalid token.
-    async fn user(&self, token: &str) -> Result<Option<Value>, Refused> {
+    async fn user(&self, token: &str) -> Result<Option<Value>, Rejection> {
         let hash = self.keys.each_ref().map(|key| key.hash_one(token));
         let known = self.users.lock().get(&hash, now());
-        // A token that was valid before is reviewed without a limit: it is not part of a flood of guessed ones.
+        // A token that was valid before is reviewed without the rate limit: it is not part of a flood of
+        // guessed tokens.
         let limited = match known {
-            Known::Valid(user) => return Ok(user),
-            Known::Expired(Some(_)) => None,
-            Known::Expired(None) | Known::Nothing => Some(&self.unknown_tokens),
+            CachedReview::Valid(user) => return Ok(user),
+            CachedReview::Expired(Some(_)) => None,
+            CachedReview::Expired(None) | CachedReview::Missing => Some(&self.unknown_tokens),
         };
         take(limited)?;
         let kind = ("authentication.k8s.io", "TokenReview", "tokenreviews");
         let status = self.review(kind, json!({"token": token})).await?;
         let user = (status["authenticated"] == true).then(|| status["user"].clone());
         if user.is_some() {
-            give_back(limited);
+            return_permit(limited);
         }
-        self.users.lock().put(hash, user.clone(), now() + USER_FOR, now());
+        self.users.lock().insert(hash, user.clone(), now() + USER_TTL, now());
         Ok(user)
     }
 
-    async fn allows(&self, question: Value) -> Result<bool, Refused> {
-        let text: Question = question.to_string();
+    async fn allows(&self, question: Value) -> Result<bool, Rejection> {
+        let text: ReviewSpec = question.to_string();
         let known = self.permissions.lock().get(&text, now());
         let limited = match known {
-            Known::Valid(allowed) => return Ok(allowed),
-            Known::Expired(true) => None,
-            Known::Expired(false) | Known::Nothing => Some(&self.denials),
+            CachedReview::Valid(allowed) => return Ok(allowed),
+            CachedReview::Expired(true) => None,
+            CachedReview::Expired(false) | CachedReview::Missing => Some(&self.denials),
         };
         take(limited)?;
         let kind = ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews");
         let allowed = self.review(kind, question).await?["allowed"] == true;
         if allowed {
-            give_back(limited);
+            return_permit(limited);
         }
-        let keep = if allowed { ALLOWED_FOR } else { DENIED_FOR };
-        self.permissions.lock().put(text, allowed, now() + keep, now());
+        let keep = if allowed { PERMISSION_TTL } else { DENIAL_TTL };
+        self.permissions.lock().insert(text, allowed, now() + keep, now());
         Ok(allowed)
     }
 
-    /// The status of a review.
+    /// Sends a review and returns its status.
     async fn review(
         &self,
         (group, kind, resource): (&str, &str, &str),
         spec: Value,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, Rejection> {
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
         let request = json_request(Method::POST, Gvr::new(group, "v1", resource).path(None), Some(body));
         let problem = match exchange(&self.client, request, MAX_REVIEW_BYTES).await {
@@ -181,20 +182,20 @@ impl Access {
             }
             Err(failure) => failure.problem,
         };
-        tracing::warn!(kind, problem, "a review failed; denying the request");
-        Err(Refused::Unasked)
+        tracing::warn!(kind, problem, "TokenReview or SubjectAccessReview failed; denying the request");
+        Err(Rejection::Unasked)
     }
 }
 
-fn take(limited: Option<&Mutex<Limit>>) -> Result<(), Refused> {
+fn take(limited: Option<&Mutex<Limit>>) -> Result<(), Rejection> {
     match limited.is_none_or(|limit| limit.lock().take(now())) {
         true => Ok(()),
-        false => Err(Refused::TooMany),
+        false => Err(Rejection::TooMany),
     }
 }
 
-fn give_back(limited: Option<&Mutex<Limit>>) {
+fn return_permit(limited: Option<&Mutex<Limit>>) {
     if let Some(limit) = limited {
-        limit.lock().give_back(now());
+        limit.lock().return_permit(now());
     }
 }

@@ -1,4 +1,4 @@
-//! The loop that takes connections, and the task of each of them.
+//! The accept loop of a server, and the task of each connection.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -25,17 +25,17 @@ use super::slots::{Slot, Slots};
 use super::tls::Acceptor;
 use super::write_timeout::WriteTimeout;
 use super::{
-    ANSWER_TIMEOUT, Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS,
-    REQUEST_TIMEOUT, Routes, text,
+    Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS, REQUEST_TIMEOUT,
+    RESPONSE_TIMEOUT, Routes, text,
 };
 use crate::BoxError;
 
-/// After an `accept` that failed: mostly for want of file descriptors, which connections that end give back.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// The delay after a failed `accept`: mostly for lack of file descriptors, which ending connections release.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// What connections of a server share.
+/// The state shared by the connections of a server.
 #[derive(Clone)]
-struct Site {
+struct ConnectionContext {
     routes: Routes,
     access: Option<Arc<Access>>,
     body_max: usize,
@@ -50,10 +50,10 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
     };
     let listener = listen(&name, address).await?;
     bound.send_replace(listener.local_addr().ok());
-    let site = Site { routes, access, body_max, stop: stop.clone() };
+    let context = ConnectionContext { routes, access, body_max, stop: stop.clone() };
     let connections = TaskTracker::new();
     let slots = Slots::new(MAX_CONNECTIONS);
-    let accepting = accept(&listener, tls.as_ref(), (&slots, &site), &connections);
+    let accepting = accept(&listener, tls.as_ref(), (&slots, &context), &connections);
     let watching = async {
         match &tls {
             Some(tls) => tls.watch().await,
@@ -69,7 +69,11 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
     drop(listener);
     connections.close();
     if tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await.is_err() {
-        tracing::warn!(server = name, open = connections.len(), "connections did not end in time");
+        tracing::warn!(
+            server = name,
+            open = connections.len(),
+            "connections did not end within the drain timeout"
+        );
     }
     Ok(())
 }
@@ -84,24 +88,25 @@ async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError
     }
 }
 
-/// Accepts connections until it is dropped. A connection is accepted even if no slot is free, so that it can displace an idle one.
+/// Accepts connections until it is dropped. A connection is accepted even if no slot is free, since it may
+/// displace an idle one.
 async fn accept(
     listener: &TcpListener,
     tls: Option<&Acceptor>,
-    server: (&Slots, &Site),
+    server: (&Slots, &ConnectionContext),
     connections: &TaskTracker,
 ) {
-    let (slots, site) = server;
+    let (slots, context) = server;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let slot = Arc::new(slots.take().await);
-                let (tls, site) = (tls.map(Acceptor::acceptor), site.clone());
+                let (tls, context) = (tls.map(Acceptor::acceptor), context.clone());
                 connections.spawn(async move {
                     tokio::select! {
                         biased;
-                        () = slot.closed() => tracing::debug!("a connection was closed to make room for another"),
-                        () = connection(stream, tls, site, Arc::clone(&slot)) => {}
+                        () = slot.closed() => tracing::debug!("closed a connection to make room for another"),
+                        () = connection(stream, tls, context, Arc::clone(&slot)) => {}
                     }
                 });
             }
@@ -110,9 +115,9 @@ async fn accept(
                 tracing::warn!(
                     ?address,
                     error = &error as &dyn std::error::Error,
-                    "accepting a connection failed"
+                    "failed to accept a connection"
                 );
-                tokio::time::sleep(ACCEPT_AGAIN).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -121,28 +126,32 @@ async fn accept(
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     tls: Option<TlsAcceptor>,
-    site: Site,
+    context: ConnectionContext,
     slot: Arc<Slot>,
 ) {
-    let Some(tls) = tls else { return exchange(stream, site, slot).await };
+    let Some(tls) = tls else { return exchange(stream, context, slot).await };
     match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => exchange(stream, site, slot).await,
-        Ok(Err(error)) => tracing::debug!(error = &error as &dyn std::error::Error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+        Ok(Ok(stream)) => exchange(stream, context, slot).await,
+        Ok(Err(error)) => tracing::debug!(error = &error as &dyn std::error::Error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
-/// Serves the requests of a connection. A peer is disconnected if it sends no complete head within [`HEADER_TIMEOUT`], at first
-/// or after an answer.
-async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, site: Site, slot: Arc<Slot>) {
-    let stop = site.stop.clone();
+/// Serves the requests of a connection. A peer is disconnected if it sends no complete request head within
+/// [`HEADER_TIMEOUT`], at first or after a response.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    context: ConnectionContext,
+    slot: Arc<Slot>,
+) {
+    let stop = context.stop.clone();
     let service = service_fn(move |request| {
-        let (site, slot) = (site.clone(), Arc::clone(&slot));
-        async move { Ok::<_, Infallible>(answer(request, &site, &slot).await.map(Full::new)) }
+        let (context, slot) = (context.clone(), Arc::clone(&slot));
+        async move { Ok::<_, Infallible>(answer(request, &context, &slot).await.map(Full::new)) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let stream = TokioIo::new(WriteTimeout::new(stream, ANSWER_TIMEOUT));
+    let stream = TokioIo::new(WriteTimeout::new(stream, RESPONSE_TIMEOUT));
     let mut connection = pin!(builder.serve_connection(stream, service));
     tokio::select! {
         biased;
@@ -152,26 +161,26 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let _ = connection.await;
 }
 
-async fn answer(request: Request<Incoming>, site: &Site, slot: &Slot) -> Response<Bytes> {
-    let Some(handler) = site.routes.find(request.uri().path()) else {
+async fn answer(request: Request<Incoming>, context: &ConnectionContext, slot: &Slot) -> Response<Bytes> {
+    let Some(handler) = context.routes.find(request.uri().path()) else {
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
     };
     let (head, body) = request.into_parts();
     let answered = async {
-        if let Some(access) = &site.access
+        if let Some(access) = &context.access
             && let Err(refused) = access.check(&head).await
         {
             return text(refused.status(), format!("{refused}\n"));
         }
-        let body = match Limited::new(body, site.body_max).collect().await {
+        let body = match Limited::new(body, context.body_max).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
                 return text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
             }
-            Err(_) => return text(StatusCode::BAD_REQUEST, "the body broke off\n"),
+            Err(_) => return text(StatusCode::BAD_REQUEST, "the body is incomplete\n"),
         };
         let _serving = slot.serve();
-        // The call is inside, so that its own panic is contained as well.
+        // The handler is called inside the async block, so that a panic of the call itself is caught as well.
         AssertUnwindSafe(async { handler(Request::from_parts(head, body)).await })
             .catch_unwind()
             .await
@@ -179,7 +188,7 @@ async fn answer(request: Request<Incoming>, site: &Site, slot: &Slot) -> Respons
     };
     match tokio::time::timeout(REQUEST_TIMEOUT, answered).await {
         Ok(response) => response,
-        Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "the request took too long\n"),
+        Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "the request timed out\n"),
     }
 }
 

@@ -3,13 +3,13 @@
 //! # Invariants
 //!
 //! 1. At most `max` connections are open.
-//! 2. A connection whose handler runs is never closed to make room. Every other one waits for its peer: for the TLS
-//!    handshake, a head, a body, or for the peer to take an answer.
+//! 2. A connection whose handler runs is never closed to make room. Every other one waits for its peer: for
+//!    the TLS handshake, a request head, a body, or for the peer to read a response.
 //! 3. At most one connection at a time is being closed to make room for a new one.
 //!
 //! # Lock order
 //!
-//! The place of a slot, then `state`.
+//! The position of a slot, then `state`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,35 +21,35 @@ use tokio_util::sync::CancellationToken;
 /// The slots of a server.
 #[derive(Clone)]
 pub(super) struct Slots {
-    shared: Arc<Shared>,
+    shared: Arc<SlotsInner>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SlotsInner {
+    state: Mutex<SlotsState>,
     /// Notified when there may be room, or a connection to close.
     changed: Notify,
 }
 
-struct State {
+struct SlotsState {
     max: usize,
     open: usize,
-    /// Connections that were told to close to make room, and have not ended yet.
+    /// Connections that are closing to make room.
     closing: usize,
     next: u64,
-    /// Connections that wait for their peer, the one that waits longest first.
+    /// Connections that wait for their peer, the longest waiting first.
     waiting: BTreeMap<u64, CancellationToken>,
 }
 
-impl State {
-    /// Puts a connection behind those that wait already. Returns its place.
+impl SlotsState {
+    /// Adds a connection behind the waiting ones. Returns its position.
     fn wait(&mut self, close: CancellationToken) -> u64 {
-        let place = self.next;
+        let position = self.next;
         self.next += 1;
-        self.waiting.insert(place, close);
-        place
+        self.waiting.insert(position, close);
+        position
     }
 
-    /// Takes a slot, if one is free. Otherwise tells the connection that waits longest to close.
+    /// Takes a slot, if one is free. Otherwise closes the connection that has waited longest.
     fn take(&mut self) -> bool {
         if self.open < self.max {
             self.open += 1;
@@ -67,43 +67,43 @@ impl State {
 
 impl Slots {
     pub(super) fn new(max: usize) -> Self {
-        let state = State { max, open: 0, closing: 0, next: 0, waiting: BTreeMap::new() };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }) }
+        let state = SlotsState { max, open: 0, closing: 0, next: 0, waiting: BTreeMap::new() };
+        Self { shared: Arc::new(SlotsInner { state: Mutex::new(state), changed: Notify::new() }) }
     }
 
     /// Takes a slot for a connection. Waits until there is room.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no slot; a connection may have been closed for nothing.
+    /// Dropping the future takes no slot; a connection may have been closed in vain.
     pub(super) async fn take(&self) -> Slot {
         while !self.shared.state.lock().take() {
             self.shared.changed.notified().await;
         }
         let close = CancellationToken::new();
-        let place = self.shared.state.lock().wait(close.clone());
-        Slot { shared: Arc::clone(&self.shared), close, place: Mutex::new(Some(place)) }
+        let position = self.shared.state.lock().wait(close.clone());
+        Slot { shared: Arc::clone(&self.shared), close, position: Mutex::new(Some(position)) }
     }
 }
 
 /// The slot of one connection. Dropping it frees the slot.
 pub(super) struct Slot {
-    shared: Arc<Shared>,
+    shared: Arc<SlotsInner>,
     close: CancellationToken,
-    /// The place among those that wait; `None` while a handler runs.
-    place: Mutex<Option<u64>>,
+    /// The position among the waiting connections; `None` while a handler runs.
+    position: Mutex<Option<u64>>,
 }
 
 impl Slot {
-    /// Resolves when the connection has to close.
+    /// Resolves when the connection must close.
     pub(super) async fn closed(&self) {
         self.close.cancelled().await;
     }
 
     /// Marks the connection as served until the guard is dropped.
     pub(super) fn serve(&self) -> Serving<'_> {
-        if let Some(place) = self.place.lock().take() {
-            self.shared.state.lock().waiting.remove(&place);
+        if let Some(position) = self.position.lock().take() {
+            self.shared.state.lock().waiting.remove(&position);
         }
         Serving(self)
     }
@@ -111,10 +111,10 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let place = self.place.get_mut().take();
+        let position = self.position.get_mut().take();
         let mut state = self.shared.state.lock();
-        if let Some(place) = place {
-            state.waiting.remove(&place);
+        if let Some(position) = position {
+            state.waiting.remove(&position);
         }
         state.open -= 1;
         state.closing -= usize::from(self.close.is_cancelled());
@@ -128,10 +128,10 @@ pub(super) struct Serving<'a>(&'a Slot);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        let Slot { shared, close, place } = self.0;
-        // The connection was closed before its handler began; it is about to end.
+        let Slot { shared, close, position } = self.0;
+        // The connection was closed before its handler began; it is ending.
         if !close.is_cancelled() {
-            *place.lock() = Some(shared.state.lock().wait(close.clone()));
+            *position.lock() = Some(shared.state.lock().wait(close.clone()));
         }
         shared.changed.notify_one();
     }

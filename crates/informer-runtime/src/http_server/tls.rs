@@ -1,4 +1,4 @@
-//! Certificates of a server, read from files and read again when they change.
+//! TLS certificates of a server, read from files and reloaded when they change.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::BoxError;
 
-/// How often the files are looked at, as upstream does beside its notifications: certificates are replaced hours before they expire.
-const READ_AGAIN: Duration = Duration::from_secs(10);
+/// The reload interval, as in controller-runtime: certificates are replaced hours before they expire.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A certificate with its chain and its key, in PEM files that are read again every 10 s: what cert-manager or a mounted Secret
-/// replaces is used for the next connection. While the files cannot be read or do not belong together, the old pair stays, and a
-/// warning says why.
+/// A certificate chain and its key in PEM files, which are reloaded every 10 s: a certificate replaced by
+/// cert-manager or in a mounted Secret is used for the next connection. While the files cannot be read or do
+/// not match, the previous pair stays in use, and a warning states the reason.
 #[derive(Clone)]
-#[must_use = "it is given to a server"]
+#[must_use = "pass it to a server"]
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
@@ -36,7 +36,7 @@ pub struct Tls {
     reads: Option<CertificateReads>,
 }
 
-/// How often certificates were read, by upstream's names.
+/// Counters of certificate reads, by controller-runtime's names.
 #[cfg(feature = "prometheus")]
 #[derive(Clone, Default)]
 pub(crate) struct CertificateReads {
@@ -60,7 +60,7 @@ impl CertificateReads {
 }
 
 impl Tls {
-    /// The files, and the provider of TLS primitives: nothing process-wide is asked for one.
+    /// Creates it from the files and a provider of TLS primitives; no process-wide provider is used.
     pub fn files(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -76,9 +76,9 @@ impl Tls {
         }
     }
 
-    /// Takes connections only of clients with a certificate of one of the authorities in this PEM file, which is read again with the
-    /// others: for webhooks that nobody but the API server is to call, which then needs a certificate for them
-    /// (`--admission-control-config-file`).
+    /// Accepts only clients with a certificate of one of the authorities in this PEM file, which is reloaded
+    /// with the others: for webhooks that only the API server may call. The API server needs a client
+    /// certificate for them (`--admission-control-config-file`).
     pub fn client_authority(mut self, authorities: impl Into<PathBuf>) -> Self {
         self.authorities = Some(authorities.into());
         self
@@ -122,7 +122,7 @@ impl Tls {
     fn configure(&self, files: &Files) -> Result<Arc<ServerConfig>, TlsError> {
         let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| self.error("the provider speaks no version of TLS", error))?;
+            .map_err(|error| self.error("the provider supports no version of TLS", error))?;
         let config = match &files.authorities {
             Some(authorities) => config.with_client_cert_verifier(self.verifier(authorities)?),
             None => config.with_no_client_auth(),
@@ -150,7 +150,7 @@ impl Tls {
         let key =
             PrivateKeyDer::from_pem_slice(key).map_err(|error| self.error("the key is not PEM", error))?;
         let pair = CertifiedKey::from_der(chain, key, &self.provider);
-        pair.map_err(|error| self.error("certificate and key do not make a pair", error))
+        pair.map_err(|error| self.error("the key does not match the certificate", error))
     }
 
     fn error(&self, problem: &'static str, cause: impl Into<BoxError>) -> TlsError {
@@ -172,7 +172,7 @@ impl fmt::Debug for Tls {
 
 /// A certificate that cannot be served.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve {} with {}: {problem}", .certificate.display(), .key.display())]
+#[error("serve {} with {}: {problem}", .certificate.display(), .key.display())]
 pub struct TlsError {
     certificate: PathBuf,
     key: PathBuf,
@@ -181,7 +181,7 @@ pub struct TlsError {
     cause: BoxError,
 }
 
-/// The bytes of the files.
+/// The contents of the files.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
@@ -189,7 +189,7 @@ struct Files {
     authorities: Option<Vec<u8>>,
 }
 
-/// What serves TLS, and keeps its certificates new.
+/// Accepts TLS connections and reloads the certificate.
 pub(super) struct Acceptor {
     tls: Tls,
     files: RwLock<Files>,
@@ -197,23 +197,23 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// For the next connection.
+    /// Returns the acceptor for the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config.read()))
     }
 
-    /// Reads the files again and again. Never returns.
+    /// Reloads the files periodically. Never returns.
     pub(super) async fn watch(&self) {
         loop {
-            tokio::time::sleep(READ_AGAIN).await;
+            tokio::time::sleep(RELOAD_INTERVAL).await;
             match self.renew().await {
                 Ok(false) => {}
                 Ok(true) => {
-                    tracing::info!(certificate = %self.tls.certificate.display(), "a new certificate is served")
+                    tracing::info!(certificate = %self.tls.certificate.display(), "loaded a new certificate")
                 }
                 Err(error) => {
                     let certificate = self.tls.certificate.display();
-                    tracing::warn!(%certificate, error = &error as &dyn std::error::Error, "the old certificate stays");
+                    tracing::warn!(%certificate, error = &error as &dyn std::error::Error, "cannot load the new certificate; the old one stays in use");
                 }
             }
         }
@@ -227,7 +227,7 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// What is to be served, where the files are others than before.
+    /// Returns the new configuration if the files have changed.
     fn changed(&self, files: Files) -> Result<Option<(Arc<ServerConfig>, Files)>, TlsError> {
         if *self.files.read() == files {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A connection whose peer has so long to take what is written to it.
+//! A connection with a timeout for the peer to read what is written.
 
 use std::io;
 use std::pin::Pin;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream on which a write ends with an error where the peer does not make room for it.
+/// A stream on which writes fail if the peer does not read in time.
 ///
-/// The time begins when there is no room, and ends when all is written that was there to be written: a peer that takes a byte now and then
-/// has no more of it.
+/// The timeout starts when a write is blocked and ends when all pending data is written: a peer that reads a
+/// byte now and then does not extend it.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// When it is deadline, while something waits to be taken.
+    /// The deadline, while a write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> WriteTimeout<S> {
         Self { stream, timeout, deadline: None }
     }
 
-    /// What a write came to, or that its time is deadline.
+    /// Returns the result of a write, or an error after the deadline.
     fn check_deadline<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -63,7 +63,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
-            // A connection flushes when it has written all that it had.
+            // hyper flushes when it has written everything.
             self.deadline = None;
         }
         self.check_deadline(context, flushed)

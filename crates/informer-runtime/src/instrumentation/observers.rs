@@ -1,8 +1,8 @@
-//! Who is told of a part: whom its builder named, and the manager that it is in.
+//! The receivers of a component's metrics: the one set by its builder, and its manager.
 
 use std::sync::{Arc, OnceLock};
 
-/// Both of them, as one for the part. A manager may come later than the part; of several managers the first one counts.
+/// Both receivers. The manager may be set later; only the first one counts.
 pub(crate) struct Observers<M: ?Sized> {
     own: Option<Arc<M>>,
     manager: OnceLock<Arc<M>>,
@@ -13,12 +13,12 @@ impl<M: ?Sized> Observers<M> {
         Self { own, manager: OnceLock::new() }
     }
 
-    /// Answers whether it is the first manager: another one is told nothing.
-    pub(crate) fn join(&self, manager: Arc<M>) -> bool {
+    /// Sets the manager. Returns false if one was set before.
+    pub(crate) fn set_manager(&self, manager: Arc<M>) -> bool {
         self.manager.set(manager).is_ok()
     }
 
-    /// Whom the builder named.
+    /// Returns the receiver set by the builder.
     pub(crate) fn own(&self) -> Option<&Arc<M>> {
         self.own.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The task behind an election: sends what its state says, and tells it what came back and when.
+//! The task of an election: sends the requests of its state and passes it the responses.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,17 +16,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::failures::Failure;
 use super::health::{LeaseHealth, LeaseUse};
-use super::lease::{LeaseLock, Reply};
+use super::lease::{LeaseLock, LeaseReply};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
 
-/// How soon a watch of the Lease that was refused or broke off is tried again. Nothing depends on it: the Lease is looked at
-/// all the same.
-const WATCH_AGAIN: Duration = Duration::from_secs(30);
+/// The delay before a failed or ended watch of the Lease is retried. Nothing depends on the watch: the Lease
+/// is also read periodically.
+const WATCH_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Takes part in one election. Made by [`LeaderElection::elector`]; a manager makes its own.
-#[must_use = "it does nothing until it runs"]
+/// A candidate of an election. Created by [`LeaderElection::elector`]; a manager creates its own.
+#[must_use = "call `run`, or it does nothing"]
 pub struct LeaderElector {
     name: String,
     identity: String,
@@ -35,7 +35,7 @@ pub struct LeaderElector {
     lock: LeaseLock,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
-    /// Until when a leader's lease holds off others.
+    /// Until when a leader's lease excludes other candidates.
     held_until: watch::Sender<Option<Instant>>,
     pub(crate) recorder: Option<EventRecorder>,
     health: Arc<LeaseHealth>,
@@ -43,8 +43,8 @@ pub struct LeaderElector {
     pub(crate) status: Option<prometheus_client::metrics::gauge::Gauge>,
 }
 
-/// A request on its way; never resolves where there is none.
-type InFlight = Option<BoxFuture<'static, Reply>>;
+/// The request in flight.
+type InFlight = Option<BoxFuture<'static, LeaseReply>>;
 
 impl LeaderElector {
     pub(crate) fn new(
@@ -75,23 +75,24 @@ impl LeaderElector {
         })
     }
 
-    /// The record of its failures.
+    /// Returns the record of its failures.
     pub(crate) fn health(&self) -> Arc<LeaseHealth> {
         Arc::clone(&self.health)
     }
 
-    /// The label of its metrics.
+    /// Returns the labels of its metrics.
     #[cfg(feature = "prometheus")]
     pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
         vec![("name", self.name.clone())]
     }
 
-    /// Who this process is in the election.
+    /// Returns the identity of this process in the election.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// A health check that fails while this process believes to lead though its lease has passed: its loop stands still.
+    /// Adds a health check that fails while this process considers itself the leader although its lease has
+    /// expired: its loop stalls.
     pub(crate) fn check(
         &self,
     ) -> impl Fn() -> std::future::Ready<Result<(), BoxError>> + Send + Sync + 'static {
@@ -99,23 +100,24 @@ impl LeaderElector {
         move || {
             let passed = held_until.borrow().is_some_and(|until| until < now());
             std::future::ready(if passed {
-                Err("the lease has passed without a renewal".into())
+                Err("the lease has expired without a renewal".into())
             } else {
                 Ok(())
             })
         }
     }
 
-    /// Whether this process leads, now and later.
+    /// Returns a receiver of the leadership.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()
     }
 
-    /// Stands by, leads, and gives the lease back when `stop` is cancelled. By then the leader's work has to have ended.
+    /// Acquires and renews the lease until `stop` is cancelled, then releases it. The leader's work must have
+    /// ended before that.
     ///
     /// # Errors
     ///
-    /// When the lease was lost. The work has to end within [`LeaderLost::time_left`].
+    /// If the lease was lost. The work must end within [`LeaderLost::time_left`].
     ///
     /// # Cancel safety
     ///
@@ -130,7 +132,7 @@ impl LeaderElector {
         loop {
             self.state.tick(now());
             self.held_until.send_replace(self.state.held_until());
-            if let Some(end) = self.tell(&mut watching) {
+            if let Some(end) = self.handle_notices(&mut watching) {
                 return end;
             }
             match self.state.poll_action() {
@@ -139,7 +141,7 @@ impl LeaderElector {
                 None => {}
             }
             succeeded = false;
-            // An answer counts before a deadline that passed with it.
+            // A response is handled before a deadline that passes at the same time.
             tokio::select! {
                 biased;
                 reply = reply(&mut in_flight) => {
@@ -149,7 +151,7 @@ impl LeaderElector {
                         self.health.failed(failure);
                     }
                     self.lock.keep(reply.lease);
-                    self.state.handle_response(reply.answer, now(), rand::random());
+                    self.state.handle_response(reply.response, now(), rand::random());
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
@@ -162,27 +164,34 @@ impl LeaderElector {
         }
     }
 
-    fn send(&self, action: &ElectionAction) -> BoxFuture<'static, Reply> {
+    fn send(&self, action: &ElectionAction) -> BoxFuture<'static, LeaseReply> {
         let request = self.lock.request(action, Timestamp::now());
         let (client, timeout) = (self.lock.client().clone(), self.request_timeout);
         async move {
             let reply = tokio::time::timeout(timeout, LeaseLock::send(client, request)).await;
-            reply.unwrap_or_else(|_| Reply::failed(Failure::timed_out(timeout)))
+            reply.unwrap_or_else(|_| LeaseReply::failed(Failure::timed_out(timeout)))
         }
         .boxed()
     }
 
-    /// Tells what the state has to tell; the end, where it says so.
-    fn tell(&mut self, watching: &mut Option<BoxFuture<'static, ()>>) -> Option<Result<(), LeaderLost>> {
+    /// Handles the notices of the state. Returns the result if the election has ended.
+    fn handle_notices(
+        &mut self,
+        watching: &mut Option<BoxFuture<'static, ()>>,
+    ) -> Option<Result<(), LeaderLost>> {
         while let Some(notice) = self.state.poll_notice() {
             match notice {
                 ElectionNotice::Holder(holder) => {
-                    tracing::info!(lease = self.name, holder, "the lease has another holder");
+                    tracing::info!(lease = self.name, holder, "the holder of the lease changed");
                     self.health.set_holder(&holder);
                     self.observers.iter().for_each(|observer| self.observe(observer, &holder));
                 }
                 ElectionNotice::Leading(fence) => {
-                    tracing::info!(lease = self.name, identity = self.identity, "this process leads");
+                    tracing::info!(
+                        lease = self.name,
+                        identity = self.identity,
+                        "this process became the leader"
+                    );
                     *watching = None;
                     self.publish(Leadership::Leading(fence));
                 }
@@ -199,20 +208,20 @@ impl LeaderElector {
         None
     }
 
-    /// An observer is the program's; its panic must not cost the lease.
+    /// Calls the program's observer. A panic of it must not cost the lease.
     fn observe(&self, observer: &Observer, holder: &str) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(holder))) {
             let panic = panic_text(&*panic);
             tracing::error!(
                 lease = self.name,
                 panic,
-                "an observer of the holder panicked; the election goes on"
+                "the `on_holder` function panicked; the election continues"
             );
         }
     }
 
     fn publish(&self, leadership: Leadership) {
-        // Of one action they would be one series, of which the note of the first is shown.
+        // Events with the same action would form a series that shows only the first note.
         let change = match (&leadership, &*self.leadership.borrow()) {
             (Leadership::Leading(_), _) => Some(("BecomeLeader", "became leader")),
             (_, Leadership::Leading(_)) => Some(("StopLeading", "stopped leading")),
@@ -263,7 +272,7 @@ pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-async fn reply(in_flight: &mut InFlight) -> Reply {
+async fn reply(in_flight: &mut InFlight) -> LeaseReply {
     match in_flight {
         Some(request) => request.await,
         None => std::future::pending().await,
@@ -277,13 +286,13 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
     }
 }
 
-/// The name of the host and a random part, as upstream.
+/// Returns the host name and a random suffix, as in client-go.
 pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!("{}_{}", host.as_deref().unwrap_or("process"), uuid::Uuid::new_v4())
 }
 
-/// Watches the Lease, and gives a hint for whatever comes.
+/// Watches the Lease and sends a hint for each event.
 async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint: mpsc::Sender<()>) {
     loop {
         if let Ok(response) = client.request(request.clone()).await
@@ -291,12 +300,12 @@ async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint:
         {
             let mut body = response.into_body();
             while let Some(Ok(_)) = body.frame().await {
-                // One hint that waits is as good as many.
+                // One pending hint is enough.
                 let _ = hint.try_send(());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         } else {
-            tokio::time::sleep(WATCH_AGAIN).await;
+            tokio::time::sleep(WATCH_RETRY_DELAY).await;
         }
     }
 }

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use informer_control::election::ElectionTimes;
 
-/// A Lease says its duration in seconds, as a number of 32 bits with a sign.
+/// The maximum lease duration: the field is an i32 in seconds.
 const MAX_LEASE: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// An election that cannot be held as it is configured.
+/// An invalid configuration of leader election.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot hold an election on the lease {lease:?}: {problem}")]
+#[error("configure leader election on Lease {lease:?}: {problem}")]
 pub struct ElectionConfigError {
     lease: String,
     problem: String,
@@ -23,25 +23,25 @@ impl ElectionConfigError {
         let slowest = Duration::try_from_secs_f64(times.retry.as_secs_f64() * times.jitter);
         let slowest = slowest.unwrap_or(Duration::MAX);
         let problem = if lease.is_empty() {
-            "it needs a name".to_owned()
+            "the name is missing; set it".to_owned()
         } else if !lease.chars().chain(namespace.chars()).all(is_of_names) {
-            "its name and namespace may have lower-case letters, digits, dots and dashes".to_owned()
+            "the name or namespace is invalid; use lower-case letters, digits, dots and dashes".to_owned()
         } else if identity.is_empty() {
-            "this process needs an identity".to_owned()
+            "the identity is empty; set it, or leave the default".to_owned()
         } else if times.lease < Duration::from_secs(1) {
-            "the lease has to last a second at least".to_owned()
+            "the lease duration is less than a second; increase it".to_owned()
         } else if times.lease > MAX_LEASE {
-            format!("the lease can last {MAX_LEASE:?} at most")
+            format!("the lease duration is greater than {MAX_LEASE:?}; decrease it")
         } else if times.retry.is_zero() {
-            "the retry period must not be zero".to_owned()
+            "the retry period is zero; increase it".to_owned()
         } else if times.lease <= times.renew {
             format!(
-                "the lease ({:?}) has to last longer than the renew deadline ({:?})",
+                "the lease duration ({:?}) must be greater than the renew deadline ({:?})",
                 times.lease, times.renew
             )
         } else if times.renew <= slowest {
             format!(
-                "the renew deadline ({:?}) has to be longer than {} retry periods ({slowest:?})",
+                "the renew deadline ({:?}) must be greater than {} retry periods ({slowest:?})",
                 times.renew, times.jitter
             )
         } else {

@@ -1,12 +1,12 @@
-//! Failed requests about Leases: when they are logged, and whether they make a replica unready. Pure state, without a
-//! clock.
+//! Failures of Lease requests: decides when they are logged, and whether they make a replica unready. Pure
+//! state without a clock.
 //!
 //! # Invariants
 //!
 //! 1. The first failure of a streak is logged at once, and so is the first one of each kind. The others are logged at
 //!    intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
-//! 2. A streak ends with a round of requests that succeeded as a whole: a read that works does not hide that writes are
-//!    refused.
+//! 2. A streak ends with a round of requests that succeeded as a whole: successful reads do not hide rejected
+//!    writes.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -16,62 +16,62 @@ use http::StatusCode;
 /// The shortest interval between two logs of one kind of failure in a streak.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The longest interval between two logs of a streak that goes on.
+/// The longest interval between two logs of one streak.
 const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Why a request about a Lease failed.
+/// The reason of a failed Lease request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The server did not answer in time, could not be reached, or cannot answer at the moment (429, 5xx).
+    /// A timeout, a failed connection, or a temporary error (429, 5xx).
     Unreachable,
     /// 401 or 403.
     Forbidden,
     /// 404 for a request that creates a Lease or lists Leases: the namespace or the resource does not exist.
     NotFound,
     /// Anything else, such as an invalid Lease.
-    Refused,
+    Rejected,
 }
 
 impl FailureKind {
     #[cfg(feature = "prometheus")]
-    pub(crate) const ALL: [Self; 4] = [Self::Unreachable, Self::Forbidden, Self::NotFound, Self::Refused];
+    pub(crate) const ALL: [Self; 4] = [Self::Unreachable, Self::Forbidden, Self::NotFound, Self::Rejected];
 
-    /// The kind of a failed answer.
+    /// Returns the kind of a status code.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Self::Forbidden,
             StatusCode::NOT_FOUND => Self::NotFound,
             StatusCode::TOO_MANY_REQUESTS => Self::Unreachable,
             status if status.is_server_error() => Self::Unreachable,
-            _ => Self::Refused,
+            _ => Self::Rejected,
         }
     }
 
-    /// The label in metrics.
+    /// Returns the label value.
     #[cfg(feature = "prometheus")]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
-            Self::Refused => "refused",
+            Self::Rejected => "refused",
         }
     }
 
-    /// The remedy in messages.
+    /// Returns the remedy for messages.
     fn remedy(self) -> &'static str {
         match self {
-            Self::Unreachable => "check that the API server runs and can be reached",
+            Self::Unreachable => "check that the API server is running and reachable",
             Self::Forbidden => "grant the permissions on leases of coordination.k8s.io",
             Self::NotFound => {
-                "check that the namespace exists and that the server has coordination.k8s.io/v1"
+                "check that the namespace exists and that the server serves coordination.k8s.io/v1"
             }
-            Self::Refused => "check that the Lease is valid",
+            Self::Rejected => "check that the Lease is valid",
         }
     }
 }
 
-/// A failed request about a Lease.
+/// A failed Lease request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
@@ -83,15 +83,18 @@ impl Failure {
         Self { kind, problem: problem.into() }
     }
 
-    /// The failure of an answer, with the message of its `Status`.
+    /// Creates a failure from a response, with the message of its `Status`.
     pub(crate) fn of_status(status: StatusCode, body: &serde_json::Value) -> Self {
-        let message = body["message"].as_str().unwrap_or("without a message");
-        Self::new(FailureKind::of(status), format!("the server answered {}: {message}", status.as_u16()))
+        let message = body["message"].as_str().unwrap_or("no message");
+        Self::new(
+            FailureKind::of(status),
+            format!("the server responded with {}: {message}", status.as_u16()),
+        )
     }
 
-    /// A request that was not answered within `timeout`.
+    /// Creates the failure of a request without a response within `timeout`.
     pub(crate) fn timed_out(timeout: Duration) -> Self {
-        Self::new(FailureKind::Unreachable, format!("no answer in {timeout:?}"))
+        Self::new(FailureKind::Unreachable, format!("no response within {timeout:?}"))
     }
 }
 
@@ -133,7 +136,7 @@ impl LeaseFailures {
         Self { tolerance, total: 0, streak: None }
     }
 
-    /// Records a failed request. Returns true if it is to be logged.
+    /// Records a failed request. Returns true if it should be logged.
     pub(crate) fn failed(&mut self, failure: Failure, now: Instant) -> bool {
         self.total += 1;
         let streak = self.streak.get_or_insert_with(|| Streak {
@@ -158,25 +161,25 @@ impl LeaseFailures {
         new_kind || due
     }
 
-    /// Records a round of requests that succeeded. Returns the streak that ends with it.
+    /// Records a successful round of requests. Returns the streak that ends with it.
     pub(crate) fn succeeded(&mut self, now: Instant) -> Option<Recovery> {
         let streak = self.streak.take()?;
         Some(Recovery { failures: streak.count, after: now.saturating_duration_since(streak.since) })
     }
 
-    /// All failures so far.
+    /// Returns the number of all failures so far.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The last failure of the streak, and how long the streak lasts.
+    /// Returns the last failure of the current streak, and the duration of the streak.
     pub(crate) fn failing(&self, now: Instant) -> Option<(&Failure, Duration)> {
         let streak = self.streak.as_ref()?;
         Some((&streak.last, now.saturating_duration_since(streak.since)))
     }
 
-    /// Returns why the replica is not ready, if it is not. A rejection does not end by itself and counts at once; an
-    /// unreachable server counts after the tolerance.
+    /// Returns the reason if the replica is not ready. A rejection does not end by itself and counts at once;
+    /// an unreachable server counts after the tolerance.
     pub(crate) fn unready(&self, now: Instant) -> Option<String> {
         let (failure, duration) = self.failing(now)?;
         let tolerated = failure.kind == FailureKind::Unreachable && duration < self.tolerance;

@@ -1,8 +1,8 @@
-//! The state of an election or of a shard membership, as logs, metrics, probes and debug pages show it.
+//! The state of an election or shard membership, for logs, metrics, health checks and debug pages.
 //!
 //! # Lock order
 //!
-//! `state` alone; nothing is logged or counted under it.
+//! `state` is never nested; nothing is logged or counted under it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(crate) enum LeaseUse {
 }
 
 impl LeaseUse {
-    /// The name of its check, its label in metrics, and its kind on debug pages.
+    /// Returns the name of its check, its label in metrics, and its kind on debug pages.
     fn as_str(self) -> &'static str {
         match self {
             Self::LeaderElection => "leader-election",
@@ -42,21 +42,21 @@ pub(crate) struct LeaseHealth {
     name: String,
     namespace: String,
     identity: String,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     #[cfg(feature = "prometheus")]
     counters: std::sync::OnceLock<[Counter; FailureKind::ALL.len()]>,
 }
 
-struct State {
+struct LeaseState {
     failures: LeaseFailures,
     /// True while this process leads, or is a member with a valid lease.
     active: bool,
-    /// The last holder that was seen; for elections.
+    /// The last observed holder; for elections.
     holder: Option<String>,
 }
 
 impl LeaseHealth {
-    /// `tolerance` is how long this process stays ready while the server is unreachable.
+    /// Creates the record. `tolerance` is how long this process stays ready while the server is unreachable.
     pub(crate) fn new(
         of: LeaseUse,
         namespace: &str,
@@ -64,7 +64,7 @@ impl LeaseHealth {
         identity: &str,
         tolerance: Duration,
     ) -> Arc<Self> {
-        let state = State { failures: LeaseFailures::new(tolerance), active: false, holder: None };
+        let state = LeaseState { failures: LeaseFailures::new(tolerance), active: false, holder: None };
         Arc::new(Self {
             of,
             name: name.to_owned(),
@@ -76,7 +76,7 @@ impl LeaseHealth {
         })
     }
 
-    /// The name of its check on `/readyz`.
+    /// Returns the name of its check in `/readyz`.
     pub(crate) fn check_name(&self) -> String {
         match self.of {
             LeaseUse::LeaderElection => self.of.as_str().to_owned(),
@@ -84,7 +84,7 @@ impl LeaseHealth {
         }
     }
 
-    /// Counts a failed request, and logs it if that is due.
+    /// Counts a failed request, and logs it if a log is due.
     pub(crate) fn failed(&self, failure: Failure) {
         #[cfg(feature = "prometheus")]
         if let Some(counters) = self.counters.get() {
@@ -97,28 +97,21 @@ impl LeaseHealth {
         };
         if log {
             let (kind, namespace, name) = (self.of.as_str(), &self.namespace, &self.name);
-            tracing::warn!(
-                kind,
-                namespace,
-                name,
-                failures = total,
-                error = text,
-                "a request about a Lease failed"
-            );
+            tracing::warn!(kind, namespace, name, failures = total, error = text, "a Lease request failed");
         }
     }
 
-    /// Ends a streak of failures: a round of requests has succeeded.
+    /// Ends a streak of failures after a successful round of requests.
     pub(crate) fn succeeded(&self) {
         let recovery = self.state.lock().failures.succeeded(now());
         if let Some(recovery) = recovery {
             let (kind, namespace, name) = (self.of.as_str(), &self.namespace, &self.name);
             let (failures, after) = (recovery.failures, recovery.after);
-            tracing::info!(kind, namespace, name, failures, ?after, "requests about a Lease succeed again");
+            tracing::info!(kind, namespace, name, failures, ?after, "Lease requests succeed again");
         }
     }
 
-    /// Forgets a streak of failures: no further request will be sent.
+    /// Forgets a streak of failures: no more requests will be sent.
     pub(crate) fn stopped(&self) {
         self.state.lock().failures.succeeded(now());
     }
@@ -131,8 +124,8 @@ impl LeaseHealth {
         self.state.lock().holder = Some(holder.to_owned());
     }
 
-    /// The readiness check: fails while requests about the Lease are rejected, or if the server has been unreachable for
-    /// longer than the tolerance.
+    /// The readiness check: fails while Lease requests are rejected, or if the server has been unreachable
+    /// for longer than the tolerance.
     pub(crate) fn ready(&self) -> Result<(), BoxError> {
         match self.state.lock().failures.unready(now()) {
             Some(why) => Err(why.into()),
@@ -140,7 +133,7 @@ impl LeaseHealth {
         }
     }
 
-    /// One entry of the debug page.
+    /// Returns the entry of the debug page.
     pub(crate) fn page(&self, now: Instant) -> Value {
         let state = self.state.lock();
         let failing = state.failures.failing(now);
@@ -157,7 +150,7 @@ impl LeaseHealth {
         })
     }
 
-    /// Counts failures in these metrics from now on.
+    /// Adds metrics that count failures.
     #[cfg(feature = "prometheus")]
     pub(crate) fn count_in(&self, failures: &LeaseFailureMetrics) {
         let _ = self.counters.set(FailureKind::ALL.map(|kind| {
@@ -170,7 +163,7 @@ impl LeaseHealth {
     }
 }
 
-/// `informer_lease_request_failures_total`, by what the Lease is for, its name, and the reason.
+/// `informer_lease_request_failures_total`, by the purpose of the Lease, its name, and the reason.
 #[cfg(feature = "prometheus")]
 #[derive(Clone, Default)]
 pub(crate) struct LeaseFailureMetrics(Family<Vec<(&'static str, String)>, Counter>);
@@ -179,7 +172,7 @@ pub(crate) struct LeaseFailureMetrics(Family<Vec<(&'static str, String)>, Counte
 impl LeaseFailureMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        let help = "Failed requests about the Leases of elections and shard groups";
+        let help = "Failed Lease requests of elections and shard groups";
         registry.register("informer_lease_request_failures", help, metrics.0.clone());
         metrics
     }

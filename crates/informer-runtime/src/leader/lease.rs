@@ -1,4 +1,4 @@
-//! The Lease on the wire.
+//! The JSON encoding and the requests of a Lease.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -13,41 +13,41 @@ use crate::EventSubject;
 
 use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, LeaseWrite};
 
-/// A Lease is some hundred bytes; the rest is for labels and annotations of others.
+/// The maximum size of a Lease. It has some hundred bytes; the rest is for foreign labels and annotations.
 const MAX_LEASE_BYTES: usize = 1 << 20;
 
-/// How long the server may keep a watch of the Lease open.
+/// The timeout of a watch of the Lease, in seconds.
 const WATCH_SECONDS: u32 = 300;
 
 /// The result of a request.
-pub(super) struct Reply {
-    pub(super) answer: ElectionResponse,
-    /// The Lease as the server has it now.
+pub(super) struct LeaseReply {
+    pub(super) response: ElectionResponse,
+    /// The current Lease.
     pub(super) lease: Option<Value>,
     pub(super) failure: Option<Failure>,
 }
 
-impl Reply {
-    fn of(answer: ElectionResponse) -> Self {
-        Self { answer, lease: None, failure: None }
+impl LeaseReply {
+    fn of(response: ElectionResponse) -> Self {
+        Self { response, lease: None, failure: None }
     }
 
     pub(super) fn failed(failure: Failure) -> Self {
         Self {
-            answer: ElectionResponse::Failed(failure.problem.clone()),
+            response: ElectionResponse::Failed(failure.problem.clone()),
             lease: None,
             failure: Some(failure),
         }
     }
 }
 
-/// One Lease of one server.
+/// The Lease of an election.
 pub(super) struct LeaseLock {
     client: Client,
     path: String,
     name: String,
     namespace: String,
-    /// The Lease as it was last seen, so that a write keeps what others have put into it.
+    /// The last observed Lease, so that updates keep the fields of other clients.
     last: Option<Value>,
 }
 
@@ -57,7 +57,7 @@ impl LeaseLock {
         Self { client, path, name: name.to_owned(), namespace: namespace.to_owned(), last: None }
     }
 
-    /// The request of an action.
+    /// Creates the request of an action.
     pub(super) fn request(&self, action: &ElectionAction, now: Timestamp) -> Request<Bytes> {
         let named = format!("{}/{}", self.path, self.name);
         match action {
@@ -79,24 +79,26 @@ impl LeaseLock {
         }
     }
 
-    /// Sends a request. [`keep`](Self::keep) stores the Lease of the reply, so that a request that is given up changes
-    /// nothing here.
-    pub(super) async fn send(client: Client, request: Request<Bytes>) -> Reply {
+    /// Sends a request. [`keep`](Self::keep) stores the Lease of the reply, so that an abandoned request
+    /// changes nothing here.
+    pub(super) async fn send(client: Client, request: Request<Bytes>) -> LeaseReply {
         let creates = request.method() == Method::POST;
         match exchange(&client, request, MAX_LEASE_BYTES).await {
             Ok((status, body)) if status.is_success() => match read_record(&body) {
-                Some((record, version)) => Reply {
-                    answer: ElectionResponse::Lease(record, version),
+                Some((record, version)) => LeaseReply {
+                    response: ElectionResponse::Lease(record, version),
                     lease: Some(body),
                     failure: None,
                 },
-                None => Reply::failed(Failure::new(FailureKind::Refused, "the answer is not a Lease")),
+                None => {
+                    LeaseReply::failed(Failure::new(FailureKind::Rejected, "the response is not a Lease"))
+                }
             },
-            // For a creation, 404 means that the namespace or the resource is missing.
-            Ok((StatusCode::NOT_FOUND, _)) if !creates => Reply::of(ElectionResponse::NotFound),
-            Ok((StatusCode::CONFLICT, _)) => Reply::of(ElectionResponse::Conflict),
-            Ok((status, body)) => Reply::failed(Failure::of_status(status, &body)),
-            Err(failure) => Reply::failed(failure),
+            // For a create, 404 means that the namespace or the resource is missing.
+            Ok((StatusCode::NOT_FOUND, _)) if !creates => LeaseReply::of(ElectionResponse::NotFound),
+            Ok((StatusCode::CONFLICT, _)) => LeaseReply::of(ElectionResponse::Conflict),
+            Ok((status, body)) => LeaseReply::failed(Failure::of_status(status, &body)),
+            Err(failure) => LeaseReply::failed(failure),
         }
     }
 
@@ -104,7 +106,7 @@ impl LeaseLock {
         self.last = seen.or(self.last.take());
     }
 
-    /// Returns a reference for events: to the Lease as it was last seen.
+    /// Returns a reference to the last observed Lease, for events.
     pub(super) fn subject(&self) -> EventSubject {
         let text = |name: &str| {
             let seen = self.last.as_ref().and_then(|lease| lease["metadata"][name].as_str());
@@ -121,7 +123,7 @@ impl LeaseLock {
         &self.client
     }
 
-    /// A watch of the one Lease. Its events are hints; what they say is not read.
+    /// Creates a watch request for the Lease. Its events are only hints; their content is not read.
     pub(super) fn watch(&self) -> Request<Bytes> {
         let query =
             format!("watch=1&fieldSelector=metadata.name%3D{}&timeoutSeconds={WATCH_SECONDS}", self.name);
@@ -133,31 +135,31 @@ pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> 
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let request = Request::builder().method(method).uri(uri).header(http::header::ACCEPT, "application/json");
     let request = request.header(http::header::CONTENT_TYPE, "application/json").body(body);
-    request.expect("names of Leases are checked to be paths")
+    request.expect("Lease names are validated")
 }
 
-/// Sends a request, and reads an answer of at most so many bytes.
+/// Sends a request and reads a response of at most `max_bytes`.
 pub(crate) async fn exchange(
     client: &Client,
     request: Request<Bytes>,
-    bytes_max: usize,
+    max_bytes: usize,
 ) -> Result<(StatusCode, Value), Failure> {
     let unreachable = |problem: String| Failure::new(FailureKind::Unreachable, problem);
     let response = client.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
     let status = response.status();
-    let body = Limited::new(response.into_body(), bytes_max).collect().await;
-    let broken = |_| unreachable("the answer broke off, or is too large".to_owned());
+    let body = Limited::new(response.into_body(), max_bytes).collect().await;
+    let broken = |_| unreachable("the response is incomplete or too large".to_owned());
     let body = body.map_err(broken)?.to_bytes();
     Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Reads what makes sense: anybody may have written the Lease, and what is garbage is as good as nothing.
+/// Reads the valid fields: any client may have written the Lease. Invalid fields count as missing.
 fn read_record(lease: &Value) -> Option<(LeaseRecord, ResourceVersion)> {
     let version = lease["metadata"]["resourceVersion"].as_str()?;
     let spec = &lease["spec"];

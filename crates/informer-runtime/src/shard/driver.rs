@@ -1,4 +1,4 @@
-//! The task of a member: sends what its state says, and tells it what came back and when.
+//! The task of a member: sends the requests of its state and passes it the responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use super::state::{MemberState, ShardAction, ShardResponse};
 use super::wire::GroupLeases;
 use super::{ShardConfigError, ShardGroup};
 
-/// One replica of a group. Made by [`ShardGroup::member`].
-#[must_use = "it does nothing until it runs"]
+/// A member of a shard group. Created by [`ShardGroup::member`].
+#[must_use = "call `run`, or it does nothing"]
 pub struct ShardMember {
     group: String,
     lease: Duration,
@@ -58,12 +58,12 @@ impl ShardMember {
         })
     }
 
-    /// Which keys this replica may act on: none, until it runs.
+    /// Returns the keys that this replica owns: none until it runs.
     pub fn sharding(&self) -> Sharding {
         self.sharding.clone()
     }
 
-    /// The record of its failures.
+    /// Returns the record of its failures.
     pub(crate) fn health(&self) -> Arc<LeaseHealth> {
         Arc::clone(&self.health)
     }
@@ -72,9 +72,9 @@ impl ShardMember {
         self.lease
     }
 
-    /// Joins the group, and leaves it when `stop` is cancelled: as soon as the work that was begun has ended.
+    /// Joins the group. When `stop` is cancelled, leaves it as soon as running work has ended.
     ///
-    /// A server that cannot be reached is asked again for ever; this replica owns nothing meanwhile.
+    /// If the server cannot be reached, requests are retried forever; this replica owns nothing meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -83,7 +83,8 @@ impl ShardMember {
         let shared = Arc::clone(&self.sharding.shared);
         let mut in_flight: InFlight = None;
         let mut stopping = false;
-        // Whether the last write and the last list failed: a list that succeeds must not hide that writes are rejected.
+        // Whether the last write and the last list failed: a successful list must not hide that writes are
+        // rejected.
         let mut failing = [false; 2];
         loop {
             let (action, deadline, gone, view) = {
@@ -98,7 +99,7 @@ impl ShardMember {
                         group = self.group,
                         members = view.members(),
                         active = view.is_active(),
-                        "the shares of keys change"
+                        "the shard changed"
                     );
                     *told = view;
                 }
@@ -113,7 +114,7 @@ impl ShardMember {
                 in_flight = Some(self.send(action));
                 continue;
             }
-            // An response counts before a deadline that passed with it.
+            // A response is handled before a deadline that passes at the same time.
             tokio::select! {
                 biased;
                 (is_list, response) = response(&mut in_flight) => {
@@ -156,7 +157,7 @@ impl Runnable for ShardMember {
         format!("member of the shard group {}", self.group)
     }
 
-    /// Before the controllers, and until they have stopped.
+    /// Starts before the controllers and stops after them.
     fn group(&self) -> RunnableGroup {
         RunnableGroup::Caches
     }

@@ -2,42 +2,42 @@ use std::time::Duration;
 
 use super::{MAX_LEASE, ShardGroup};
 
-/// A key that this replica must not act on now.
+/// This replica must not act on a key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotOwned {
-    /// This replica has no lease: it has not joined yet, could not renew in time, or leaves.
-    #[error("this replica holds no lease of its group")]
+    /// This replica has no valid lease: it has not joined yet, could not renew in time, or leaves.
+    #[error("this replica has no valid lease of its shard group")]
     NoLease,
     /// The key belongs to another replica.
     #[error("the key belongs to another replica")]
     Elsewhere,
-    /// The key is to be this replica's, and another may still act on it.
-    #[error("the key is about to move here")]
+    /// The key moves to this replica, and another one may still act on it.
+    #[error("the key is moving to this replica")]
     HandOver,
 }
 
-/// A group that cannot work as it is configured.
+/// An invalid configuration of a shard group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot join the shard group {group:?}: {problem}")]
+#[error("join shard group {group:?}: {problem}")]
 pub struct ShardConfigError {
     group: String,
     problem: String,
 }
 
-/// The longest value of a label.
+/// The maximum length of a label value.
 const MAX_NAME_BYTES: usize = 63;
 
 impl ShardConfigError {
     pub(super) fn check(group: &ShardGroup, namespace: &str) -> Result<(), Self> {
         let times = group.times;
         let problem = if !is_name(&group.name) || !is_name(namespace) {
-            "its name and namespace may have up to 63 lower-case letters, digits and dashes between"
+            "the name or namespace is invalid; use up to 63 lower-case letters, digits and, not at the ends, dashes"
                 .to_owned()
         } else if times.lease < Duration::from_secs(1) || times.lease > MAX_LEASE {
-            format!("the lease ({:?}) has to last from a second to an hour", times.lease)
+            format!("the lease duration ({:?}) must be between a second and an hour", times.lease)
         } else if times.retry.is_zero() || times.retry > times.lease / 3 {
             format!(
-                "a lease ({:?}) has to last three retry periods ({:?}) at least",
+                "the lease duration ({:?}) must be at least three retry periods ({:?})",
                 times.lease, times.retry
             )
         } else {

@@ -16,44 +16,47 @@ pub(super) struct SharedMember {
     pub(super) wake: Notify,
 }
 
-/// Which keys this replica may act on. A clone is the same.
+/// The keys that this replica owns. Cheap to clone.
 #[derive(Clone)]
 pub struct Sharding {
     pub(super) shared: Arc<SharedMember>,
 }
 
 impl Sharding {
-    /// Begins work on a key. While the guard lives, the key is not given to another replica, as long as the lease is renewed.
+    /// Begins work on a key. While the guard exists and the lease is renewed, the key is not moved to another
+    /// replica.
     ///
     /// # Errors
     ///
-    /// When another replica owns it, may still act on it, or this one has no lease. To be dropped: it is gained later, or never.
+    /// If another replica owns the key or may still act on it, or if this one has no valid lease. Drop the
+    /// request then: if the key moves to this replica, it is [gained](Self::enqueue_gained).
     pub fn enter(&self, key: impl AsRef<str>) -> Result<OwnedKey, NotOwned> {
         let key: Arc<str> = key.as_ref().into();
         let term = self.shared.state.lock().enter(&key, now())?;
         Ok(OwnedKey { shared: Arc::clone(&self.shared), key, term })
     }
 
-    /// Whether the key may be acted on at this moment. For a filter; work needs [`enter`](Self::enter), so that the key stays.
+    /// Checks whether this replica owns the key now, for filters. Work needs [`enter`](Self::enter), so that
+    /// the key is not moved.
     ///
     /// # Errors
     ///
-    /// As those of [`enter`](Self::enter).
+    /// As [`enter`](Self::enter).
     pub fn check(&self, key: impl AsRef<str>) -> Result<ShardFence, NotOwned> {
         self.shared.state.lock().check(key.as_ref(), now())
     }
 
-    /// True where the key may be acted on at this moment.
+    /// Returns true if this replica owns the key now.
     pub fn owns(&self, key: impl AsRef<str>) -> bool {
         self.check(key).is_ok()
     }
 
-    /// Enqueues the keys that are gained, until this replica is gone for good. `keys` tells all there are, such as those of the
-    /// cache; it is asked after each change.
+    /// Enqueues gained keys until this replica has left the group. `keys` returns all keys, for example those
+    /// of the cache; it is called after each change.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends it; a later call begins with all keys that are owned.
+    /// Dropping the future stops it; a later call begins with all owned keys.
     pub async fn enqueue_gained<K: AsRef<str>>(&self, keys: impl Fn() -> Vec<K>, mut enqueue: impl FnMut(K)) {
         let mut changes = self.changes();
         let mut before: Arc<ShardView> = Arc::default();
@@ -67,8 +70,8 @@ impl Sharding {
         }
     }
 
-    /// What this replica owns, now and later. Views may be skipped where many come at once: what is gained between two is said by
-    /// [`ShardView::gained_since`].
+    /// Returns a receiver of the owned keys. Views may be skipped if many changes come at once;
+    /// [`ShardView::gained_since`] accounts for skipped views.
     pub fn changes(&self) -> watch::Receiver<Arc<ShardView>> {
         self.shared.view.subscribe()
     }
@@ -84,8 +87,8 @@ impl fmt::Debug for Sharding {
     }
 }
 
-/// A key that is being worked on. Dropping it ends the work.
-#[must_use = "the key may be given away when it is dropped"]
+/// A key that this replica works on. Dropping it ends the work.
+#[must_use = "dropping it lets the key move to another replica"]
 pub struct OwnedKey {
     shared: Arc<SharedMember>,
     key: Arc<str>,
@@ -93,11 +96,11 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// Whether the work may go on; to be asked before each write.
+    /// Checks whether the work may go on. Call it before each write.
     ///
     /// # Errors
     ///
-    /// When the lease has passed since the work began: another replica may act on the key.
+    /// If the lease has expired since the work began: another replica may own the key.
     pub fn check(&self) -> Result<ShardFence, NotOwned> {
         self.shared.state.lock().recheck(&self.key, self.term, now())
     }

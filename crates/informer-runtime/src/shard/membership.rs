@@ -1,14 +1,15 @@
-//! Whose key it is: rendezvous hashing over the members of a group.
+//! Assigns keys to members by rendezvous hashing.
 //!
-//! A member's score of a key is `mix(fnv(key) ^ mix(fnv(member)))`, where `fnv` is FNV-1a of 64 bits over the bytes of the text and `mix` is
-//! the last step of SplitMix64. The highest score owns the key; of equal ones, the name that sorts last. Replicas of two
-//! releases must agree on this, so it never changes under the same [`SCHEME`].
+//! A member's score of a key is `mix(fnv(key) ^ mix(fnv(member)))`, where `fnv` is 64-bit FNV-1a over the
+//! bytes of the string and `mix` is the finalizer of SplitMix64. The member with the highest score owns the
+//! key; of equal scores, the name that sorts last. Replicas of two releases must agree on this, so it never
+//! changes for a [`SCHEME`].
 
 use std::sync::Arc;
 
 use informer_core::fnv::fnv1a;
 
-/// Names this way of choosing owners, in what members publish.
+/// The version of the assignment algorithm, as published by members.
 pub(super) const SCHEME: &str = "v1";
 
 /// A member and the hash of its name.
@@ -41,7 +42,7 @@ impl Membership {
         self.names().any(|member| **member == *name)
     }
 
-    /// The member that a key belongs to; nobody, where there are none.
+    /// Returns the member that owns a key; `None` if there are no members.
     pub(crate) fn assignee(&self, key: &str) -> Option<&Arc<str>> {
         let key = fnv1a(key);
         let highest = self.members.iter().max_by_key(|member| (mix(key ^ member.seed), &member.name));

@@ -1,4 +1,4 @@
-//! What sharing keys tells about itself.
+//! Metrics of shards.
 
 #[cfg(feature = "prometheus")]
 mod prometheus;
@@ -8,15 +8,15 @@ pub(crate) use prometheus::PrometheusShards;
 
 use super::{NotOwned, ShardView};
 
-/// Receives what becomes of the shares of a controller.
+/// Receives the metrics of a sharded controller.
 pub(crate) trait ShardMetrics: Send + Sync + 'static {
-    /// The shares have changed.
+    /// The shard has changed.
     fn shares(&self, view: &ShardView);
 
-    /// So many requests were enqueued, because their keys came here.
+    /// Requests were enqueued because their keys were gained.
     fn gained(&self, requests: u64);
 
-    /// A request was not worked on.
+    /// A request was rejected.
     fn request_refused(&self, why: NotOwned);
 
     /// A write was not sent.
@@ -27,7 +27,7 @@ pub(crate) trait ShardMetrics: Send + Sync + 'static {
 impl NotOwned {
     const ALL: [Self; 3] = [Self::NoLease, Self::Elsewhere, Self::HandOver];
 
-    /// The word for it in metrics.
+    /// Returns the label value.
     fn as_str(self) -> &'static str {
         match self {
             Self::NoLease => "no_lease",

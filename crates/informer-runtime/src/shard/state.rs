@@ -1,23 +1,27 @@
-//! The rules of a group of replicas that share keys, as pure state: one member of it.
+//! The state machine of one member of a shard group.
 //!
 //! ```text
-//! no Lease ──created, claims nothing──▶ listed ──publishes the membership of all who live──▶ listed again ──▶ acts
+//! no Lease ──created, claims nothing──▶ listed ──publishes all live members──▶ listed again ──▶ active
 //!                                          ▲                                              │
-//!                                          └── a member came, left or died; its own lease lapsed
+//!                                          └── a member joined, left or died; its own lease expired
 //! ```
 //!
 //! # Invariants
 //!
-//! 1. A member claims, in its own Lease, its share of the keys among a set of members (a membership). It acts on a key only while every membership
-//!    that its Lease may hold at that time claims it, and the one that it is about to publish too.
-//! 2. It acts on a newly claimed key only after a consistent list that was asked for after the claim was accepted, in which no other
-//!    member that may be alive claims the key. Of two members that claim a key, the one that claimed later sees the other's claim.
+//! 1. In its own Lease, a member publishes a set of members (a membership) and thereby claims its share of
+//!    the keys. It acts on a key only if every membership that its Lease may contain at that time assigns the
+//!    key to it, and so does the one that it is about to publish.
+//! 2. It acts on a newly claimed key only after a consistent list that was requested after the claim was
+//!    accepted and in which no other possibly live member claims the key. Of two members that claim a key,
+//!    the later one sees the other's claim.
 //! 3. A membership that gives away a key is published after the last work on that key has ended.
-//! 4. A member relies on its lease for eight tenths of it, by its own clock, from before the renewal was sent. Then all its claims are
-//!    void: it begins anew, with a write and a list. An response that comes later than that is too late.
-//! 5. A member is dead when a list that was asked for a whole lease after its record was first seen shows the same record. Only
-//!    observed time counts; times of other clocks are not read.
-//! 6. One request is on its way at a time, and every write depends on the version of the Lease: a write that is late changes nothing.
+//! 4. A member relies on eight tenths of its lease, by its own clock, counted from before the renewal was
+//!    sent. After that all its claims are void, and it starts again with a write and a list. A response that
+//!    arrives later than that is too late.
+//! 5. A member is dead when a list that was requested a whole lease after its record was first observed shows
+//!    the same record. Only observed time counts; timestamps of other clocks are not read.
+//! 6. At most one request is in flight, and every write depends on the version of the Lease: a late write
+//!    changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,43 +37,46 @@ use super::{NotOwned, ShardFence, ShardTimes};
 #[cfg(test)]
 mod tests;
 
-/// The share of a lease that its holder relies on: of the rest, one tenth is for clocks of another rate, one for writes on their way.
+/// The tenths of a lease that its holder relies on: of the rest, one allows for clocks of another rate, one
+/// for writes in flight.
 const TRUSTED_TENTHS: u32 = 8;
 
-/// More members than this stand by: each publishes all their names, and an annotation holds 256 KiB.
+/// The maximum number of members; others stand by. Each publishes all names, and an annotation holds 256 KiB.
 pub(super) const MAX_MEMBERS: usize = 256;
 
-/// Rings that may be published at a time, before nothing is owned until it is clear which one is.
+/// The maximum number of memberships that its Lease may contain; beyond that nothing is owned until the
+/// published one is known.
 const MAX_UNCONFIRMED_CLAIMS: usize = 4;
 
-/// After how many leases a Lease that was left behind is deleted: late enough that everybody has seen its end.
+/// The number of lease durations after which an abandoned Lease is deleted: every member has observed its end
+/// by then.
 const ABANDONED_LEASES: u32 = 4;
 
-/// How many retry periods a member that leaves waits for the others to have seen it.
+/// The number of retry periods for which a leaving member waits for others to observe it.
 const LINGER_PERIODS: u32 = 3;
 
-/// What is to be asked of the server.
+/// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardAction {
     Create(Publication),
-    /// Only if the Lease has this version.
+    /// Updates the Lease if it has this version.
     Update(ResourceVersion, Publication),
-    /// All Leases of the group, as they are now.
+    /// Lists all Leases of the group, consistently.
     List,
-    /// Only if the Lease has this version.
+    /// Deletes a Lease if it has this version.
     Delete(Arc<str>, ResourceVersion),
 }
 
-/// What a member writes into its Lease.
+/// The content of a member's Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
-    /// Differs from one renewal to the next.
+    /// Changes with each renewal.
     pub(crate) beat: u64,
     pub(crate) membership: Membership,
     pub(crate) leaving: bool,
 }
 
-/// What the server answered.
+/// The response of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardResponse {
     Written(ResourceVersion),
@@ -84,7 +91,7 @@ pub(crate) enum ShardResponse {
 enum Phase {
     Member,
     Leaving,
-    /// It has said that it left, and waits until others have seen it.
+    /// It has published that it left, and waits until others have observed it.
     Lingering(Instant),
     Gone,
 }
@@ -103,18 +110,19 @@ pub(crate) struct MemberState {
     name: Arc<str>,
     times: ShardTimes,
     phase: Phase,
-    /// The version of its Lease; nothing where there is none, or nobody knows.
+    /// The version of its Lease; `None` if there is none, or if it is unknown.
     own: Option<ResourceVersion>,
     beat: u64,
     /// Until when its lease is relied on.
     trusted: Option<Instant>,
-    /// When the last write that worked was sent.
+    /// When the last successful write was sent.
     renewed: Option<Instant>,
-    /// The memberships that its Lease may hold, or that no list has followed yet; the last one was written last.
+    /// The memberships that its Lease may contain, or that no list has followed yet; the last one was written
+    /// last.
     claims: Vec<Membership>,
-    /// True where the last of `claims` is certainly the published one.
+    /// True if the last of `claims` is certainly published.
     accepted: bool,
-    /// The membership of those who live.
+    /// The membership of all live members.
     target: Membership,
     peers: BTreeMap<Arc<str>, Peer>,
     /// The version of the last list.
@@ -127,7 +135,7 @@ pub(crate) struct MemberState {
     action: Option<ShardAction>,
     /// Counts how often its claims became void.
     term: u64,
-    /// Keys that are being worked on in this term.
+    /// The keys with running work in this term.
     active_keys: HashMap<Arc<str>, u32>,
     view: Arc<ShardView>,
 }
@@ -159,22 +167,23 @@ impl MemberState {
         }
     }
 
-    /// What it owns. Changes with each call that changes something.
+    /// Returns the owned keys.
     pub(crate) fn view(&self) -> &Arc<ShardView> {
         &self.view
     }
 
-    /// True when it has left, and nothing more will happen.
+    /// Returns true when it has left and nothing more will happen.
     pub(crate) fn is_gone(&self) -> bool {
         self.phase == Phase::Gone
     }
 
-    /// The next request. Its [`response`](Self::response) comes before another one.
+    /// Returns the next request. [`handle_response`](Self::handle_response) must be called before the next
+    /// one.
     pub(crate) fn poll_action(&mut self) -> Option<ShardAction> {
         self.action.take()
     }
 
-    /// Whether the key may be acted on now.
+    /// Checks whether the key may be acted on now.
     pub(crate) fn check(&mut self, key: &str, now: Instant) -> Result<ShardFence, NotOwned> {
         self.expire_lease(now);
         self.view.check(key)?;
@@ -184,14 +193,15 @@ impl MemberState {
         }
     }
 
-    /// Begins work on a key: it is not given away before [`exit`](Self::exit). Tells the term of the work.
+    /// Begins work on a key: it is not given away before [`exit`](Self::exit). Returns the term of the work.
     pub(crate) fn enter(&mut self, key: &Arc<str>, now: Instant) -> Result<u64, NotOwned> {
         self.check(key, now)?;
         *self.active_keys.entry(Arc::clone(key)).or_default() += 1;
         Ok(self.term)
     }
 
-    /// Whether work on a key, begun in this term, may go on. It may where the key is to move, too: the one to come waits.
+    /// Checks whether work on a key that began in `term` may go on. It may even if the key is about to move:
+    /// the next owner waits.
     pub(crate) fn recheck(&mut self, key: &str, term: u64, now: Instant) -> Result<ShardFence, NotOwned> {
         self.expire_lease(now);
         match (&self.listed, self.trusted) {
@@ -202,7 +212,7 @@ impl MemberState {
         }
     }
 
-    /// Ends work on a key. True where [`tick`](Self::tick) is to be called, because somebody waits for that.
+    /// Ends work on a key. Returns true if [`tick`](Self::tick) must be called, since a change waits for it.
     pub(crate) fn exit(&mut self, key: &str, term: u64) -> bool {
         if term != self.term {
             return false;
@@ -216,7 +226,7 @@ impl MemberState {
         self.claims.last() != Some(&self.target)
     }
 
-    /// Leaves the group, when the work that has begun is done.
+    /// Leaves the group when running work has ended.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.phase == Phase::Member {
             self.phase = Phase::Leaving;
@@ -226,7 +236,7 @@ impl MemberState {
         }
     }
 
-    /// When [`tick`](Self::tick) has to be called.
+    /// When [`tick`](Self::tick) must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if self.phase == Phase::Gone {
             return None;
@@ -251,7 +261,7 @@ impl MemberState {
         self.peers.values().filter_map(Peer::next_look).fold(self.list_due, Instant::min)
     }
 
-    /// Does what time asks for.
+    /// Creates the request that is due.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.expire_lease(now);
         if self.in_flight.is_none() && now >= self.not_before && self.phase != Phase::Gone {
@@ -312,7 +322,7 @@ impl MemberState {
         }
     }
 
-    /// The membership that was written last.
+    /// Returns the membership that was written last.
     fn published(&self) -> Membership {
         self.claims.last().cloned().unwrap_or_default()
     }
@@ -323,7 +333,7 @@ impl MemberState {
         renew || self.trusted.is_none() || (publish && self.is_free())
     }
 
-    /// True where no work goes on that the next membership would give away.
+    /// Returns true if the next membership gives away no key with running work.
     fn is_free(&self) -> bool {
         self.active_keys.keys().all(|key| self.target.assigns(key, &self.name))
     }
@@ -335,7 +345,7 @@ impl MemberState {
         })
     }
 
-    /// A Lease that nobody will renew. The first of the members sees to it, once after each list.
+    /// Returns the deletion of an abandoned Lease. The first member does this, once after each list.
     fn abandoned(&mut self, now: Instant) -> Option<ShardAction> {
         let first = self.target.names().next() == Some(&self.name);
         if !(first && std::mem::take(&mut self.may_sweep)) {
@@ -345,7 +355,7 @@ impl MemberState {
         Some(ShardAction::Delete(Arc::clone(&peer.record.name), peer.record.version.clone()))
     }
 
-    /// What came back. Also when nothing did in time: [`ShardResponse::Failed`].
+    /// Handles a response; [`ShardResponse::Failed`] after a timeout.
     pub(crate) fn handle_response(&mut self, response: ShardResponse, now: Instant) {
         self.expire_lease(now);
         let Some((flight, sent)) = self.in_flight.take() else { return };
@@ -372,14 +382,14 @@ impl MemberState {
             (PendingRequest::Sweep, _) => {}
             (flight, _) => {
                 self.not_before = now + self.times.retry / 2;
-                // Whether a write that failed has come through is seen by a list; one that fails must not keep renewals back.
+                // A list shows whether the failed write was applied. A failed list must not delay renewals.
                 self.wants_list = matches!(flight, PendingRequest::Write { .. });
             }
         }
         self.refresh();
     }
 
-    /// A write was accepted. It was sent before its lease had passed, or its claims were made void.
+    /// Handles an accepted write. It was sent before its lease had expired; otherwise its claims are void.
     fn renew(&mut self, membership: Membership, sent: Instant, now: Instant) {
         self.renewed = Some(sent);
         let until = sent + self.times.lease * TRUSTED_TENTHS / 10;
@@ -417,7 +427,7 @@ impl MemberState {
         }
     }
 
-    /// Chooses the membership that is to be published, and when to look again.
+    /// Chooses the membership to publish, and the time of the next list.
     fn update_target(&mut self, now: Instant) {
         if self.phase == Phase::Member {
             let members = self.peers.iter().filter(|(_, peer)| peer.is_member());
@@ -438,7 +448,7 @@ impl MemberState {
         self.may_sweep = true;
     }
 
-    /// Its Lease is gone.
+    /// Handles the deletion of its Lease.
     fn handle_missing_lease(&mut self) {
         self.own = None;
         self.invalidate_claims();
@@ -464,7 +474,7 @@ impl MemberState {
         memberships.push(self.target.clone());
         memberships.dedup();
         let others = self.peers.iter().filter_map(|(name, peer)| match peer.claims()? {
-            // Where that membership gives a key to this member, it gives it to no other.
+            // A published membership that assigns a key to this member assigns it to no other.
             Claims::Members(membership) if memberships.contains(membership) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });

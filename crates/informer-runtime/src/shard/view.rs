@@ -1,4 +1,4 @@
-//! What a member owns at one time.
+//! The keys that a member owns at one time.
 
 use std::sync::Arc;
 
@@ -6,40 +6,42 @@ use super::NotOwned;
 use super::membership::Membership;
 use super::peer::Claims;
 
-/// So many views are remembered: a change of members makes about five of them.
+/// The number of views in the history: a change of members makes about five of them.
 const MAX_VIEWS: usize = 16;
 
-/// Which keys this replica owns, as of one moment: to find what was gained between two of them.
+/// The keys that this replica owns at one moment. Two views are compared to find gained keys.
 ///
-/// To act on a key takes more than this, since time passes: see [`Sharding::enter`](super::Sharding::enter).
+/// It is not enough to act on a key, since it may be outdated: see
+/// [`Sharding::enter`](super::Sharding::enter).
 #[derive(Debug, Clone, Default)]
 pub struct ShardView {
     pub(super) name: Arc<str>,
     /// Counts the views of a replica.
     pub(super) number: u64,
-    /// The last ones, so that what was lost and gained again is seen by those who look seldom; the last is this one.
+    /// The latest assignments, so that a key that was lost and gained again between two reads is detected;
+    /// the last one is current.
     pub(super) history: Vec<Arc<Assignment>>,
 }
 
-/// What a replica owns.
+/// The keys assigned to a replica.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Assignment {
-    /// True while the lease holds.
+    /// True while the lease is valid.
     pub(super) active: bool,
-    /// All of these have to give it a key.
+    /// All of these must assign a key to it.
     pub(super) memberships: Vec<Membership>,
-    /// Members that may act by memberships of their own.
+    /// Members that may act by their own memberships.
     pub(super) others: Vec<(Arc<str>, Claims)>,
 }
 
 impl ShardView {
-    /// True where this replica owns the key.
+    /// Returns true if this replica owns the key.
     pub fn owns(&self, key: &str) -> bool {
         self.check(key).is_ok()
     }
 
-    /// True where a key was gained since `before`, and has to be enqueued: one that is owned and was not, or not all the time. Where too
-    /// many views lie between the two, that may be any.
+    /// Returns true if a key was gained since `before` and must be enqueued: it is owned now and was not at
+    /// some time in between. If too many views lie between the two, it returns true for every owned key.
     pub fn gained_since(&self, before: &Self, key: &str) -> bool {
         let news = usize::try_from(self.number.saturating_sub(before.number)).unwrap_or(usize::MAX);
         if news == 0 || !self.owns(key) {
@@ -49,7 +51,7 @@ impl ShardView {
         news > self.history.len() || !before.owns(key) || self.history.iter().rev().take(news).any(lost)
     }
 
-    /// How many replicas share the keys, this one included.
+    /// Returns the number of replicas in the group, including this one.
     pub fn members(&self) -> usize {
         self.history
             .last()
@@ -57,7 +59,7 @@ impl ShardView {
             .map_or(0, |membership| membership.names().len())
     }
 
-    /// True while this replica holds a lease.
+    /// Returns true while this replica has a valid lease.
     pub fn is_active(&self) -> bool {
         self.history.last().is_some_and(|assignment| assignment.active)
     }
@@ -66,7 +68,7 @@ impl ShardView {
         self.history.last().map_or(Err(NotOwned::NoLease), |assignment| assignment.check(&self.name, key))
     }
 
-    /// The view after this one; nothing where it is the same.
+    /// Returns the next view; `None` if nothing changed.
     pub(super) fn next(&self, assignment: Assignment) -> Option<Self> {
         if self.history.last().is_some_and(|last| **last == assignment) {
             return None;
@@ -85,7 +87,7 @@ impl Assignment {
         if !self.active {
             return Err(NotOwned::NoLease);
         }
-        // The last membership is the one that is to come: what it gives to others is theirs.
+        // The last membership is the target: keys that it assigns to others are theirs.
         if !self.memberships.last().is_some_and(|membership| membership.assigns(key, name)) {
             return Err(NotOwned::Elsewhere);
         }

@@ -1,4 +1,4 @@
-//! The Leases of a group on the wire.
+//! The JSON encoding and the requests of a group's Leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,16 @@ use super::membership::{Membership, SCHEME};
 use super::peer::{Claims, Record};
 use super::state::{MAX_MEMBERS, Publication, ShardAction, ShardResponse};
 
-/// A list of the Leases of a group: each names up to 256 members of up to 96 bytes, and a few more may have been left behind.
+/// The maximum size of a list: each Lease names up to 256 members of up to 96 bytes, and some Leases may have
+/// been abandoned.
 const MAX_LIST_BYTES: usize = 32 << 20;
 
 const GROUP_LABEL: &str = "informer/shard-group";
 
-/// What a member publishes: the scheme, a count of renewals, the members among which it takes its share.
+/// The annotation of a member: the scheme, a count of renewals, and the members.
 const MEMBERS_ANNOTATION: &str = "informer/shard-ring";
 
-/// The Leases of one group, one of which is ours.
+/// The Leases of one group, including the own one.
 pub(super) struct GroupLeases {
     client: Client,
     path: String,
@@ -94,7 +95,7 @@ impl GroupLeases {
                 lease["spec"]["acquireTime"] = lease["spec"]["renewTime"].clone();
                 json_request(Method::POST, self.path.clone(), Some(lease))
             }
-            // A patch, so that what others have put into it stays.
+            // A patch, so that fields of other clients are kept.
             ShardAction::Update(version, publication) => {
                 let mut lease = self.lease(publication, now);
                 lease["metadata"]["resourceVersion"] = json!(version.to_string());
@@ -126,7 +127,7 @@ impl GroupLeases {
 }
 
 fn invalid(problem: String) -> Failure {
-    Failure::new(FailureKind::Refused, problem)
+    Failure::new(FailureKind::Rejected, problem)
 }
 
 fn version(object: &Value) -> Result<ResourceVersion, String> {
@@ -140,12 +141,13 @@ fn read_list(list: &Value) -> Result<ShardResponse, String> {
     Ok(ShardResponse::Listed(version(list)?, records))
 }
 
-/// Reads what makes sense: anybody may have written the Lease. What cannot be read may claim anything.
+/// Reads the valid fields: any client may have written the Lease. A member with an invalid annotation may
+/// claim anything.
 fn read_record(lease: &Value) -> Result<Record, String> {
     let name = lease["metadata"]["name"].as_str().ok_or("a Lease has no name")?;
     let spec = &lease["spec"];
     let published = lease["metadata"]["annotations"][MEMBERS_ANNOTATION].as_str();
-    let claims = published.and_then(read_ring).map_or(Claims::Unreadable, Claims::Members);
+    let claims = published.and_then(read_membership).map_or(Claims::Unreadable, Claims::Members);
     let beat = [published, spec["renewTime"].as_str()].map(Option::unwrap_or_default);
     Ok(Record {
         name: name.into(),
@@ -157,7 +159,7 @@ fn read_record(lease: &Value) -> Result<Record, String> {
     })
 }
 
-fn read_ring(published: &str) -> Option<Membership> {
+fn read_membership(published: &str) -> Option<Membership> {
     let mut words = published.split(' ');
     if words.next() != Some(SCHEME) {
         return None;

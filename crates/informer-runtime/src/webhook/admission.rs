@@ -1,4 +1,4 @@
-//! Admission reviews: from the request to the typed function, and from its answer to the response.
+//! Admission reviews: decodes the request, calls the typed function, and encodes the response.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -14,56 +14,56 @@ use serde_json::{Value, json};
 
 use super::patch;
 
-/// What is to be done with an object.
+/// The operation that is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum AdmissionOperation {
-    /// It is to be created.
+    /// The object is created.
     Create,
-    /// It is to be changed.
+    /// The object is updated.
     Update,
-    /// It is to be deleted.
+    /// The object is deleted.
     Delete,
-    /// Somebody connects to it.
+    /// A connection to a subresource, such as `pods/exec`.
     Connect,
 }
 
-/// Who asks for it.
+/// The user of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AdmissionUser {
-    /// The name.
+    /// The user name.
     pub username: String,
-    /// The uid, where the authenticator has one.
+    /// The uid, if the authenticator provides one.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator says.
+    /// Further information from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A request to be admitted.
+/// An admission request.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AdmissionRequest<K> {
-    /// Identifies the request.
+    /// The uid of the request.
     pub uid: String,
-    /// What is done.
+    /// The operation.
     pub operation: AdmissionOperation,
-    /// The kind that the objects have here.
+    /// The kind of the objects in this request.
     pub kind: Gvk,
-    /// The resource that was asked for.
+    /// The requested resource.
     pub resource: Gvr,
-    /// Its subresource; empty where it is the object itself.
+    /// The subresource; empty for the object itself.
     pub subresource: String,
-    /// The name; empty where the server makes one up.
+    /// The name; empty if the server generates it.
     pub name: String,
-    /// The namespace; empty where the kind has none.
+    /// The namespace; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// Who asks.
+    /// The user.
     pub user: AdmissionUser,
-    /// Whether nothing will be stored: then nothing must be done elsewhere either.
+    /// True if nothing will be stored: the webhook must have no side effects then.
     pub dry_run: bool,
     /// The new object. `None` for a deletion, and for a [connection](AdmissionOperation::Connect), whose
     /// object is of another kind.
@@ -77,12 +77,12 @@ pub struct AdmissionRequest<K> {
 }
 
 impl<K: DeserializeOwned> AdmissionRequest<K> {
-    /// Decodes the stored object: the one that is changed or deleted. `None` for a creation and for a
-    /// connection. Each call decodes it again.
+    /// Decodes the stored object, which is updated or deleted. `None` for a creation and for a connection.
+    /// Each call decodes it again.
     ///
     /// # Errors
     ///
-    /// When the stored object does not fit the type, for example because it was stored under an older schema.
+    /// If the stored object does not match the type, for example because it was stored under an older schema.
     /// With `?`, a validator denies the request. It may allow the request instead: if it denies every change and
     /// deletion of such an object, the object can be neither repaired nor removed.
     pub fn old_object(&self) -> Result<Option<K>, UndecodableObject> {
@@ -90,11 +90,11 @@ impl<K: DeserializeOwned> AdmissionRequest<K> {
     }
 }
 
-/// An object of a review that does not fit the type of its webhook. The message names the field and none of
+/// An object of a review that does not match the type of its webhook. The message names the field and none of
 /// its values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{name} cannot be decoded: the value of {field} does not fit the type of the webhook; correct the object"
+    "{name} cannot be decoded: the value of {field} does not match the type of the webhook; correct the object"
 )]
 pub struct UndecodableObject {
     name: &'static str,
@@ -109,7 +109,7 @@ impl From<UndecodableObject> for Denied {
 }
 
 impl<K> std::fmt::Debug for AdmissionRequest<K> {
-    /// Without the objects.
+    /// Omits the objects.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -121,27 +121,27 @@ impl<K> std::fmt::Debug for AdmissionRequest<K> {
     }
 }
 
-/// A request is admitted.
+/// The request is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use = "it is the answer"]
+#[must_use = "return it from the webhook"]
 pub struct Allowed {
     warnings: Vec<String>,
 }
 
 impl Allowed {
-    /// Without more words.
+    /// Creates it without warnings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a warning for the user, as `kubectl` shows it. Short: servers cut what is long.
+    /// Adds a warning, which `kubectl` shows to the user. Servers truncate long ones.
     pub fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
     }
 }
 
-/// A request is not admitted.
+/// The request is denied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("denied ({code}): {message}")]
 pub struct Denied {
@@ -152,7 +152,7 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// 403, with a message for the user.
+    /// Creates it with code 403 and a message for the user.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             code: 403,
@@ -162,18 +162,18 @@ impl Denied {
         }
     }
 
-    /// 422: the object is invalid.
+    /// Creates it with code 422: the object is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: 422, reason: Some("Invalid".to_owned()), ..Self::new(message) }
     }
 
-    /// Another code.
+    /// Sets the code.
     pub fn code(mut self, code: u16) -> Self {
         (self.code, self.reason) = (code, None);
         self
     }
 
-    /// With a warning.
+    /// Adds a warning.
     pub fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
@@ -195,14 +195,14 @@ fn with_warnings(mut response: Value, warnings: Vec<String>) -> Value {
     response
 }
 
-/// What stands in a review under `request`.
+/// The `request` of an admission review.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+struct RequestWire {
     uid: String,
     operation: AdmissionOperation,
-    kind: WireKind,
-    resource: WireResource,
+    kind: KindWire,
+    resource: ResourceWire,
     #[serde(default)]
     sub_resource: String,
     #[serde(default)]
@@ -222,7 +222,7 @@ struct Wire {
 }
 
 #[derive(Deserialize)]
-struct WireKind {
+struct KindWire {
     #[serde(default)]
     group: String,
     version: String,
@@ -230,42 +230,44 @@ struct WireKind {
 }
 
 #[derive(Deserialize)]
-struct WireResource {
+struct ResourceWire {
     #[serde(default)]
     group: String,
     version: String,
     resource: String,
 }
 
-/// Reads the request of a review. Its objects are not decoded.
-fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<Wire, Denied> {
+/// Decodes the request of a review, without its objects.
+fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire, Denied> {
     let wrong = |message: String| Denied::new(message).code(400);
     let kind = review["kind"].as_str().unwrap_or_default();
     if kind != "AdmissionReview" {
-        return Err(wrong(format!("this webhook answers AdmissionReviews, not {kind}")));
+        return Err(wrong(format!("this webhook handles AdmissionReview, not {kind}")));
     }
     let version = review["apiVersion"].as_str().unwrap_or_default();
     if !matches!(version, "admission.k8s.io/v1" | "admission.k8s.io/v1beta1") {
-        return Err(wrong(format!("this webhook knows v1 and v1beta1 of admission.k8s.io, not {version}")));
+        return Err(wrong(format!(
+            "this webhook supports v1 and v1beta1 of admission.k8s.io, not {version}"
+        )));
     }
-    // The error of serde has the field and may show a scalar value. The head of a request has no values of
-    // the object.
-    let wire: Wire = serde_json::from_value(review["request"].take())
-        .map_err(|error| wrong(format!("the request cannot be read: {error}")))?;
+    // The error of serde names the field and may contain a scalar value. This part of the request has no
+    // values of the object.
+    let wire: RequestWire = serde_json::from_value(review["request"].take())
+        .map_err(|error| wrong(format!("the request is invalid: {error}")))?;
     // The object of a connection is the options of the subresource, such as PodExecOptions.
     if !wire.is_of::<K>() && wire.operation != AdmissionOperation::Connect {
-        let message = format!("this webhook is for {}, and was sent a {}", K::kind(&()), wire.kind.kind);
+        let message = format!("this webhook handles {}, not {}", K::kind(&()), wire.kind.kind);
         return Err(wrong(message));
     }
     Ok(wire)
 }
 
-impl Wire {
+impl RequestWire {
     fn is_of<K: Resource<DynamicType = ()>>(&self) -> bool {
         (&*self.kind.group, &*self.kind.kind) == (&*K::group(&()), &*K::kind(&()))
     }
 
-    /// Decodes the new object, unless it is of another kind. Also returns it as it was received.
+    /// Decodes the new object, unless it is of another kind. Also returns it as received.
     fn decode<K>(self) -> Result<(AdmissionRequest<K>, Value), UndecodableObject>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -349,7 +351,7 @@ where
     if !matches!(wire.operation, AdmissionOperation::Create | AdmissionOperation::Update) {
         return Ok(None);
     }
-    // An undecodable object in deletion needs no defaults, but its finalizers must be removable.
+    // An undecodable object that is being deleted needs no defaults, but its finalizers must be removable.
     let in_deletion = !wire.object["metadata"]["deletionTimestamp"].is_null();
     let (request, raw) = match wire.decode::<K>() {
         Err(_) if in_deletion => return Ok(None),
@@ -357,7 +359,7 @@ where
     };
     let Some(object) = request.object.clone() else { return Ok(None) };
     let written = |object: &K| {
-        serde_json::to_value(object).map_err(|_| Denied::new("the object cannot be written").code(500))
+        serde_json::to_value(object).map_err(|_| Denied::new("the object cannot be encoded").code(500))
     };
     let before = written(&object)?;
     let after = written(&defaulter(request, object).await?)?;

@@ -1,4 +1,4 @@
-//! Conversion reviews: objects of one kind from version to version, by way of one of them.
+//! Conversion reviews: converts objects of a kind between versions, through a hub version.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::BoxError;
 
-/// One direction: to the hub, or from it.
+/// One direction: to the hub or from it.
 type Convert = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
 
 struct Spoke {
@@ -19,13 +19,14 @@ struct Spoke {
     from_hub: Convert,
 }
 
-/// How the versions of one kind become each other: each by way of the hub, so that n versions need n - 1 pairs of functions.
+/// The conversions of one kind: each version converts to and from the hub, so that n versions need n - 1
+/// pairs of functions.
 ///
-/// A conversion must lose nothing on the way there and back: what a version has no field for belongs into an annotation. Of the
-/// metadata only labels and annotations may change; the API server refuses the answer otherwise.
+/// A round trip must be lossless: store fields that a version lacks in an annotation. Of the metadata, only
+/// labels and annotations may change; otherwise the API server rejects the response.
 ///
 /// Upstream: [`conversion`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/conversion).
-#[must_use = "it is given to a webhook server"]
+#[must_use = "pass it to a webhook server"]
 pub struct Conversion {
     group: String,
     kind: String,
@@ -34,7 +35,7 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// A kind whose hub is `H`.
+    /// Creates the conversions of a kind with the hub `H`.
     pub fn hub<H: Resource<DynamicType = ()>>() -> Self {
         Self {
             group: H::group(&()).into_owned(),
@@ -44,11 +45,11 @@ impl Conversion {
         }
     }
 
-    /// Another version of it, with the functions to the hub and from it.
+    /// Adds another version, with the functions to and from the hub.
     ///
     /// # Panics
     ///
-    /// When `H` is not the hub, or `S` is of another kind.
+    /// If `H` is not the hub, or `S` is of another kind.
     #[track_caller]
     pub fn spoke<S, H, E, T, F>(mut self, to_hub: T, from_hub: F) -> Self
     where
@@ -58,8 +59,12 @@ impl Conversion {
         T: Fn(S) -> Result<H, E> + Send + Sync + 'static,
         F: Fn(H) -> Result<S, E> + Send + Sync + 'static,
     {
-        assert_eq!(H::version(&()), self.hub, "the functions convert to and from the hub");
-        assert_eq!((&*S::group(&()), &*S::kind(&())), (&*self.group, &*self.kind), "versions of one kind");
+        assert_eq!(H::version(&()), self.hub, "the functions must convert to and from the hub");
+        assert_eq!(
+            (&*S::group(&()), &*S::kind(&())),
+            (&*self.group, &*self.kind),
+            "versions must be of one kind"
+        );
         let spoke = Spoke { to_hub: between(to_hub), from_hub: between(from_hub) };
         self.spokes.insert(S::version(&()).into_owned(), spoke);
         self
@@ -72,7 +77,7 @@ impl Conversion {
             return Ok(object);
         }
         let spoke = |version: &str| {
-            let unknown = || format!("{} has no version {version} here", self.kind);
+            let unknown = || format!("there is no conversion of {} to or from {version}", self.kind);
             self.spokes.get(version).ok_or_else(unknown)
         };
         let hub = if version == self.hub { object } else { (spoke(&version)?.to_hub)(object)? };
@@ -100,8 +105,7 @@ where
 {
     Arc::new(move |object| {
         let read: Result<A, _> = serde_path_to_error::deserialize(&object);
-        let read =
-            read.map_err(|error| format!("the field {} is not what its version says", error.path()))?;
+        let read = read.map_err(|error| format!("the field {} does not match its version", error.path()))?;
         let mut written = serde_json::to_value(function(read).map_err(Into::into)?)?;
         written["apiVersion"] = json!(B::api_version(&()));
         written["kind"] = json!(B::kind(&()));
@@ -109,7 +113,7 @@ where
     })
 }
 
-/// The response to a review.
+/// Returns the response to a review.
 pub(super) fn convert(review: &Value, conversions: &[Conversion]) -> Value {
     match converted(review, conversions) {
         Ok(objects) => json!({"convertedObjects": objects, "result": {"status": "Success"}}),
@@ -119,20 +123,20 @@ pub(super) fn convert(review: &Value, conversions: &[Conversion]) -> Value {
 
 fn converted(review: &Value, conversions: &[Conversion]) -> Result<Vec<Value>, String> {
     if review["kind"] != "ConversionReview" {
-        return Err("this webhook answers ConversionReviews".to_owned());
+        return Err("this webhook handles ConversionReview".to_owned());
     }
     let desired =
-        review["request"]["desiredAPIVersion"].as_str().ok_or("the request names no desiredAPIVersion")?;
+        review["request"]["desiredAPIVersion"].as_str().ok_or("the request has no desiredAPIVersion")?;
     let (group, version) = desired.rsplit_once('/').ok_or("the desired version has no group")?;
     let objects = review["request"]["objects"].as_array().ok_or("the request has no objects")?;
     let convert = |object: &Value| {
         let kind = object["kind"].as_str().unwrap_or_default();
         let ours =
             conversions.iter().find(|conversion| (&*conversion.group, &*conversion.kind) == (group, kind));
-        let ours = ours.ok_or_else(|| format!("no conversion of {kind} in {group} is known here"))?;
+        let ours = ours.ok_or_else(|| format!("there is no conversion of {kind} in {group}"))?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         ours.convert(object.clone(), version)
-            .map_err(|error| format!("{kind} {name} cannot be converted to {version}: {error}"))
+            .map_err(|error| format!("convert {kind} {name} to {version}: {error}"))
     };
     objects.iter().map(convert).collect()
 }

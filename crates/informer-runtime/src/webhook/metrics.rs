@@ -1,4 +1,4 @@
-//! What webhooks tell about themselves, by upstream's names.
+//! Metrics of webhooks, by controller-runtime's names.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Upper bounds of latencies, as upstream; an API server waits for 30 s at most.
+/// Histogram buckets of latencies, as in controller-runtime; an API server waits at most 30 s.
 const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// The metrics of all webhooks of a manager. The label `webhook` is the path.
@@ -34,13 +34,9 @@ impl WebhookMetrics {
             panics: Counter::default(),
         };
         let name = |name: &str| format!("controller_runtime_webhook_{name}");
-        registry.register(name("requests"), "Reviews by status of the answer", metrics.requests.clone());
-        registry.register(
-            name("requests_in_flight"),
-            "Reviews that are worked on",
-            metrics.in_flight.clone(),
-        );
-        registry.register(name("latency_seconds"), "How long reviews take", metrics.latency.clone());
+        registry.register(name("requests"), "Reviews by status of the response", metrics.requests.clone());
+        registry.register(name("requests_in_flight"), "Reviews in flight", metrics.in_flight.clone());
+        registry.register(name("latency_seconds"), "Latency of reviews", metrics.latency.clone());
         registry.register(name("panics"), "Panics of webhooks", metrics.panics.clone());
         metrics
     }
@@ -52,7 +48,7 @@ impl WebhookMetrics {
     }
 }
 
-/// A review that is worked on, until it is dropped.
+/// A review in flight, until it is dropped.
 pub(super) struct Review {
     metrics: WebhookMetrics,
     labels: Labels,

@@ -1,15 +1,15 @@
-//! The patch of what a typed function changed, for an object that has more in it than the type knows.
+//! Computes the patch of an object from the change of its typed view, which may lack fields.
 //!
-//! It compares three states: the object as it was received (`raw`), its typed view (`before`), and that view
-//! after the function (`after`). Fields that the view lacks are in neither `before` nor `after`, so they do not
-//! change. Elements of lists are matched as by updates of the client.
+//! It compares three states: the object as received (`raw`), its typed view (`before`), and that view after
+//! the function (`after`). Fields that the view lacks are in neither `before` nor `after`, so they do not
+//! change. List elements are matched as by updates of the client.
 
 use informer_client::ListKeys;
 use serde_json::{Value, json};
 
 use crate::client::difference::carried;
 
-/// The JSON patch (RFC 6902) that takes `raw` to where `before` became `after`.
+/// Returns the JSON patch (RFC 6902) that applies the change from `before` to `after` to `raw`.
 pub(super) fn between(raw: &Value, before: &Value, after: &Value, keys: &ListKeys) -> Vec<Value> {
     let mut operations = Vec::new();
     differ(&mut String::new(), raw, &carried(raw, before, after, keys.root()), &mut operations);

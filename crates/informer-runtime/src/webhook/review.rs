@@ -1,4 +1,4 @@
-//! Reviews on the wire: what both kinds of webhooks have in common.
+//! The envelope of reviews, common to both types of webhooks.
 
 use std::panic::AssertUnwindSafe;
 
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 
 use crate::http_server::{answer, text};
 
-/// The answer to a review.
-#[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only metrics ask whether it panicked"))]
-pub(super) struct Answered {
+/// The response to a review.
+#[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only metrics read whether it panicked"))]
+pub(super) struct ReviewResponse {
     pub(super) response: Response<Bytes>,
     pub(super) panicked: bool,
 }
 
-/// Reads a review, and answers it with what `review` makes of it: a review with a `response`.
-pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> Answered
+/// Decodes a review and responds with the result of `review`: a review with a `response`.
+pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> ReviewResponse
 where
     F: FnOnce(Value) -> Fut,
     Fut: Future<Output = Value>,
 {
     let (body, mut answered) = match read(request) {
         Ok(read) => read,
-        Err((status, problem)) => return Answered { response: text(status, problem), panicked: false },
+        Err((status, problem)) => return ReviewResponse { response: text(status, problem), panicked: false },
     };
     let uid = body["request"]["uid"].clone();
     let reviewed = AssertUnwindSafe(async { review(body).await }).catch_unwind().await;
@@ -33,20 +33,20 @@ where
     let mut response = reviewed.unwrap_or_else(|_| failure(500, "the webhook panicked"));
     response["uid"] = uid;
     answered["response"] = response;
-    Answered { response: answer(StatusCode::OK, "application/json", answered.to_string()), panicked }
+    ReviewResponse { response: answer(StatusCode::OK, "application/json", answered.to_string()), panicked }
 }
 
-/// The review of a request, and what the answer begins with.
+/// Returns the review of a request, and the start of its response.
 fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)> {
     if request.method() != Method::POST {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "reviews are posted\n".to_owned()));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "send reviews by POST\n".to_owned()));
     }
     let content_type =
         request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a review as application/json\n".to_owned()));
     }
-    // serde says where a text is not JSON, and quotes nothing of it.
+    // The error of serde names the position and contains nothing of the body.
     let body: Value = serde_json::from_slice(request.body())
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}\n")))?;
     let advice = "the body is not a review: it needs apiVersion, kind and a request with a uid\n";
@@ -54,14 +54,14 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     Ok((body, head))
 }
 
-/// The review without its request.
+/// Returns the review without its request.
 fn head(review: &Value) -> Option<Value> {
     let (version, kind) = (review["apiVersion"].as_str()?, review["kind"].as_str()?);
     review["request"]["uid"].as_str()?;
     Some(json!({"apiVersion": version, "kind": kind}))
 }
 
-/// An admission response that refuses, with a code and a message.
+/// Returns an admission response that denies, with a code and a message.
 pub(super) fn failure(code: u16, message: impl Into<String>) -> Value {
     json!({"allowed": false, "status": {"code": code, "message": message.into()}, "result": {"status": "Failure"}})
 }

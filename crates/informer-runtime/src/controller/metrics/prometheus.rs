@@ -113,7 +113,7 @@ impl PrometheusControllers {
             self.families.reconciles.get_or_create_owned(&labels)
         };
         let families = &self.families;
-        Arc::new(OneController {
+        Arc::new(ControllerSeries {
             results: ReconcileResult::ALL.map(result),
             errors: families.errors.get_or_create_owned(&labels),
             terminal_errors: families.terminal_errors.get_or_create_owned(&labels),
@@ -126,7 +126,7 @@ impl PrometheusControllers {
     }
 }
 
-struct OneController {
+struct ControllerSeries {
     /// Indexed by result.
     results: [Counter; 4],
     errors: Counter,
@@ -138,7 +138,7 @@ struct OneController {
     active: Gauge,
 }
 
-impl ControllerMetrics for OneController {
+impl ControllerMetrics for ControllerSeries {
     fn workers_started(&self, workers: usize) {
         self.workers.inc_by(i64::try_from(workers).unwrap_or(i64::MAX));
     }

@@ -2,22 +2,22 @@
 
 use std::time::Instant;
 
-/// Reviews a second for clients that the API server does not accept.
+/// Reviews per second of clients that the API server rejects.
 pub(super) const UNKNOWN_PER_SECOND: u32 = 5;
 
-/// The burst of such reviews. Together with the rate, it is too small to fill the [`Memory`](super::Memory)
-/// while a refusal is remembered, so that a flood does not displace the answers for known clients.
+/// The burst of such reviews. With the rate, it is too small to fill the [`ReviewCache`](super::ReviewCache)
+/// while a denial is cached, so that a flood does not evict the responses for known clients.
 pub(super) const UNKNOWN_BURST: u32 = 50;
 
 const _: () = assert!(
-    (UNKNOWN_BURST as u64 + UNKNOWN_PER_SECOND as u64 * super::USER_FOR.as_secs())
-        < super::memory::MAX_CACHED_ANSWERS as u64
+    (UNKNOWN_BURST as u64 + UNKNOWN_PER_SECOND as u64 * super::USER_TTL.as_secs())
+        < super::review_cache::MAX_CACHED_REVIEWS as u64
 );
 
-/// Limits reviews that are refused. A review takes a permit, and one that accepts the client gives it back.
+/// Limits rejected reviews. A review takes a permit; one that accepts the client returns it.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
-    /// How many permits were taken, and when that was. `None` while none is taken.
+    /// The number of taken permits, and when it was computed. `None` if all permits are available.
     taken: Option<(f64, Instant)>,
 }
 
@@ -30,8 +30,8 @@ impl Limit {
         free
     }
 
-    /// Gives a permit back.
-    pub(super) fn give_back(&mut self, now: Instant) {
+    /// Returns a permit.
+    pub(super) fn return_permit(&mut self, now: Instant) {
         self.taken = Some(((self.taken_at(now) - 1.0).max(0.0), now));
     }
 
@@ -52,9 +52,9 @@ mod tests {
     fn permits_are_refilled_and_given_back_up_to_the_burst() {
         let (mut limit, now) = (Limit::default(), tokio::time::Instant::now().into_std());
         let taken = |limit: &mut Limit, now| (0..1000).take_while(|_| limit.take(now)).count();
-        limit.give_back(now);
+        limit.return_permit(now);
         assert_eq!(taken(&mut limit, now), UNKNOWN_BURST as usize);
-        limit.give_back(now);
+        limit.return_permit(now);
         assert_eq!(taken(&mut limit, now), 1);
         let later = now + Duration::from_secs(2);
         assert_eq!(taken(&mut limit, later), 2 * UNKNOWN_PER_SECOND as usize);

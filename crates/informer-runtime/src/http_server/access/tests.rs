@@ -61,11 +61,11 @@ async fn only_who_may_get_the_path_is_let_in() {
     let check = async |method, path, token| access.check(&head(method, path, token)).await;
     assert_eq!(check("GET", "/metrics", Some("Bearer scraper")).await, Ok(()));
     assert_eq!(check("GET", "/metrics?x=y", Some("bearer scraper")).await, Ok(()));
-    assert_eq!(check("POST", "/metrics", Some("Bearer scraper")).await, Err(Refused::Forbidden));
-    assert_eq!(check("GET", "/debug/queues", Some("Bearer scraper")).await, Err(Refused::Forbidden));
-    assert_eq!(check("GET", "/metrics", Some("Bearer other")).await, Err(Refused::Forbidden));
+    assert_eq!(check("POST", "/metrics", Some("Bearer scraper")).await, Err(Rejection::Forbidden));
+    assert_eq!(check("GET", "/debug/queues", Some("Bearer scraper")).await, Err(Rejection::Forbidden));
+    assert_eq!(check("GET", "/metrics", Some("Bearer other")).await, Err(Rejection::Forbidden));
     for token in [None, Some("Bearer nobody"), Some("Basic scraper"), Some("scraper"), Some("Bearer  ")] {
-        assert_eq!(check("GET", "/metrics", token).await, Err(Refused::Unknown), "{token:?}");
+        assert_eq!(check("GET", "/metrics", token).await, Err(Rejection::Unknown), "{token:?}");
     }
 }
 
@@ -79,13 +79,13 @@ async fn answers_are_remembered_and_asked_for_again() {
         assert_eq!(ask().await, Ok(()));
     }
     assert_eq!(reviews() - before, 2);
-    tokio::time::sleep(USER_FOR).await;
+    tokio::time::sleep(USER_TTL).await;
     assert_eq!(ask().await, Ok(()));
     assert_eq!(reviews() - before, 3, "the user is asked for again, what it may is not");
     let binding = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
     server.delete(&binding, "", "metrics-reader").expect("it is there");
-    tokio::time::sleep(ALLOWED_FOR).await;
-    assert_eq!(ask().await, Err(Refused::Forbidden));
+    tokio::time::sleep(PERMISSION_TTL).await;
+    assert_eq!(ask().await, Err(Rejection::Forbidden));
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn nobody_is_let_in_while_the_server_cannot_be_asked() {
         FaultAction::Status { code: 500, reason: None, message: None, retry_after: None, body: None };
     server.faults().on(FaultMatch::verb(Verb::Create)).then(broken);
     let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
-    assert_eq!(ask().await, Err(Refused::Unasked));
+    assert_eq!(ask().await, Err(Rejection::Unasked));
     server.faults().clear();
     assert_eq!(ask().await, Ok(()), "a failure is not remembered");
 }
@@ -126,19 +126,19 @@ async fn flood_of_unknown_tokens_is_rate_limited_and_known_users_are_still_serve
     for number in 0..1000 {
         let token = format!("Bearer random-{number}");
         match access.check(&head("GET", "/metrics", Some(&token))).await {
-            Err(Refused::Unknown) => {}
-            Err(Refused::TooMany) => limited += 1,
+            Err(Rejection::Unknown) => {}
+            Err(Rejection::TooMany) => limited += 1,
             other => panic!("{other:?}"),
         }
     }
     assert_eq!((reviews() - before, limited), (UNKNOWN_BURST as usize, 1000 - UNKNOWN_BURST as usize));
     assert_eq!(scrape().await, Ok(()), "remembered");
-    tokio::time::sleep(USER_FOR).await;
+    tokio::time::sleep(USER_TTL).await;
     for number in 0..UNKNOWN_BURST {
         let _ = access.check(&head("GET", "/metrics", Some(&format!("Bearer later-{number}")))).await;
     }
     let one_more = access.check(&head("GET", "/metrics", Some("Bearer one-more"))).await;
-    assert_eq!(one_more, Err(Refused::TooMany));
+    assert_eq!(one_more, Err(Rejection::TooMany));
     assert_eq!(scrape().await, Ok(()), "a token that was valid is reviewed again without a limit");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = reviews();
@@ -155,10 +155,10 @@ async fn flood_of_forbidden_requests_is_rate_limited() {
     for number in 0..1000 {
         let path = format!("/debug/{number}");
         let refused = access.check(&head("GET", &path, Some("Bearer other"))).await.unwrap_err();
-        assert!(matches!(refused, Refused::Forbidden | Refused::TooMany), "{refused:?}");
+        assert!(matches!(refused, Rejection::Forbidden | Rejection::TooMany), "{refused:?}");
     }
     assert_eq!(reviews(), UNKNOWN_BURST as usize);
-    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Err(Refused::TooMany));
+    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Err(Rejection::TooMany));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Ok(()));
 }
@@ -184,7 +184,7 @@ async fn tokens_are_not_held_in_memory() {
     tokens.add("s3cret", User::new("jane").groups(["system:masters"]));
     let access = Access::new(operator_of(&ApiServer::builder().tokens(tokens).rbac(true).build()));
     assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer s3cret"))).await, Ok(()));
-    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer gue55"))).await, Err(Refused::Unknown));
+    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer gue55"))).await, Err(Rejection::Unknown));
     let held = format!("{:?} {:?}", access.users.lock(), access.permissions.lock());
     assert!(held.contains("jane"), "the answers are held: {held}");
     assert!(!held.contains("s3cret") && !held.contains("gue55"), "{held}");

@@ -10,16 +10,16 @@ use tokio_util::task::TaskTracker;
 use tokio_rustls::TlsAcceptor;
 
 use super::super::tests::certificate;
-use super::super::{ANSWER_TIMEOUT, HEADER_TIMEOUT, HttpServer, MAX_BODY_BYTES, REQUEST_TIMEOUT, text};
-use super::{Site, Slots, accept, connection};
+use super::super::{HEADER_TIMEOUT, HttpServer, MAX_BODY_BYTES, REQUEST_TIMEOUT, RESPONSE_TIMEOUT, text};
+use super::{ConnectionContext, Slots, accept, connection};
 
 const ANSWER: usize = 100_000;
 
-fn site() -> Site {
+fn context() -> ConnectionContext {
     let server = HttpServer::at("127.0.0.1:0")
         .route("/", |_| async { text(http::StatusCode::OK, "x".repeat(ANSWER)) })
         .route("/short", |_| async { text(http::StatusCode::OK, "short") });
-    Site {
+    ConnectionContext {
         routes: server.routes,
         access: None::<Arc<super::Access>>,
         body_max: MAX_BODY_BYTES,
@@ -31,7 +31,7 @@ fn site() -> Site {
 async fn connected(tls: Option<TlsAcceptor>) -> (DuplexStream, JoinHandle<()>) {
     let (peer, here) = tokio::io::duplex(1024);
     let slot = Arc::new(Slots::new(1).take().await);
-    (peer, tokio::spawn(connection(here, tls, site(), slot)))
+    (peer, tokio::spawn(connection(here, tls, context(), slot)))
 }
 
 /// A connection on which a large answer was asked for.
@@ -44,7 +44,7 @@ async fn asked() -> (DuplexStream, JoinHandle<()>) {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_never_reads_its_answer_does_not_keep_its_connection() {
     let (_peer, task) = asked().await;
-    let limit = ANSWER_TIMEOUT + Duration::from_secs(1);
+    let limit = RESPONSE_TIMEOUT + Duration::from_secs(1);
     timeout(limit, task).await.expect("it is given up").expect("no panic");
 }
 
@@ -56,7 +56,7 @@ async fn a_peer_that_reads_its_answer_a_byte_at_a_time_has_no_more_time() {
             sleep(Duration::from_secs(1)).await;
         }
     };
-    let limit = ANSWER_TIMEOUT + Duration::from_secs(2);
+    let limit = RESPONSE_TIMEOUT + Duration::from_secs(2);
     tokio::select! {
         ended = timeout(limit, task) => ended.expect("it is given up").expect("no panic"),
         () = read => unreachable!("there is more to read than a byte a second"),
@@ -67,7 +67,7 @@ async fn a_peer_that_reads_its_answer_a_byte_at_a_time_has_no_more_time() {
 async fn each_answer_that_is_read_in_time_has_time_of_its_own() {
     let (mut peer, task) = asked().await;
     for _ in 0..3 {
-        sleep(ANSWER_TIMEOUT * 3 / 4).await;
+        sleep(RESPONSE_TIMEOUT * 3 / 4).await;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(peer.read_u8().await.expect("it is open"));
@@ -151,8 +151,8 @@ async fn idle_peers_that_hold_all_connections_make_room_for_a_request() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let server = tokio::spawn(async move {
-        let (slots, site, connections) = (Slots::new(4), site(), TaskTracker::new());
-        accept(&listener, None, (&slots, &site), &connections).await;
+        let (slots, context, connections) = (Slots::new(4), context(), TaskTracker::new());
+        accept(&listener, None, (&slots, &context), &connections).await;
     });
     let connect = async || tokio::net::TcpStream::connect(address).await.expect("it listens");
     let mut idle = [connect().await, connect().await, connect().await, connect().await];

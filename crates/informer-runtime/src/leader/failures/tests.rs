@@ -72,7 +72,7 @@ fn status_codes_are_told_apart() {
         (401, FailureKind::Forbidden),
         (403, FailureKind::Forbidden),
         (404, FailureKind::NotFound),
-        (422, FailureKind::Refused),
+        (422, FailureKind::Rejected),
         (429, FailureKind::Unreachable),
         (503, FailureKind::Unreachable),
     ] {

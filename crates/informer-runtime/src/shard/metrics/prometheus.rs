@@ -1,4 +1,4 @@
-//! Metrics of controllers that share their keys.
+//! Metrics of sharded controllers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,26 +11,26 @@ use prometheus_client::registry::Registry;
 use super::ShardMetrics;
 use crate::shard::{NotOwned, ShardView};
 
-/// Labels of one row.
+/// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
-/// By so many keys that nobody has it is told which part of all keys a replica owns: to six hundredths or so, at the cost of some
-/// microseconds a change.
+/// The number of artificial keys by which a replica's share is estimated: accurate to about 0.06, at a cost
+/// of some microseconds per change.
 const SAMPLE: u32 = 256;
 
-/// The metrics of all controllers of a registry that share their keys:
+/// The metrics of all sharded controllers of a registry:
 ///
-/// | name | kind | is |
+/// | name | type | meaning |
 /// |---|---|---|
-/// | `informer_shard_active` | gauge | 1 while the replica holds its lease |
-/// | `informer_shard_members` | gauge | the replicas that share the keys |
-/// | `informer_shard_share` | gauge | the part of all keys that the replica owns, estimated |
-/// | `informer_shard_changes_total` | counter | changes of what it owns: several for a replica that comes or goes |
-/// | `informer_shard_gained_requests_total` | counter | requests that were enqueued, because their keys came here |
-/// | `informer_shard_refused_requests_total` | counter | requests that were not worked on, by `reason` |
-/// | `informer_shard_refused_writes_total` | counter | writes that were not sent, as the lease had become uncertain |
+/// | `informer_shard_active` | gauge | 1 while the replica has a valid lease |
+/// | `informer_shard_members` | gauge | the number of replicas in the group |
+/// | `informer_shard_share` | gauge | the estimated fraction of all keys that the replica owns |
+/// | `informer_shard_changes_total` | counter | changes of the owned keys: several for a replica that joins or leaves |
+/// | `informer_shard_gained_requests_total` | counter | requests enqueued because their keys were gained |
+/// | `informer_shard_refused_requests_total` | counter | rejected requests, by `reason` |
+/// | `informer_shard_refused_writes_total` | counter | writes that were not sent, since the lease was uncertain |
 ///
-/// Every row has the label `controller`.
+/// Every series has the label `controller`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrometheusShards {
     active: Family<Labels, Gauge>,
@@ -54,19 +54,19 @@ impl PrometheusShards {
             writes: Family::default(),
         };
         let gauges = [
-            ("active", "1 while the replica holds its lease", &families.active),
-            ("members", "Replicas that share the keys", &families.members),
+            ("active", "1 while the replica has a valid lease", &families.active),
+            ("members", "Replicas in the shard group", &families.members),
         ];
         for (name, help, family) in gauges {
             registry.register(format!("informer_shard_{name}"), help, family.clone());
         }
-        let help = "The part of all keys that the replica owns, estimated";
+        let help = "Estimated fraction of all keys that the replica owns";
         registry.register("informer_shard_share", help, families.share.clone());
         let counters = [
-            ("changes", "Changes of what the replica owns", &families.changes),
-            ("gained_requests", "Requests whose keys came to the replica", &families.gained),
+            ("changes", "Changes of the keys that the replica owns", &families.changes),
+            ("gained_requests", "Requests whose keys were gained by the replica", &families.gained),
             ("refused_requests", "Requests of keys that the replica does not own", &families.refused),
-            ("refused_writes", "Writes that were not sent, as the lease was uncertain", &families.writes),
+            ("refused_writes", "Writes that were not sent, since the lease was uncertain", &families.writes),
         ];
         for (name, help, family) in counters {
             registry.register(format!("informer_shard_{name}"), help, family.clone());
@@ -80,7 +80,7 @@ impl PrometheusShards {
             let labels = vec![("controller", name.to_owned()), ("reason", why.as_str().to_owned())];
             self.refused.get_or_create_owned(&labels)
         };
-        Arc::new(OneController {
+        Arc::new(ShardSeries {
             active: self.active.get_or_create_owned(&labels),
             members: self.members.get_or_create_owned(&labels),
             share: self.share.get_or_create_owned(&labels),
@@ -92,18 +92,18 @@ impl PrometheusShards {
     }
 }
 
-struct OneController {
+struct ShardSeries {
     active: Gauge,
     members: Gauge,
     share: Gauge<f64, AtomicU64>,
     changes: Counter,
     gained: Counter,
-    /// By the number of the reason.
+    /// Indexed by reason.
     refused: [Counter; 3],
     writes: Counter,
 }
 
-impl ShardMetrics for OneController {
+impl ShardMetrics for ShardSeries {
     fn shares(&self, view: &ShardView) {
         self.active.set(i64::from(view.is_active()));
         self.members.set(i64::try_from(view.members()).unwrap_or(i64::MAX));
