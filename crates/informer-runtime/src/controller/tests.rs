@@ -1,5 +1,5 @@
 mod build;
-mod life;
+mod lifecycle;
 mod logs;
 mod metrics;
 mod panics;
@@ -36,7 +36,7 @@ fn key(text: &str) -> Request {
     text.parse().unwrap()
 }
 
-/// A source that puts these keys with these priorities into the queue.
+/// A source that enqueues these keys with these priorities.
 fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
     source::function("keys", move |enqueuer| async move {
         for (text, priority) in keys {
@@ -46,7 +46,7 @@ fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
     })
 }
 
-/// When each key was reconciled, since the controller started.
+/// When each key was reconciled, relative to the start of the controller.
 #[derive(Clone)]
 struct Calls {
     begin: Instant,
@@ -58,7 +58,7 @@ impl Calls {
         Self { begin: Instant::now(), list: Arc::default() }
     }
 
-    /// Notes a call; returns the number of calls of this key before it.
+    /// Records a call; returns the number of earlier calls with this key.
     fn note(&self, request: &Request) -> usize {
         let mut list = self.list.lock();
         let before = list.iter().filter(|(key, _)| *key == request.to_string()).count();
@@ -74,13 +74,13 @@ impl Calls {
         self.list.lock().iter().filter(|(other, _)| other == key).map(|(_, at)| *at).collect()
     }
 
-    /// The pauses between the calls of a key, in milliseconds.
+    /// The intervals between the calls with a key, in milliseconds.
     fn pauses(&self, key: &str) -> Vec<u128> {
         self.times(key).windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect()
     }
 }
 
-/// A controller that runs.
+/// A running controller.
 struct Running {
     handle: ControllerHandle,
     stop: CancellationToken,
@@ -114,7 +114,7 @@ impl Running {
     }
 }
 
-/// A controller of some keys and one function of the key and the number of its calls before.
+/// A controller with some keys and a function of the key and the number of earlier calls.
 fn scripted(
     keys: &'static [(&'static str, i32)],
     calls: &Calls,

@@ -35,7 +35,7 @@ impl Fixture {
     }
 
     fn events(&self) -> Vec<Value> {
-        self.server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("it is served")
+        self.server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("the kind is served")
     }
 
     fn record(&self, reason: &str) {
@@ -61,11 +61,11 @@ fn pod() -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_names_its_object_and_what_happened() {
+async fn event_has_reference_reason_action_and_note() {
     let fixture = Fixture::new();
     fixture.recorder.warning(&pod(), "Broken", "Mending", "it fell");
     sleep(Duration::from_secs(1)).await;
-    let event = fixture.events().pop().expect("it is there");
+    let event = fixture.events().pop().expect("it exists");
     assert_eq!(
         (&event["type"], &event["reason"], &event["action"]),
         (&"Warning".into(), &"Broken".into(), &"Mending".into())
@@ -81,14 +81,14 @@ async fn an_event_names_its_object_and_what_happened() {
 fn pod_on_a_server() -> (Fixture, crate::CachedClient) {
     let fixture = Fixture::new();
     let spec = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "i"}]}});
-    fixture.server.create(&Gvr::new("", "v1", "pods"), "shop", spec).expect("it is valid");
+    fixture.server.create(&Gvr::new("", "v1", "pods"), "shop", spec).expect("a valid object");
     let cache = crate::Cache::new(Client::from_service(fixture.server.service(), "default"));
     cache.start();
     (fixture, crate::CachedClient::new(&cache))
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_refer_to_objects_of_every_representation_in_full() {
+async fn events_have_full_references_to_objects_of_every_representation() {
     let (fixture, client) = pod_on_a_server();
     let (cache, pods, key) = (client.cache(), ResourceKind::of::<Pod>(), "shop/web");
     let gvk = pods.gvk();
@@ -134,7 +134,7 @@ async fn events_about_cluster_scoped_objects_are_in_the_default_namespace_with_u
     node.metadata.uid = Some("4711".to_owned());
     fixture.recorder.normal(&node, "Full", "Testing", "x");
     sleep(Duration::from_secs(1)).await;
-    let event = fixture.events().pop().expect("it is there");
+    let event = fixture.events().pop().expect("it exists");
     assert_eq!(event["metadata"]["namespace"], "default");
     assert_eq!(
         event["regarding"],
@@ -143,7 +143,7 @@ async fn events_about_cluster_scoped_objects_are_in_the_default_namespace_with_u
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_about_versions_of_one_object_are_one_series() {
+async fn events_of_different_versions_of_an_object_form_one_series() {
     let fixture = Fixture::new();
     for version in ["1", "2"] {
         let mut pod = pod();
@@ -156,7 +156,7 @@ async fn events_about_versions_of_one_object_are_one_series() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_may_name_a_second_object_which_makes_it_another_one() {
+async fn event_with_related_object_is_a_different_event() {
     let fixture = Fixture::new();
     for node in ["worker-1", "worker-2"] {
         let recorder = fixture.recorder.related(EventSubject::new("v1", "Node", "", node));
@@ -172,7 +172,7 @@ async fn an_event_may_name_a_second_object_which_makes_it_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_makes_a_series_and_the_count_is_told_at_its_end() {
+async fn second_event_starts_a_series_and_final_count_is_sent_at_its_end() {
     let fixture = Fixture::new();
     for _ in 0..10 {
         fixture.record("Again");
@@ -185,11 +185,11 @@ async fn the_second_makes_a_series_and_the_count_is_told_at_its_end() {
     assert_eq!(fixture.events()[0]["series"]["count"], 10);
     fixture.record("Again");
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(fixture.events().len(), 2, "what comes later is another one");
+    assert_eq!(fixture.events().len(), 2, "a later event starts a new one");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_that_goes_on_tells_its_count_every_half_hour() {
+async fn running_series_updates_its_count_every_half_hour() {
     let fixture = Fixture::new();
     for _ in 0..100 {
         fixture.record("Again");
@@ -200,7 +200,7 @@ async fn a_series_that_goes_on_tells_its_count_every_half_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_gets_so_many_different_events_and_the_rest_is_counted() {
+async fn events_per_object_are_rate_limited_and_drops_are_counted() {
     let fixture = Fixture::new();
     for number in 0..100 {
         fixture.record(&format!("Reason{number}"));
@@ -215,7 +215,7 @@ async fn an_object_gets_so_many_different_events_and_the_rest_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recording_never_waits_and_what_finds_no_room_is_counted() {
+async fn recording_never_waits_and_overflow_is_counted() {
     let fixture = Fixture::new();
     let _silent: Fault = fixture.on(Verb::Create).then(FaultAction::NeverAnswer);
     for number in 0..2000 {
@@ -226,7 +226,7 @@ async fn recording_never_waits_and_what_finds_no_room_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_does_not_take_now_is_sent_again() {
+async fn temporarily_failed_event_is_retried() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).times(3).status(503);
     fixture.record("Late");
@@ -235,7 +235,7 @@ async fn what_the_server_does_not_take_now_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_name_another_one_has_gets_another_name() {
+async fn event_with_taken_name_gets_another_name() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).times(2).status(409);
     fixture.record("Second");
@@ -244,7 +244,7 @@ async fn an_event_whose_name_another_one_has_gets_another_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_for_which_no_name_is_free_is_counted_as_dropped() {
+async fn event_without_free_name_is_counted_as_dropped() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).times(1000).status(409);
     fixture.record("Nameless");
@@ -253,7 +253,7 @@ async fn an_event_for_which_no_name_is_free_is_counted_as_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_answer_was_lost_is_there_once() {
+async fn event_with_lost_response_exists_once() {
     let fixture = Fixture::new();
     let lost = fixture.on(Verb::Create).lose_answer();
     fixture.record("Once");
@@ -262,19 +262,20 @@ async fn an_event_whose_answer_was_lost_is_there_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_a_stop_sends_once_more_is_there_once() {
+async fn event_repeated_by_the_stop_exists_once() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).lose_answer();
     fixture.record("Once");
     sleep(Duration::from_millis(1)).await;
     fixture.stop.cancel();
-    fixture.task.await.expect("no panic").expect("it was asked to end");
-    let events = fixture.server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("it is served");
+    fixture.task.await.expect("no panic").expect("a clean stop");
+    let events =
+        fixture.server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("the kind is served");
     assert_eq!((events.len(), fixture.recorder.dropped()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_series_that_end_together_are_told_a_few_at_a_time() {
+async fn final_counts_of_many_series_are_sent_with_bounded_concurrency() {
     let (now, most, all) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::default());
     let counts = (Arc::clone(&now), Arc::clone(&most), Arc::<AtomicUsize>::clone(&all));
     let service = tower::service_fn(move |_: http::Request<http_body_util::Full<bytes::Bytes>>| {
@@ -302,11 +303,11 @@ async fn many_series_that_end_together_are_told_a_few_at_a_time() {
     assert_eq!((all.load(Relaxed), recorder.dropped()), (300, 0));
     assert!(most.load(Relaxed) <= super::MAX_REQUESTS, "{most:?} at a time");
     stop.cancel();
-    task.await.expect("no panic").expect("it was asked to end");
+    task.await.expect("no panic").expect("a clean stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_is_not_sent_again() {
+async fn rejected_event_is_not_retried() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).status(403);
     fixture.record("Forbidden");
@@ -315,7 +316,7 @@ async fn what_the_server_refuses_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_name_can_be_no_part_of_an_event_has_events_too() {
+async fn object_name_that_is_invalid_in_event_names_is_replaced() {
     let fixture = Fixture::new();
     let long = format!("{}-b", "a".repeat(199));
     for name in ["system:node", "Upper", "dots..dots", &long, "plain.name"] {
@@ -332,7 +333,7 @@ async fn an_object_whose_name_can_be_no_part_of_an_event_has_events_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_for_a_namespace_that_cannot_be_asks_the_server_nothing() {
+async fn event_with_invalid_namespace_sends_no_request() {
     let asked = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&asked);
     let service = tower::service_fn(move |_: http::Request<http_body_util::Full<bytes::Bytes>>| {
@@ -348,24 +349,24 @@ async fn an_event_for_a_namespace_that_cannot_be_asks_the_server_nothing() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!((asked.load(Relaxed), recorder.dropped()), (0, 1));
     stop.cancel();
-    task.await.expect("no panic").expect("it was asked to end");
+    task.await.expect("no panic").expect("a clean stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_whose_event_is_gone_begins_anew() {
+async fn series_restarts_after_its_event_was_deleted() {
     let fixture = Fixture::new();
     fixture.record("Again");
     sleep(Duration::from_secs(1)).await;
     let name = fixture.events()[0]["metadata"]["name"].as_str().expect("a name").to_owned();
     let gvr = Gvr::new("events.k8s.io", "v1", "events");
-    fixture.server.delete(&gvr, "shop", &name).expect("it is there");
+    fixture.server.delete(&gvr, "shop", &name).expect("it exists");
     fixture.record("Again");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(fixture.events()[0]["series"]["count"], 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_sends_what_waits_and_what_was_not_told() {
+async fn stop_flushes_waiting_events_and_counts() {
     let fixture = Fixture::new();
     for _ in 0..5 {
         fixture.record("Again");
@@ -374,8 +375,8 @@ async fn a_stop_sends_what_waits_and_what_was_not_told() {
     fixture.record("Last");
     fixture.stop.cancel();
     let (server, recorder) = (fixture.server.clone(), fixture.recorder.clone());
-    fixture.task.await.expect("no panic").expect("it was asked to end");
-    let events = server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("it is served");
+    fixture.task.await.expect("no panic").expect("a clean stop");
+    let events = server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("the kind is served");
     let count = |reason: &str| {
         events.iter().find(|event| event["reason"] == reason).map(|event| event["series"]["count"].clone())
     };
@@ -386,26 +387,26 @@ async fn a_stop_sends_what_waits_and_what_was_not_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_without_a_server_ends_in_time() {
+async fn stop_without_server_ends_within_flush_timeout() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).then(FaultAction::NeverAnswer);
     fixture.record("Lost");
     sleep(Duration::from_secs(1)).await;
     let begun = tokio::time::Instant::now();
     fixture.stop.cancel();
-    fixture.task.await.expect("no panic").expect("it was asked to end");
+    fixture.task.await.expect("no panic").expect("a clean stop");
     assert_eq!(begun.elapsed(), super::FLUSH_TIMEOUT);
 }
 
 #[test]
-fn long_words_are_cut_between_characters() {
+fn long_strings_are_truncated_at_character_boundaries() {
     assert_eq!(super::cut("äöü", 3), "ä");
     assert_eq!(super::cut("abc", 3), "abc");
     assert_eq!(super::cut("", 3), "");
 }
 
 #[test]
-fn events_of_one_tick_of_the_clock_have_names_of_their_own() {
+fn events_at_the_same_time_have_unique_names() {
     let (mut state, now) = (EventState::default(), tokio::time::Instant::now().into_std());
     let mut record = |kind: &str, reason: &str| {
         let key = EventKey {
@@ -417,8 +418,8 @@ fn events_of_one_tick_of_the_clock_have_names_of_their_own() {
             related: None,
         };
         let recorded = Recorded { key, note: String::new() };
-        let write = state.record(recorded, now, Timestamp::UNIX_EPOCH).expect("it is the first");
-        write.expect("it is to be sent").name
+        let write = state.record(recorded, now, Timestamp::UNIX_EPOCH).expect("the first event");
+        write.expect("a request").name
     };
     let names = [record("Pod", "Made"), record("Pod", "Moved"), record("Service", "Made")];
     let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
@@ -426,7 +427,7 @@ fn events_of_one_tick_of_the_clock_have_names_of_their_own() {
 }
 
 #[test]
-fn a_flood_of_objects_does_not_fill_the_memory() {
+fn number_of_series_is_bounded() {
     let (mut state, now) = (EventState::default(), tokio::time::Instant::now().into_std());
     for number in 0..10 * MAX_SERIES as u64 {
         let key = EventKey {

@@ -16,7 +16,7 @@ fn held(service: &Service) -> Vec<&str> {
 }
 
 #[test]
-fn a_finalizer_is_added_once_and_taken_away_however_often_it_is_there() {
+fn finalizer_is_added_once_and_all_occurrences_are_removed() {
     let mut web = service(&[], false);
     assert!(add_finalizer(&mut web, "a"));
     assert!(!add_finalizer(&mut web, "a"));
@@ -38,7 +38,7 @@ fn two(of_b: Result<(), &'static str>) -> Finalizers<Service> {
 }
 
 #[tokio::test]
-async fn missing_finalizers_are_added_while_the_object_lives() {
+async fn missing_finalizers_are_added_to_live_objects() {
     let mut web = service(&["a", "other"], false);
     let finalized = two(Ok(())).finalize(&mut web).await.unwrap();
     assert_eq!(finalized, Finalized { updated: true, status_updated: false });
@@ -48,7 +48,7 @@ async fn missing_finalizers_are_added_while_the_object_lives() {
 }
 
 #[tokio::test]
-async fn those_that_are_there_are_run_and_taken_away_when_the_object_is_deleted() {
+async fn present_finalizers_are_run_and_removed_when_the_object_is_deleted() {
     let mut web = service(&["a", "other"], true);
     let finalized = two(Err("it is not there and is not run")).finalize(&mut web).await.unwrap();
     assert_eq!(finalized, Finalized { updated: true, status_updated: true });
@@ -57,7 +57,7 @@ async fn those_that_are_there_are_run_and_taken_away_when_the_object_is_deleted(
 }
 
 #[tokio::test]
-async fn one_that_fails_stays_and_the_others_are_run() {
+async fn failed_finalizer_is_kept_and_others_are_run() {
     let mut web = service(&["a", "b"], true);
     let error = two(Err("the bucket is locked")).finalize(&mut web).await.unwrap_err();
     assert_eq!(error.to_string(), "finalizers failed: b");

@@ -29,7 +29,7 @@ fn updated(old: Header, new: Header) -> Trigger<Header> {
 }
 
 /// What a handler puts into a queue, in order, with priorities.
-fn told(handler: &impl Handler<Header>, trigger: &Trigger<Header>) -> Vec<(String, i32)> {
+fn enqueued(handler: &impl Handler<Header>, trigger: &Trigger<Header>) -> Vec<(String, i32)> {
     let queue = WorkQueue::builder().priorities(Ageing::Off).build();
     handler.handle(trigger, &mut Enqueue::new(&queue, trigger.priority()));
     let items = std::iter::from_fn(|| queue.try_get());
@@ -37,11 +37,11 @@ fn told(handler: &impl Handler<Header>, trigger: &Trigger<Header>) -> Vec<(Strin
 }
 
 fn keys(handler: &impl Handler<Header>, trigger: &Trigger<Header>) -> Vec<String> {
-    told(handler, trigger).into_iter().map(|(key, _)| key).collect()
+    enqueued(handler, trigger).into_iter().map(|(key, _)| key).collect()
 }
 
 #[test]
-fn the_object_of_every_trigger_is_looked_at() {
+fn enqueue_object_enqueues_the_object_of_every_trigger() {
     let handler = enqueue_object();
     for trigger in [
         added(header("a/b")),
@@ -49,12 +49,12 @@ fn the_object_of_every_trigger_is_looked_at() {
         Event::Deleted { last: Arc::new(header("a/b")), stale: true }.into(),
         Trigger::Generic(Arc::new(header("a/b"))),
     ] {
-        assert_eq!(told(&handler, &trigger), [("a/b".to_owned(), 0)], "{trigger:?}");
+        assert_eq!(enqueued(&handler, &trigger), [("a/b".to_owned(), 0)], "{trigger:?}");
     }
 }
 
 #[test]
-fn what_is_no_news_has_a_low_priority() {
+fn initial_list_and_resync_requests_have_low_priority() {
     let object = || Arc::new(owned("a/b", [owner("apps/v1", "ReplicaSet", "b", true)]));
     let matrix: [(Event<Header>, i32); 5] = [
         (Event::Added { object: object(), initial: true }, LOW_PRIORITY),
@@ -69,24 +69,24 @@ fn what_is_no_news_has_a_low_priority() {
         let function =
             |trigger: &Trigger<Header>, enqueue: &mut Enqueue<'_, Request>| enqueue.add(trigger.key().into());
         let expected = [("a/b".to_owned(), priority)];
-        assert_eq!(told(&enqueue_object(), &trigger), expected, "{trigger:?}");
-        assert_eq!(told(&enqueue_owner::<ReplicaSet>(), &trigger), expected, "{trigger:?}");
-        assert_eq!(told(&same, &trigger), expected, "{trigger:?}");
-        assert_eq!(told(&function, &trigger), expected, "{trigger:?}");
+        assert_eq!(enqueued(&enqueue_object(), &trigger), expected, "{trigger:?}");
+        assert_eq!(enqueued(&enqueue_owner::<ReplicaSet>(), &trigger), expected, "{trigger:?}");
+        assert_eq!(enqueued(&same, &trigger), expected, "{trigger:?}");
+        assert_eq!(enqueued(&function, &trigger), expected, "{trigger:?}");
     }
 }
 
 #[test]
-fn a_handler_may_name_another_priority() {
+fn handler_may_override_the_priority() {
     let handler = |trigger: &Trigger<Header>, enqueue: &mut Enqueue<'_, Request>| {
         enqueue.add_with(trigger.key().into(), AddOptions::new().priority(9));
     };
     let trigger = Trigger::Event(Event::Added { object: Arc::new(header("a/b")), initial: true });
-    assert_eq!(told(&handler, &trigger), [("a/b".to_owned(), 9)]);
+    assert_eq!(enqueued(&handler, &trigger), [("a/b".to_owned(), 9)]);
 }
 
 #[test]
-fn a_queue_without_priorities_heeds_none() {
+fn queue_without_priorities_ignores_them() {
     let queue: WorkQueue<Request> = WorkQueue::new();
     for (key, initial) in [("a/1", true), ("a/2", false)] {
         let trigger = Event::Added { object: Arc::new(header(key)), initial }.into();
@@ -97,7 +97,7 @@ fn a_queue_without_priorities_heeds_none() {
 }
 
 #[test]
-fn an_owner_is_found_by_group_and_kind_whatever_the_version() {
+fn owner_is_matched_by_group_and_kind_ignoring_version() {
     let handler = enqueue_owner::<ReplicaSet>();
     for (api_version, kind, found) in [
         ("apps/v1", "ReplicaSet", true),
@@ -115,7 +115,7 @@ fn an_owner_is_found_by_group_and_kind_whatever_the_version() {
 }
 
 #[test]
-fn an_unreadable_owner_hides_none_of_the_others() {
+fn invalid_owner_reference_does_not_hide_others() {
     let owners = [owner("a/b/c", "ReplicaSet", "x", false), owner("apps/v1", "ReplicaSet", "web", false)];
     assert_eq!(keys(&enqueue_owner::<ReplicaSet>(), &added(owned("shop/web-0", owners))), ["shop/web"]);
     let nameless = owned("shop/web-0", [owner("apps/v1", "ReplicaSet", "", true)]);
@@ -123,13 +123,13 @@ fn an_unreadable_owner_hides_none_of_the_others() {
 }
 
 #[test]
-fn a_cluster_scoped_owner_has_no_namespace() {
+fn cluster_scoped_owner_request_has_no_namespace() {
     let trigger = added(owned("shop/web-0", [owner("v1", "Node", "n1", false)]));
     assert_eq!(keys(&enqueue_owner::<Node>(), &trigger), ["n1"]);
 }
 
 #[test]
-fn all_owners_are_looked_at_or_only_the_one_that_manages() {
+fn all_owners_or_only_the_controller_are_enqueued() {
     let owners = ["x", "y", "z"].map(|name| owner("apps/v1", "ReplicaSet", name, name == "y"));
     let trigger = added(owned("a/b", owners));
     assert_eq!(keys(&enqueue_owner::<ReplicaSet>(), &trigger), ["a/x", "a/y", "a/z"]);
@@ -138,7 +138,7 @@ fn all_owners_are_looked_at_or_only_the_one_that_manages() {
 }
 
 #[test]
-fn old_and_new_owners_of_an_update_are_looked_at_once_each() {
+fn old_and_new_owners_of_an_update_are_enqueued_once() {
     let by = |name| owned("a/b", [owner("apps/v1", "ReplicaSet", name, true)]);
     let handler = enqueue_owner::<ReplicaSet>().only_controller();
     assert_eq!(keys(&handler, &updated(by("x"), by("y"))), ["a/x", "a/y"]);
@@ -146,7 +146,7 @@ fn old_and_new_owners_of_an_update_are_looked_at_once_each() {
 }
 
 #[test]
-fn old_and_new_states_of_an_update_are_mapped_once_each() {
+fn old_and_new_objects_of_an_update_are_mapped_without_duplicates() {
     let handler = map(|object: &Header| {
         let node = object.labels().get("node").map(str::to_owned);
         node.into_iter().chain(["all".to_owned()]).map(|name| format!("x/{name}").parse::<Request>().unwrap())

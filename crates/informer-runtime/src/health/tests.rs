@@ -17,7 +17,7 @@ fn body(response: &Response<bytes::Bytes>) -> String {
     String::from_utf8_lossy(response.body()).into_owned()
 }
 
-/// Checks of readiness: one that is well, and one that is not.
+/// Readiness checks: one that succeeds and one that fails.
 fn checks() -> HealthChecks {
     let checks = HealthChecks::default();
     checks.add(Probe::Ready, "well", || async { Ok(()) });
@@ -26,7 +26,7 @@ fn checks() -> HealthChecks {
 }
 
 #[tokio::test]
-async fn without_checks_the_page_is_well_and_says_ping_when_asked() {
+async fn endpoint_without_checks_is_ok_and_has_ping() {
     let none = HealthChecks::default();
     assert_eq!(ask(&none, Probe::Health, "/healthz").await, (StatusCode::OK, "ok".to_owned()));
     let verbose = ask(&none, Probe::Health, "/healthz?verbose").await.1;
@@ -35,14 +35,14 @@ async fn without_checks_the_page_is_well_and_says_ping_when_asked() {
 }
 
 #[tokio::test]
-async fn one_check_that_fails_fails_the_page_without_its_reason() {
+async fn failed_check_fails_the_endpoint_and_withholds_its_reason() {
     let (status, page) = ask(&checks(), Probe::Ready, "/readyz").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(page, "[-]ill failed: reason withheld\n[+]well ok\nreadyz check failed\n");
 }
 
 #[tokio::test]
-async fn an_excluded_check_does_not_count_and_an_unknown_one_is_told() {
+async fn excluded_check_is_skipped_and_unknown_exclude_is_reported() {
     let (status, page) = ask(&checks(), Probe::Ready, "/readyz?verbose&exclude=ill&exclude=other").await;
     assert_eq!(status, StatusCode::OK);
     let warning = "warn: some health checks cannot be excluded: no matches for \"other\"";
@@ -50,7 +50,7 @@ async fn an_excluded_check_does_not_count_and_an_unknown_one_is_told() {
 }
 
 #[tokio::test]
-async fn a_check_alone_shows_its_error() {
+async fn single_check_returns_its_error() {
     let (status, page) = ask(&checks(), Probe::Ready, "/readyz/ill").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(page, "internal server error: has a cold\n");
@@ -59,12 +59,12 @@ async fn a_check_alone_shows_its_error() {
 }
 
 #[tokio::test]
-async fn checks_of_one_page_are_not_those_of_another() {
+async fn checks_belong_to_one_endpoint() {
     assert_eq!(ask(&checks(), Probe::Health, "/healthz").await.0, StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_hangs_or_panics_has_failed() {
+async fn hanging_or_panicking_check_fails() {
     let checks = HealthChecks::default();
     checks.add(Probe::Live, "hangs", std::future::pending);
     checks.add(Probe::Live, "panics", || async { panic!("in a check") });
@@ -76,7 +76,7 @@ async fn a_check_that_hangs_or_panics_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_stands_still_is_not_alive() {
+async fn livez_fails_without_heartbeat() {
     let checks = HealthChecks::default();
     let heartbeat = checks.heartbeat("loop", Duration::from_secs(10));
     sleep(Duration::from_secs(9)).await;
@@ -91,7 +91,7 @@ async fn a_loop_that_stands_still_is_not_alive() {
     assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK, "a loop that has ended");
 }
 
-/// A part that is ready when its token says so.
+/// A runnable that is ready once its token is cancelled.
 fn gate(group: RunnableGroup, open: &tokio_util::sync::CancellationToken) -> impl crate::Runnable + use<> {
     Gate { group, open: open.clone() }
 }
@@ -138,7 +138,7 @@ fn manager() -> Manager {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_is_ready_when_its_caches_are_and_not_while_it_stops() {
+async fn manager_is_ready_after_caches_synced_and_not_while_stopping() {
     let open = tokio_util::sync::CancellationToken::new();
     let manager = manager().add(gate(RunnableGroup::Caches, &open));
     let handle = manager.handle();
@@ -154,12 +154,12 @@ async fn a_manager_is_ready_when_its_caches_are_and_not_while_it_stops() {
     handle.stop();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(ask(&checks, Probe::Ready, "/readyz").await.0, StatusCode::INTERNAL_SERVER_ERROR);
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
     assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::INTERNAL_SERVER_ERROR);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_with_webhooks_is_ready_when_they_are_since_its_caches_may_need_them() {
+async fn manager_with_webhooks_is_ready_once_they_listen() {
     let open = tokio_util::sync::CancellationToken::new();
     let webhook = runnable("webhook", |stop: tokio_util::sync::CancellationToken| async move {
         stop.cancelled().await;
@@ -174,11 +174,11 @@ async fn a_manager_with_webhooks_is_ready_when_they_are_since_its_caches_may_nee
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_whose_loop_stands_still_is_neither_well_nor_ready_nor_alive() {
+async fn stalled_manager_loop_fails_all_endpoints() {
     let pages = [(Probe::Health, "/healthz"), (Probe::Ready, "/readyz"), (Probe::Live, "/livez")];
     let manager = manager();
     let checks = manager.handle().health().clone();
-    // The loop runs only while it is polled here.
+    // The loop only runs while it is polled here.
     let mut running = std::pin::pin!(manager.run_until(std::future::pending::<()>()));
     let started = async {
         sleep(Duration::from_secs(5)).await;
@@ -187,7 +187,7 @@ async fn a_manager_whose_loop_stands_still_is_neither_well_nor_ready_nor_alive()
         }
     };
     tokio::select! {
-        _ = &mut running => panic!("it goes on"),
+        _ = &mut running => panic!("the manager ended"),
         () = started => {}
     }
     for (probe, page) in pages {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{HttpServer, Tls, text};
 use crate::{Manager, Runnable};
 
-/// A server that runs, and where.
+/// Runs a server; returns its address.
 pub(super) struct Running {
     pub(super) address: std::net::SocketAddr,
     stop: CancellationToken,
@@ -28,16 +28,16 @@ pub(super) struct Running {
 pub(super) async fn run(server: HttpServer) -> Running {
     let (stop, mut bound) = (CancellationToken::new(), server.bound());
     let task = tokio::spawn(Box::new(server).run(stop.clone()));
-    let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("it is there");
+    let address = bound.wait_for(Option::is_some).await.expect("the server listens").expect("it exists");
     Running { address, stop, task }
 }
 
-/// Sends a request, and reads the answer to its end.
+/// Sends a request and reads the response to its end.
 pub(super) async fn send(address: std::net::SocketAddr, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
-    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut stream = TcpStream::connect(address).await.expect("the server listens");
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("it answers text");
+    stream.read_to_string(&mut answer).await.expect("a text response");
     answer
 }
 
@@ -50,7 +50,7 @@ fn here() -> HttpServer {
 }
 
 #[tokio::test]
-async fn paths_are_answered_and_what_is_below_a_slash() {
+async fn exact_paths_and_prefixes_are_routed() {
     let server = here()
         .route("/exact", |_| async { text(StatusCode::OK, "exactly") })
         .route("/below/", |request| async move { text(StatusCode::OK, request.uri().path().to_owned()) });
@@ -62,7 +62,7 @@ async fn paths_are_answered_and_what_is_below_a_slash() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_answered_for_and_the_server_goes_on() {
+async fn panicking_handler_returns_500_and_server_continues() {
     let server = here()
         .route("/panics", |_| async { panic!("in the handler") })
         .route("/well", |_| async { text(StatusCode::OK, "well") });
@@ -72,7 +72,7 @@ async fn a_handler_that_panics_is_answered_for_and_the_server_goes_on() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn too_large_body_is_rejected_with_413() {
     let running = run(here().route("/", |_| async { Response::new(Bytes::new()) })).await;
     let body = "x".repeat(super::MAX_BODY_BYTES + 1);
     let head = format!(
@@ -83,7 +83,7 @@ async fn a_body_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_lets_requests_end_and_takes_no_more() {
+async fn stopping_server_drains_requests_and_accepts_no_more() {
     let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (Arc::clone(&began), Arc::clone(&go));
     let server = here().route("/slow", move |_| {
@@ -100,41 +100,41 @@ async fn a_server_that_stops_lets_requests_end_and_takes_no_more() {
     running.stop.cancel();
     go.notify_one();
     assert!(request.await.expect("no panic").ends_with("done"));
-    running.task.await.expect("no panic").expect("it was asked to end");
+    running.task.await.expect("no panic").expect("a clean stop");
     assert!(TcpStream::connect(running.address).await.is_err());
 }
 
 #[tokio::test]
-async fn a_port_in_use_ends_the_manager_with_an_error_that_names_it() {
+async fn port_in_use_stops_the_manager_with_an_error_naming_it() {
     let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = taken.local_addr().expect("it is bound").to_string();
+    let address = taken.local_addr().expect("a bound listener").to_string();
     let client = Client::from_service(ApiServer::builder().build().service(), "default");
     let server = HttpServer::at(address.clone()).named("probes");
     let error = Manager::new(client).add(server).run_until(std::future::pending::<()>()).await;
     let error = error.expect_err("the port is in use");
-    let cause = std::error::Error::source(&error).expect("it has a cause").to_string();
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
     assert!(
         cause.starts_with(&format!("listen at {address} for probes: the address is not available")),
         "{cause}"
     );
 }
 
-/// A certificate of its own authority in files, and what trusts it.
+/// Writes a self-signed certificate to files; returns roots that trust it.
 pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
-    std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("the folder is ours");
-    std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).expect("the folder is ours");
+    std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("a writable folder");
+    std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).expect("a writable folder");
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).expect("it is a certificate");
     (Tls::files(folder.join("tls.crt"), folder.join("tls.key"), default_provider()), roots)
 }
 
-/// Whether a client that trusts `roots` gets through to the server.
+/// Returns true if a client that trusts `roots` can complete a handshake.
 async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) -> bool {
     shake_hands(acceptor, roots, None).await.0
 }
 
-/// A client that trusts these roots, and has a certificate of its own or none.
+/// A TLS client that trusts these roots, with an optional certificate.
 pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>) -> TlsConnector {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config.with_safe_default_protocol_versions().expect("ring speaks TLS");
@@ -142,16 +142,16 @@ pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>)
     let config = match certificate {
         Some(certificate) => {
             let chain = CertificateDer::pem_slice_iter(certificate.chain().as_bytes());
-            let chain = chain.collect::<Result<_, _>>().expect("it is PEM");
-            let key = PrivateKeyDer::from_pem_slice(certificate.key().as_bytes()).expect("it is PEM");
-            config.with_client_auth_cert(chain, key).expect("they are a pair")
+            let chain = chain.collect::<Result<_, _>>().expect("valid PEM");
+            let key = PrivateKeyDer::from_pem_slice(certificate.key().as_bytes()).expect("valid PEM");
+            config.with_client_auth_cert(chain, key).expect("a matching pair")
         }
         None => config.with_no_client_auth(),
     };
     TlsConnector::from(Arc::new(config))
 }
 
-/// Whether the client and the server are content, the client having this certificate.
+/// Returns true if client and server both complete the handshake; the client has this certificate.
 async fn shake_hands(
     acceptor: &super::tls::Acceptor,
     roots: &RootCertStore,
@@ -165,7 +165,7 @@ async fn shake_hands(
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
+async fn replaced_certificate_is_served_and_invalid_one_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, first) = certificate(folder.path());
     #[cfg(feature = "prometheus")]
@@ -177,10 +177,10 @@ async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
     assert!(!acceptor.renew().await.expect("nothing has changed"));
 
     let key = folder.path().join("tls.key");
-    std::fs::write(&key, "garbage").expect("the folder is ours");
+    std::fs::write(&key, "garbage").expect("a writable folder");
     let error = acceptor.renew().await.expect_err("the key is broken").to_string();
     assert!(error.ends_with("the key is not PEM"), "{error}");
-    assert!(shakes_hands(&acceptor, &first).await, "the old pair stays");
+    assert!(shakes_hands(&acceptor, &first).await, "the old pair is still served");
 
     let (_, second) = certificate(folder.path());
     assert!(acceptor.renew().await.expect("a valid pair"));
@@ -190,7 +190,7 @@ async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
     #[cfg(feature = "prometheus")]
     {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("it is text");
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("valid text");
         for line in
             ["certwatcher_read_certificate_total 4\n", "certwatcher_read_certificate_errors_total 1\n"]
         {
@@ -200,29 +200,29 @@ async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_pair_that_does_not_belong_together_is_refused() {
+async fn certificate_and_key_that_do_not_match_are_rejected() {
     let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let _ = (certificate(one.path()), certificate(other.path()));
     let tls = Tls::files(one.path().join("tls.crt"), other.path().join("tls.key"), default_provider());
-    let error = tls.load().await.err().expect("they are no pair").to_string();
-    assert!(error.ends_with("certificate and key do not make a pair"), "{error}");
+    let error = tls.load().await.err().expect("a mismatch").to_string();
+    assert!(error.ends_with("the key does not match the certificate"), "{error}");
 }
 
 #[tokio::test]
-async fn a_broken_certificate_ends_the_manager_with_an_error_that_names_its_files() {
+async fn invalid_certificate_stops_the_manager_with_an_error_naming_its_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, _) = certificate(folder.path());
-    std::fs::write(folder.path().join("tls.crt"), "garbage").expect("the folder is ours");
+    std::fs::write(folder.path().join("tls.crt"), "garbage").expect("a writable folder");
     let client = Client::from_service(ApiServer::builder().build().service(), "default");
     let manager = Manager::new(client).add(here().named("webhooks").tls(tls));
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("nothing can be served");
     assert_eq!(error.to_string(), "the manager ended: webhooks failed");
-    let cause = std::error::Error::source(&error).expect("it has a cause").to_string();
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
     assert!(cause.contains("tls.crt") && cause.contains("tls.key"), "{cause}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_are_read_again_every_ten_seconds() {
+async fn certificate_files_are_reloaded_every_ten_seconds() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, _) = certificate(folder.path());
     let acceptor = tls.load().await.expect("a valid pair");
@@ -235,11 +235,11 @@ async fn files_are_read_again_every_ten_seconds() {
 }
 
 #[tokio::test]
-async fn a_client_authority_that_is_replaced_counts_for_the_next_connection() {
+async fn replaced_client_authority_applies_to_the_next_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, roots) = certificate(folder.path());
     let write = |text: &str| {
-        std::fs::write(folder.path().join("ca.crt"), text).expect("the folder is ours");
+        std::fs::write(folder.path().join("ca.crt"), text).expect("a writable folder");
         folder.path().join("ca.crt")
     };
     let authority = |name: &str| CertificateAuthority::new(name).expect("a key can be made");
@@ -253,17 +253,17 @@ async fn a_client_authority_that_is_replaced_counts_for_the_next_connection() {
     write("garbage");
     let error = acceptor.renew().await.expect_err("nobody could be let in").to_string();
     assert!(error.ends_with("there is no client authority"), "{error}");
-    assert!(taken(Some(&old)).await, "the old one stays");
+    assert!(taken(Some(&old)).await, "the old authority is still accepted");
 
     write(after.certificate());
     assert!(acceptor.renew().await.expect("valid files"));
     assert!(taken(Some(&new)).await && !taken(Some(&old)).await && !taken(None).await);
 }
 
-/// A certificate in a folder of its own below another one, as a version of a mounted Secret.
+/// Writes a certificate to a versioned subfolder, as in a mounted Secret.
 fn version(folder: &std::path::Path, name: &str) -> RootCertStore {
     let version = folder.join(name);
-    std::fs::create_dir(&version).expect("the folder is ours");
+    std::fs::create_dir(&version).expect("a writable folder");
     certificate(&version).1
 }
 
@@ -274,13 +274,13 @@ async fn certificate_is_reloaded_after_the_symlink_swap_of_a_mounted_secret() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let swap = |name: &str| {
-        symlink(name, path("..data_tmp")).expect("the folder is ours");
-        std::fs::rename(path("..data_tmp"), path("..data")).expect("the folder is ours");
+        symlink(name, path("..data_tmp")).expect("a writable folder");
+        std::fs::rename(path("..data_tmp"), path("..data")).expect("a writable folder");
     };
     let first = version(folder.path(), "..1");
     swap("..1");
     for name in ["tls.crt", "tls.key"] {
-        symlink(format!("..data/{name}"), path(name)).expect("the folder is ours");
+        symlink(format!("..data/{name}"), path(name)).expect("a writable folder");
     }
     let tls = Tls::files(path("tls.crt"), path("tls.key"), default_provider());
     let acceptor = tls.load().await.expect("a valid pair");
@@ -289,7 +289,7 @@ async fn certificate_is_reloaded_after_the_symlink_swap_of_a_mounted_secret() {
     let second = version(folder.path(), "..2");
     assert!(!acceptor.renew().await.expect("nothing has changed"));
     swap("..2");
-    std::fs::remove_dir_all(path("..1")).expect("the folder is ours");
+    std::fs::remove_dir_all(path("..1")).expect("a writable folder");
     assert!(acceptor.renew().await.expect("a valid pair"));
     assert!(shakes_hands(&acceptor, &second).await);
     assert!(!shakes_hands(&acceptor, &first).await);
@@ -303,11 +303,11 @@ async fn certificate_is_reloaded_after_files_are_renamed_over_it_or_removed_and_
     let acceptor = tls.load().await.expect("a valid pair");
 
     let second = version(folder.path(), "2");
-    std::fs::rename(path("2/tls.crt"), path("tls.crt")).expect("the folder is ours");
+    std::fs::rename(path("2/tls.crt"), path("tls.crt")).expect("a writable folder");
     let error = acceptor.renew().await.expect_err("half of a pair").to_string();
-    assert!(error.ends_with("certificate and key do not make a pair"), "{error}");
-    assert!(shakes_hands(&acceptor, &first).await, "the old pair stays");
-    std::fs::rename(path("2/tls.key"), path("tls.key")).expect("the folder is ours");
+    assert!(error.ends_with("the key does not match the certificate"), "{error}");
+    assert!(shakes_hands(&acceptor, &first).await, "the old pair is still served");
+    std::fs::rename(path("2/tls.key"), path("tls.key")).expect("a writable folder");
     assert!(acceptor.renew().await.expect("a valid pair"));
     assert!(shakes_hands(&acceptor, &second).await);
 
@@ -315,7 +315,7 @@ async fn certificate_is_reloaded_after_files_are_renamed_over_it_or_removed_and_
         std::fs::remove_file(path(name)).expect("it exists");
         let error = acceptor.renew().await.expect_err("a file is missing").to_string();
         assert!(error.ends_with("a file cannot be read"), "{error}");
-        assert!(shakes_hands(&acceptor, &second).await, "the old pair stays");
+        assert!(shakes_hands(&acceptor, &second).await, "the old pair is still served");
     }
     let (_, third) = certificate(folder.path());
     assert!(acceptor.renew().await.expect("a valid pair"));

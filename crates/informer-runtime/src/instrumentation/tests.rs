@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Instrumentation;
 
-/// An object whose code panics in the task that writes the cache, for as long as it is armed.
+/// An object that panics in the task that writes the cache while `armed` is set.
 struct Fragile {
     header: Header,
     armed: Arc<AtomicBool>,
@@ -28,7 +28,7 @@ impl Object for Fragile {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_restarts_after_a_panic_fails_the_readiness_check_and_is_shown() {
+async fn crashed_informer_fails_readiness_and_is_on_the_debug_page() {
     let instrumentation = Arc::new(Instrumentation::default());
     let armed = Arc::new(AtomicBool::new(true));
     let object = Fragile { header: Header::new("a".parse().expect("a key")), armed: Arc::clone(&armed) };

@@ -31,10 +31,10 @@ fn leases() -> Gvr {
 }
 
 fn lease(server: &ApiServer) -> Value {
-    server.get(&leases(), "default", "operator").expect("somebody has made it")
+    server.get(&leases(), "default", "operator").expect("the Lease exists")
 }
 
-/// A replica that takes part.
+/// A candidate.
 struct Replica {
     leadership: watch::Receiver<Leadership>,
     stop: CancellationToken,
@@ -54,7 +54,7 @@ impl Replica {
 
     async fn leads(&mut self) {
         let led = self.leadership.wait_for(Leadership::is_leading);
-        timeout(seconds(60), led).await.expect("it leads in time").expect("it goes on");
+        timeout(seconds(60), led).await.expect("it leads in time").expect("it keeps running");
     }
 
     fn is_leading(&self) -> bool {
@@ -63,7 +63,7 @@ impl Replica {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_replica_makes_the_lease_and_the_second_stands_by() {
+async fn first_replica_creates_the_lease_and_second_stands_by() {
     let server = server();
     let mut first = Replica::start(&server, "first");
     first.leads().await;
@@ -77,7 +77,7 @@ async fn the_first_replica_makes_the_lease_and_the_second_stands_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_takes_over_at_once_from_a_leader_that_stops() {
+async fn standby_takes_over_at_once_from_stopped_leader() {
     let server = server();
     let (mut first, mut second) = (Replica::start(&server, "first"), Replica::start(&server, "second"));
     first.leads().await;
@@ -86,20 +86,20 @@ async fn a_standby_takes_over_at_once_from_a_leader_that_stops() {
     let stopped = Instant::now();
     second.leads().await;
     assert!(stopped.elapsed() <= seconds(1), "after {:?}", stopped.elapsed());
-    first.task.await.expect("no panic").expect("it was not lost");
+    first.task.await.expect("no panic").expect("the lease is not lost");
     assert_eq!(lease(&server)["spec"]["leaseTransitions"], 1);
     assert_eq!(*first.leadership.borrow(), Leadership::Ended);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_not_to_be_given_back_holds_off_others_until_it_has_passed() {
+async fn unreleased_lease_excludes_others_until_it_expires() {
     let server = server();
     let kept = LeaderElection::new("operator").identity("first").release_on_stop(false);
     let (mut first, mut second) = (Replica::of(&server, kept), Replica::start(&server, "second"));
     first.leads().await;
     sleep(seconds(31)).await;
     first.stop.cancel();
-    first.task.await.expect("no panic").expect("it was not lost");
+    first.task.await.expect("no panic").expect("the lease is not lost");
     let stopped = Instant::now();
     assert_eq!(lease(&server)["spec"]["holderIdentity"], "first");
     second.leads().await;
@@ -108,7 +108,7 @@ async fn a_lease_that_is_not_to_be_given_back_holds_off_others_until_it_has_pass
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_takes_over_from_a_leader_that_is_killed_when_its_lease_has_passed() {
+async fn standby_takes_over_from_killed_leader_after_lease_expires() {
     let server = server();
     let (mut first, mut second) = (Replica::start(&server, "first"), Replica::start(&server, "second"));
     first.leads().await;
@@ -121,7 +121,7 @@ async fn a_standby_takes_over_from_a_leader_that_is_killed_when_its_lease_has_pa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_may_not_watch_looks_every_few_seconds() {
+async fn standby_without_watch_permission_polls_the_lease() {
     let server = server();
     server.faults().on(FaultMatch::watch("leases")).status(403);
     let (mut first, mut second) = (Replica::start(&server, "first"), Replica::start(&server, "second"));
@@ -137,7 +137,7 @@ async fn a_standby_that_may_not_watch_looks_every_few_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_without_a_server_gives_up_before_its_lease_has_passed() {
+async fn leader_without_server_gives_up_before_its_lease_expires() {
     let server = server();
     let mut first = Replica::start(&server, "first");
     first.leads().await;
@@ -145,14 +145,14 @@ async fn a_leader_without_a_server_gives_up_before_its_lease_has_passed() {
     let begun = Instant::now();
     server.faults().on(FaultMatch::verb(Verb::Update)).then(FaultAction::NeverAnswer);
     server.faults().on(FaultMatch::verb(Verb::Get)).status(500);
-    let lost = first.task.await.expect("no panic").expect_err("it cannot renew");
+    let lost = first.task.await.expect("no panic").expect_err("the lease is lost");
     assert!(begun.elapsed() <= seconds(12), "after {:?}", begun.elapsed());
     assert!(lost.time_left() >= Duration::from_millis(1_400), "{lost:?}");
     assert_eq!(*first.leadership.borrow(), Leadership::Ended);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_slow_or_busy_for_a_while_costs_no_leader() {
+async fn temporarily_slow_server_does_not_cost_leadership() {
     let server = server();
     let mut first = Replica::start(&server, "first");
     first.leads().await;
@@ -164,34 +164,34 @@ async fn a_server_that_is_slow_or_busy_for_a_while_costs_no_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_loop_stands_still_is_not_well_once_its_lease_has_passed() {
+async fn stalled_leader_fails_health_check_after_lease_expires() {
     let server = server();
     let elector = LeaderElection::new("operator").elector(client(&server)).expect("a valid election");
     let (check, mut leadership) = (elector.check(), elector.leadership());
-    check().await.expect("a standby is well");
-    // The loop runs only while it is polled here.
+    check().await.expect("a standby is healthy");
+    // The loop only runs while it is polled here.
     let mut running = std::pin::pin!(elector.run(CancellationToken::new()));
     tokio::select! {
-        _ = &mut running => panic!("it goes on"),
+        _ = &mut running => panic!("the election ended"),
         led = leadership.wait_for(Leadership::is_leading) => drop(led),
     }
     tokio::select! {
-        _ = &mut running => panic!("it goes on"),
+        _ = &mut running => panic!("the election ended"),
         () = sleep(seconds(60)) => {}
     }
-    check().await.expect("it renews");
+    check().await.expect("a renewed lease");
     sleep(seconds(14)).await;
     check().await.expect_err("nothing was renewed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_keeps_what_others_wrote_into_the_lease() {
+async fn leader_keeps_foreign_fields_of_the_lease() {
     let server = server();
     let mut first = Replica::start(&server, "first");
     first.leads().await;
     let mut changed = lease(&server);
     changed["metadata"]["labels"] = json!({"team": "blue"});
-    server.update(&leases(), "default", changed).expect("it is valid");
+    server.update(&leases(), "default", changed).expect("a valid object");
     sleep(seconds(10)).await;
     assert!(first.is_leading());
     let seen = lease(&server);
@@ -200,7 +200,7 @@ async fn a_leader_keeps_what_others_wrote_into_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_the_holder_are_told() {
+async fn holder_changes_are_observed() {
     let server = server();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let note = Arc::clone(&seen);
@@ -215,12 +215,12 @@ async fn changes_of_the_holder_are_told() {
     first.stop.cancel();
     sleep(seconds(5)).await;
     stop.cancel();
-    bystander.await.expect("no panic").expect("it was not lost");
+    bystander.await.expect("no panic").expect("the lease is not lost");
     assert_eq!(*seen.lock(), ["first", "", "bystander", ""]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_costs_neither_the_lease_nor_the_others_their_call() {
+async fn panicking_observer_does_not_cost_the_lease() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let note = Arc::clone(&seen);
     let election = LeaderElection::new("operator").identity("one").on_holder(|_| panic!("on purpose"));
@@ -231,42 +231,42 @@ async fn an_observer_that_panics_costs_neither_the_lease_nor_the_others_their_ca
     sleep(seconds(30)).await;
     assert_eq!(*seen.lock(), ["one"]);
     stop.cancel();
-    running.await.expect("no panic").expect("it was not lost");
+    running.await.expect("no panic").expect("the lease is not lost");
 }
 
 #[test]
-fn an_election_that_cannot_work_is_refused() {
-    let refused = |election: LeaderElection| {
-        let error = election.elector(client(&server())).expect_err("it cannot work");
+fn invalid_election_config_is_rejected() {
+    let rejected = |election: LeaderElection| {
+        let error = election.elector(client(&server())).expect_err("an invalid configuration");
         error.to_string().split_once(": ").map(|(_, problem)| problem.to_owned()).unwrap_or_default()
     };
     let election = || LeaderElection::new("operator");
-    assert_eq!(refused(LeaderElection::new("")), "it needs a name");
-    assert_eq!(refused(election().identity("")), "this process needs an identity");
-    assert!(refused(LeaderElection::new("../secrets")).starts_with("its name and namespace may have"));
+    assert_eq!(rejected(LeaderElection::new("")), "the name is missing; set it");
+    assert_eq!(rejected(election().identity("")), "the identity is empty; set it, or leave the default");
+    assert!(rejected(LeaderElection::new("../secrets")).starts_with("the name or namespace is invalid"));
     assert!(
-        refused(election().lease_duration(seconds(10))).starts_with("the lease (10s) has to last longer")
+        rejected(election().lease_duration(seconds(10))).starts_with("the lease duration (10s) must be greater")
     );
-    assert!(refused(election().renew_deadline(seconds(2))).starts_with("the renew deadline (2s) has to be"));
-    assert!(refused(election().retry_period(Duration::ZERO)).starts_with("the retry period"));
-    assert!(refused(election().lease_duration(Duration::ZERO)).starts_with("the lease has to last a second"));
+    assert!(rejected(election().renew_deadline(seconds(2))).starts_with("the renew deadline (2s) must be"));
+    assert!(rejected(election().retry_period(Duration::ZERO)).starts_with("the retry period"));
+    assert!(rejected(election().lease_duration(Duration::ZERO)).starts_with("the lease duration is less than a second"));
     assert!(
-        refused(election().retry_period(Duration::MAX)).starts_with("the renew deadline (10s) has to be")
+        rejected(election().retry_period(Duration::MAX)).starts_with("the renew deadline (10s) must be")
     );
-    assert!(refused(election().lease_duration(Duration::MAX)).starts_with("the lease can last"));
+    assert!(rejected(election().lease_duration(Duration::MAX)).starts_with("the lease duration is greater than"));
 }
 
 #[test]
-fn a_leader_counts_on_no_more_of_its_lease_than_the_whole_seconds_that_others_read() {
+fn lease_duration_is_truncated_to_whole_seconds() {
     let lease = Duration::from_millis(1_900);
     let times = LeaderElection::new("operator").lease_duration(lease).retry_period(seconds(1) / 10);
-    let refused =
-        times.clone().renew_deadline(seconds(1)).elector(client(&server())).expect_err("it cannot work");
-    assert!(refused.to_string().contains("the lease (1s) has to last longer than the renew deadline (1s)"));
+    let rejected =
+        times.clone().renew_deadline(seconds(1)).elector(client(&server())).expect_err("an invalid configuration");
+    assert!(rejected.to_string().contains("the lease duration (1s) must be greater than the renew deadline (1s)"));
     let _elector = times.renew_deadline(seconds(1) / 2).elector(client(&server())).expect("a valid election");
 }
 
-/// A manager of one replica, whose leader-only part notes when it works.
+/// A manager of one replica whose leader-only runnable logs when it works.
 fn replica(server: &ApiServer, identity: &'static str, work: &Arc<Mutex<Vec<String>>>) -> Manager {
     let work = Arc::clone(work);
     let part = runnable("work", move |stop: CancellationToken| async move {
@@ -284,7 +284,7 @@ fn run(manager: Manager) -> JoinHandle<Result<(), ManagerError>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leader_only_parts_run_in_one_manager_and_the_lease_is_released_after_they_ended() {
+async fn leader_only_runnables_run_in_one_manager_and_lease_is_released_after_they_ended() {
     let (server, work) = (server(), Arc::default());
     let (first, second) = (replica(&server, "first", &work), replica(&server, "second", &work));
     let (handle, other) = (first.handle(), second.handle());
@@ -295,16 +295,16 @@ async fn leader_only_parts_run_in_one_manager_and_the_lease_is_released_after_th
     assert_eq!(*work.lock(), ["+first"]);
     assert!(handle.is_leader() && !other.is_leader());
     handle.stop();
-    first.await.expect("no panic").expect("it was asked to end");
+    first.await.expect("no panic").expect("a clean stop");
     sleep(seconds(5)).await;
-    assert_eq!(*work.lock(), ["+first", "-first", "+second"], "never both at a time");
+    assert_eq!(*work.lock(), ["+first", "-first", "+second"], "never concurrently");
     other.stop();
-    second.await.expect("no panic").expect("it was asked to end");
+    second.await.expect("no panic").expect("a clean stop");
 }
 
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
-async fn who_leads_is_a_metric_and_its_changes_are_two_events_of_the_lease() {
+async fn leadership_is_a_metric_and_its_changes_are_events_of_the_lease() {
     let (server, work) = (server(), Arc::default());
     let manager = replica(&server, "first", &work);
     let handle = manager.handle();
@@ -322,9 +322,10 @@ async fn who_leads_is_a_metric_and_its_changes_are_two_events_of_the_lease() {
     sleep(seconds(5)).await;
     leads(1);
     handle.stop();
-    manager.await.expect("no panic").expect("it was asked to end");
+    manager.await.expect("no panic").expect("a clean stop");
     leads(0);
-    let events = server.list(&Gvr::new("events.k8s.io", "v1", "events"), "default").expect("it is served");
+    let events =
+        server.list(&Gvr::new("events.k8s.io", "v1", "events"), "default").expect("the kind is served");
     let mut told: Vec<_> = events.iter().map(|event| [&event["regarding"]["kind"], &event["note"]]).collect();
     told.sort_by_key(|told| told[1].to_string());
     assert_eq!(told, [["Lease", "first became leader"], ["Lease", "first stopped leading"]]);
@@ -332,7 +333,7 @@ async fn who_leads_is_a_metric_and_its_changes_are_two_events_of_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_stops_has_never_started_its_leader_only_parts() {
+async fn stopped_standby_never_started_its_leader_only_runnables() {
     let (server, work) = (server(), Arc::default());
     let mut leader = Replica::start(&server, "leader");
     leader.leads().await;
@@ -342,21 +343,21 @@ async fn a_standby_that_stops_has_never_started_its_leader_only_parts() {
     sleep(seconds(30)).await;
     assert_eq!(*handle.status().borrow(), crate::ManagerStatus::Running, "it is ready, and stands by");
     handle.stop();
-    standby.await.expect("no panic").expect("it was asked to end");
+    standby.await.expect("no panic").expect("a clean stop");
     assert!(work.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_loses_its_lease_ends_and_says_so() {
+async fn manager_that_loses_its_lease_ends_with_leader_lost() {
     let (server, work) = (server(), Arc::default());
     let mut manager = replica(&server, "first", &work);
-    // This one does not stop: it is dropped before another process may lead.
+    // It does not stop: it is dropped before another process may lead.
     manager = manager.add(runnable("stubborn", |_| std::future::pending()));
     let manager = run(manager);
     sleep(seconds(10)).await;
     let mut taken = lease(&server);
     taken["spec"]["holderIdentity"] = json!("intruder");
-    server.update(&leases(), "default", taken).expect("it is valid");
+    server.update(&leases(), "default", taken).expect("a valid object");
     let begun = Instant::now();
     let error = manager.await.expect("no panic").expect_err("the lease is lost");
     assert!(error.is_leader_lost(), "{error}");
@@ -366,20 +367,20 @@ async fn a_manager_that_loses_its_lease_ends_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_is_left_to_expire_where_leader_only_work_does_not_stop() {
+async fn lease_expires_if_leader_only_runnables_do_not_stop() {
     let (server, work) = (server(), Arc::default());
     let manager = replica(&server, "first", &work).add(runnable("stubborn", |_| std::future::pending()));
     let handle = manager.handle();
     let manager = run(manager);
     sleep(seconds(10)).await;
     handle.stop();
-    let error = manager.await.expect("no panic").expect_err("a part did not stop");
+    let error = manager.await.expect("no panic").expect_err("a runnable did not stop");
     assert_eq!(error.unstopped(), ["stubborn"]);
     assert_eq!(lease(&server)["spec"]["holderIdentity"], "first");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_election_leader_only_parts_run_and_nothing_is_asked() {
+async fn without_election_leader_only_runnables_run_and_no_lease_is_requested() {
     let server = server();
     let done = runnable("work", |_| async { Ok(()) }).group(RunnableGroup::LeaderOnly);
     let manager = Manager::new(client(&server)).add(done);
@@ -388,11 +389,11 @@ async fn without_an_election_leader_only_parts_run_and_nothing_is_asked() {
     sleep(seconds(1)).await;
     assert!(handle.is_leader());
     handle.stop();
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
     assert_eq!(server.requests().len(), 0);
 }
 
-/// A replica with two controllers, which tell who looked at what.
+/// A replica with two controllers that log their reconciles.
 fn two_controllers(
     server: &ApiServer,
     identity: &'static str,
@@ -420,7 +421,7 @@ async fn two_controllers_of_one_manager_lead_and_stop_together() {
     let (server, seen): (_, Arc<Mutex<Vec<String>>>) = (server(), Arc::default());
     for resource in ["configmaps", "secrets"] {
         let object = json!({"metadata": {"name": "x", "namespace": "a"}});
-        server.create(&Gvr::new("", "v1", resource), "a", object).expect("it is valid");
+        server.create(&Gvr::new("", "v1", resource), "a", object).expect("a valid object");
     }
     let take = || {
         let mut seen = std::mem::take(&mut *seen.lock());
@@ -431,7 +432,7 @@ async fn two_controllers_of_one_manager_lead_and_stop_together() {
     sleep(seconds(5)).await;
     let (_second_stop, _second) = two_controllers(&server, "two", &seen);
     sleep(seconds(60)).await;
-    assert_eq!(take(), ["one: maps a/x", "one: secrets a/x"], "the standby does nothing");
+    assert_eq!(take(), ["one: maps a/x", "one: secrets a/x"], "the standby does not reconcile");
     stop.cancel();
     first.await.expect("no panic").expect("no error");
     sleep(seconds(3)).await;

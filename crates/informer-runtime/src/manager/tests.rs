@@ -1,7 +1,7 @@
 #[cfg(feature = "prometheus")]
 mod leases;
 #[cfg(feature = "prometheus")]
-mod shown;
+mod metrics;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AddError, Manager, ManagerStatus};
 use crate::{BoxError, Runnable, RunnableGroup, runnable};
 
-/// What happened, in order.
+/// The events of a test, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -30,24 +30,24 @@ impl Log {
         self.0.lock().clone()
     }
 
-    /// A part that logs its start and its stop, and takes a second for each.
-    fn part(&self, name: &'static str, group: RunnableGroup) -> Part {
+    /// A runnable that logs its start and its stop, and takes a second for each.
+    fn runnable(&self, name: &'static str, group: RunnableGroup) -> TestRunnable {
         let second = Duration::from_secs(1);
-        Part { name, group, ready: Some(second), stop: second, log: self.clone(), early: None }
+        TestRunnable { name, group, ready: Some(second), stop: second, log: self.clone(), early: None }
     }
 }
 
-struct Part {
+struct TestRunnable {
     name: &'static str,
     group: RunnableGroup,
-    /// How long it takes to be ready; `None` where it is at once.
+    /// How long it takes to become ready; `None`: it is ready at once.
     ready: Option<Duration>,
     stop: Duration,
     log: Log,
     early: Option<&'static str>,
 }
 
-impl Runnable for Part {
+impl Runnable for TestRunnable {
     fn name(&self) -> String {
         self.name.to_owned()
     }
@@ -63,7 +63,7 @@ impl Runnable for Part {
     }
 
     fn warm_up(&mut self) -> Option<Box<dyn Runnable>> {
-        let mut early = self.log.part(self.early?, RunnableGroup::LeaderOnly);
+        let mut early = self.log.runnable(self.early?, RunnableGroup::LeaderOnly);
         early.ready = None;
         Some(Box::new(early))
     }
@@ -93,25 +93,25 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_start_in_the_order_of_their_groups_and_stop_in_the_reverse_one() {
+async fn runnables_start_in_group_order_and_stop_in_reverse() {
     let log = Log::default();
     let manager = manager()
-        .add(log.part("controller", RunnableGroup::LeaderOnly))
-        .add(log.part("cache", RunnableGroup::Caches))
-        .add(log.part("health", RunnableGroup::HttpServers))
-        .add(log.part("webhook", RunnableGroup::Webhooks))
-        .add(log.part("other", RunnableGroup::Others));
-    manager.run_until(sleep(seconds(10))).await.expect("it was asked to end");
+        .add(log.runnable("controller", RunnableGroup::LeaderOnly))
+        .add(log.runnable("cache", RunnableGroup::Caches))
+        .add(log.runnable("health", RunnableGroup::HttpServers))
+        .add(log.runnable("webhook", RunnableGroup::Webhooks))
+        .add(log.runnable("other", RunnableGroup::Others));
+    manager.run_until(sleep(seconds(10))).await.expect("a clean stop");
     let expected = "+health +webhook +cache +other +controller -controller -other -cache -webhook -health";
     assert_eq!(log.all().join(" "), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_starts_when_all_of_the_one_before_are_ready() {
+async fn group_starts_when_previous_group_is_ready() {
     let log = Log::default();
-    let mut slow = log.part("slow", RunnableGroup::Caches);
+    let mut slow = log.runnable("slow", RunnableGroup::Caches);
     slow.ready = Some(seconds(50));
-    let manager = manager().add(slow).add(log.part("other", RunnableGroup::Others));
+    let manager = manager().add(slow).add(log.runnable("other", RunnableGroup::Others));
     let handle = manager.handle();
     let running = tokio::spawn(manager.run_until(sleep(seconds(100))));
     sleep(seconds(49)).await;
@@ -121,12 +121,12 @@ async fn a_group_starts_when_all_of_the_one_before_are_ready() {
     assert_eq!(log.all(), ["+slow", "+other"]);
     sleep(seconds(1)).await;
     assert_eq!(*handle.status().borrow(), ManagerStatus::Running);
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
     assert_eq!(*handle.status().borrow(), ManagerStatus::Stopped);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_error_ends_all_and_names_the_part() {
+async fn first_error_stops_all_runnables_and_names_the_failed_one() {
     let log = Log::default();
     let bad = runnable("bad", |_| async {
         sleep(seconds(3)).await;
@@ -136,17 +136,17 @@ async fn the_first_error_ends_all_and_names_the_part() {
         stop.cancelled().await;
         Err("on fire".into())
     });
-    let manager = manager().add(log.part("cache", RunnableGroup::Caches)).add(bad).add(worse);
+    let manager = manager().add(log.runnable("cache", RunnableGroup::Caches)).add(bad).add(worse);
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("a part failed");
     assert_eq!(error.to_string(), "the manager ended: bad failed; while stopping, worse failed");
-    let cause = std::error::Error::source(&error).expect("it has a cause");
+    let cause = std::error::Error::source(&error).expect("a cause");
     assert_eq!(cause.to_string(), "out of paper");
     assert_eq!(error.later_errors().len(), 1);
     assert_eq!(log.all(), ["+cache", "-cache"], "the others were stopped, and waited for");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_contained_and_named() {
+async fn panic_of_runnable_is_caught_and_named() {
     let panics = runnable("clumsy", |_| async { panic!("dropped {}", "a plate") });
     let error = manager().add(panics).run_until(std::future::pending::<()>()).await.expect_err("it panicked");
     assert_eq!(error.to_string(), "the manager ended: clumsy panicked: dropped a plate");
@@ -154,20 +154,20 @@ async fn a_panic_is_contained_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_returns_at_once_is_done_and_the_manager_goes_on() {
+async fn runnable_that_completes_does_not_stop_the_manager() {
     let log = Log::default();
     let done = runnable("done", |_| async { Ok(()) }).group(RunnableGroup::Caches);
-    let manager = manager().add(done).add(log.part("other", RunnableGroup::Others));
-    manager.run_until(sleep(seconds(5))).await.expect("it was asked to end");
+    let manager = manager().add(done).add(log.runnable("other", RunnableGroup::Others));
+    manager.run_until(sleep(seconds(5))).await.expect("a clean stop");
     assert_eq!(log.all(), ["+other", "-other"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_stop_is_named_at_the_deadline_and_all_others_were_asked() {
+async fn runnable_that_does_not_stop_is_named_at_the_deadline() {
     let log = Log::default();
-    let mut stuck = log.part("stuck", RunnableGroup::LeaderOnly);
+    let mut stuck = log.runnable("stuck", RunnableGroup::LeaderOnly);
     stuck.stop = Duration::MAX;
-    let mut cache = log.part("cache", RunnableGroup::Caches);
+    let mut cache = log.runnable("cache", RunnableGroup::Caches);
     cache.stop = Duration::ZERO;
     let manager = manager().add(stuck).add(cache);
     let begun = Instant::now();
@@ -179,9 +179,9 @@ async fn what_does_not_stop_is_named_at_the_deadline_and_all_others_were_asked()
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_stop_timeout_of_zero_nothing_is_waited_for() {
+async fn zero_stop_timeout_waits_for_nothing() {
     let log = Log::default();
-    let manager = manager().add(log.part("slow", RunnableGroup::Others)).stop_timeout(Duration::ZERO);
+    let manager = manager().add(log.runnable("slow", RunnableGroup::Others)).stop_timeout(Duration::ZERO);
     let begun = Instant::now();
     let error = manager.run_until(sleep(seconds(5))).await.expect_err("it had no time to stop");
     assert_eq!(begun.elapsed(), seconds(5));
@@ -189,51 +189,54 @@ async fn with_a_stop_timeout_of_zero_nothing_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_deadline_the_slowest_is_waited_for() {
+async fn unlimited_stop_timeout_waits_for_the_slowest_runnable() {
     let log = Log::default();
-    let mut slow = log.part("slow", RunnableGroup::Others);
+    let mut slow = log.runnable("slow", RunnableGroup::Others);
     slow.stop = seconds(100_000);
     let manager = manager().add(slow).stop_timeout(Duration::MAX);
-    manager.run_until(sleep(seconds(5))).await.expect("it stopped at last");
+    manager.run_until(sleep(seconds(5))).await.expect("a clean stop");
     assert_eq!(log.all(), ["+slow", "-slow"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_added_while_running_starts_at_once_and_stops_in_its_turn() {
+async fn runnable_added_while_running_starts_at_once_and_stops_with_its_group() {
     let log = Log::default();
-    let manager = manager().add(log.part("controller", RunnableGroup::LeaderOnly));
+    let manager = manager().add(log.runnable("controller", RunnableGroup::LeaderOnly));
     let handle = manager.handle();
     let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
     sleep(seconds(10)).await;
-    handle.add(log.part("late", RunnableGroup::Caches)).expect("it runs");
+    handle.add(log.runnable("late", RunnableGroup::Caches)).expect("it is running");
     sleep(seconds(1)).await;
     assert_eq!(log.all(), ["+controller", "+late"]);
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
     assert_eq!(log.all(), ["+controller", "+late", "-controller", "-late"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_added_once_the_manager_stops() {
+async fn stopping_manager_rejects_runnables() {
     let log = Log::default();
-    let manager = manager().add(log.part("slow", RunnableGroup::Others));
+    let manager = manager().add(log.runnable("slow", RunnableGroup::Others));
     let handle = manager.handle();
     let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
     sleep(seconds(5)).await;
     handle.stop();
     tokio::task::yield_now().await;
-    let refused = handle.add(log.part("late", RunnableGroup::Others)).expect_err("it stops");
-    assert_eq!(refused.to_string(), "cannot add late: the manager is stopping; start a new one");
-    running.await.expect("no panic").expect("it was asked to end");
-    assert!(matches!(handle.add(log.part("late", RunnableGroup::Others)), Err(AddError::Stopping { .. })));
+    let refused = handle.add(log.runnable("late", RunnableGroup::Others)).expect_err("it stops");
+    assert_eq!(refused.to_string(), "add late: the manager is stopping; start a new one");
+    running.await.expect("no panic").expect("a clean stop");
+    assert!(matches!(
+        handle.add(log.runnable("late", RunnableGroup::Others)),
+        Err(AddError::Stopping { .. })
+    ));
     assert_eq!(log.all(), ["+slow", "-slow"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_ready_in_time_ends_the_manager_and_says_what_it_waits_for() {
+async fn runnable_not_ready_in_time_stops_the_manager_with_its_reason() {
     let log = Log::default();
-    let mut dry = log.part("garden", RunnableGroup::Caches);
+    let mut dry = log.runnable("garden", RunnableGroup::Caches);
     dry.ready = Some(Duration::MAX);
-    let manager = manager().add(dry).add(log.part("controller", RunnableGroup::LeaderOnly));
+    let manager = manager().add(dry).add(log.runnable("controller", RunnableGroup::LeaderOnly));
     let begun = Instant::now();
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it was not ready");
     assert_eq!(begun.elapsed(), seconds(121), "two minutes, and a second to stop");
@@ -245,7 +248,7 @@ async fn what_is_not_ready_in_time_ends_the_manager_and_says_what_it_waits_for()
     assert_eq!(log.all(), ["+garden", "-garden"], "the controller never started");
 }
 
-/// Claims that it will be ready, and ignores how long it may take.
+/// Is never ready, and ignores the ready timeout.
 struct Procrastinator;
 
 impl Runnable for Procrastinator {
@@ -271,7 +274,7 @@ impl Runnable for Procrastinator {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_ignores_its_time_to_be_ready_is_not_waited_for() {
+async fn runnable_that_ignores_the_ready_timeout_is_not_awaited() {
     let manager = manager().add(Procrastinator).start_timeout(seconds(10));
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it was not ready");
     assert_eq!(error.to_string(), "the manager ended: procrastinator was not ready after 10s");
@@ -279,38 +282,38 @@ async fn a_part_that_ignores_its_time_to_be_ready_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_the_start_starts_nothing_more() {
+async fn stop_during_start_starts_nothing_more() {
     let log = Log::default();
-    let mut slow = log.part("cache", RunnableGroup::Caches);
+    let mut slow = log.runnable("cache", RunnableGroup::Caches);
     slow.ready = Some(seconds(100));
-    let manager = manager().add(slow).add(log.part("controller", RunnableGroup::LeaderOnly));
+    let manager = manager().add(slow).add(log.runnable("controller", RunnableGroup::LeaderOnly));
     let begun = Instant::now();
-    manager.run_until(sleep(seconds(5))).await.expect("it was asked to end");
+    manager.run_until(sleep(seconds(5))).await.expect("a clean stop");
     assert_eq!(begun.elapsed(), seconds(6));
     assert_eq!(log.all(), ["+cache", "-cache"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_is_stopped_before_it_starts_ends_at_once() {
+async fn manager_stopped_before_start_ends_at_once() {
     let log = Log::default();
-    let manager = manager().add(log.part("cache", RunnableGroup::Caches));
+    let manager = manager().add(log.runnable("cache", RunnableGroup::Caches));
     manager.handle().stop();
     let begun = Instant::now();
-    manager.run_until(std::future::pending::<()>()).await.expect("it was asked to end");
+    manager.run_until(std::future::pending::<()>()).await.expect("a clean stop");
     assert!(begun.elapsed() <= seconds(1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_be_done_ahead_runs_before_the_part_itself() {
+async fn warm_up_runs_before_its_runnable() {
     let log = Log::default();
-    let mut controller = log.part("controller", RunnableGroup::LeaderOnly);
+    let mut controller = log.runnable("controller", RunnableGroup::LeaderOnly);
     controller.early = Some("warm-up");
-    manager().add(controller).run_until(sleep(seconds(5))).await.expect("it was asked to end");
+    manager().add(controller).run_until(sleep(seconds(5))).await.expect("a clean stop");
     assert_eq!(log.all(), ["+warm-up", "+controller", "-controller", "-warm-up"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_cannot_be_made_is_told_before_anything_starts() {
+async fn runnable_that_cannot_be_created_is_reported_before_start() {
     struct Broken;
     impl crate::IntoRunnable for Broken {
         fn into_runnable(self, manager: &crate::ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
@@ -320,15 +323,15 @@ async fn a_part_that_cannot_be_made_is_told_before_anything_starts() {
     }
     let log = Log::default();
     let manager =
-        manager().controller(Broken).controller(Broken).add(log.part("cache", RunnableGroup::Caches));
+        manager().controller(Broken).controller(Broken).add(log.runnable("cache", RunnableGroup::Caches));
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("two have one name");
-    let cause = std::error::Error::source(&error).expect("it has a cause");
-    assert_eq!(cause.to_string(), "the name website is taken in this manager; name one of the two otherwise");
+    let cause = std::error::Error::source(&error).expect("a cause");
+    assert_eq!(cause.to_string(), "the name website is taken in this manager; use another name");
     assert!(log.all().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_has_ended_leaves_no_task_behind() {
+async fn ended_manager_leaves_no_task_behind() {
     let server = ApiServer::builder().build();
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
@@ -347,13 +350,13 @@ async fn a_manager_that_has_ended_leaves_no_task_behind() {
         recorder.normal(crate::EventSubject::new("v1", "Pod", "default", "web"), "Told", "Telling", "once");
         assert_eq!(manager.run_until(sleep(seconds(20))).await.is_err(), fails);
         sleep(seconds(1)).await;
-        assert_eq!(alive(), before, "where it fails: {fails}");
+        assert_eq!(alive(), before, "with a failure: {fails}");
     }
     let events = informer_core::Gvr::new("events.k8s.io", "v1", "events");
-    assert!(server.list(&events, "default").expect("it is served").len() >= 2);
+    assert!(server.list(&events, "default").expect("the kind is served").len() >= 2);
 }
 
-/// A manager with an election, a controller that owns objects, and one that shares its keys.
+/// A manager with an election, a controller that owns objects, and a sharded one.
 fn whole_program(server: &ApiServer) -> Manager {
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     let client = Client::from_service(server.service(), "default");
@@ -397,7 +400,7 @@ async fn manager_that_does_not_stop_in_time_leaves_no_task_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn parts_added_while_the_manager_starts_and_stops_run_or_are_refused() {
+async fn runnables_added_during_start_and_stop_run_or_are_rejected() {
     for _ in 0..20 {
         let log = Log::default();
         let manager = manager();
@@ -426,7 +429,7 @@ async fn parts_added_while_the_manager_starts_and_stops_run_or_are_refused() {
             }
             handle.stop();
         });
-        manager.run_until(std::future::pending::<()>()).await.expect("it was asked to end");
+        manager.run_until(std::future::pending::<()>()).await.expect("a clean stop");
         for task in adders.into_iter().chain([stopper]) {
             task.await.expect("no panic");
         }
@@ -437,26 +440,26 @@ async fn parts_added_while_the_manager_starts_and_stops_run_or_are_refused() {
 
 #[cfg(feature = "prometheus")]
 #[tokio::test]
-async fn the_manager_serves_metrics_probes_and_debug_pages() {
+async fn manager_serves_metrics_probes_and_debug_pages() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let listener = || async { tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port") };
     let (probes, metrics, pages) = (listener().await, listener().await, listener().await);
-    let address = |listener: &tokio::net::TcpListener| listener.local_addr().expect("it is bound");
+    let address = |listener: &tokio::net::TcpListener| listener.local_addr().expect("a bound listener");
     let addresses = [address(&probes), address(&metrics), address(&pages)];
     let manager = manager().health(probes).metrics(metrics).debug_pages(pages);
     let handle = manager.handle();
     let queue = informer_workqueue::WorkQueue::builder().metrics(handle.queue_metrics("websites")).build();
     queue.add("web");
     let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
-    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it runs");
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it is running");
 
     let get = |server: usize, path: &'static str| async move {
-        let mut stream = tokio::net::TcpStream::connect(addresses[server]).await.expect("it listens");
+        let mut stream = tokio::net::TcpStream::connect(addresses[server]).await.expect("the server listens");
         let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("it reads");
+        stream.write_all(request.as_bytes()).await.expect("the server reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("it answers text");
+        stream.read_to_string(&mut answer).await.expect("a text response");
         answer
     };
     assert!(get(0, "/readyz").await.starts_with("HTTP/1.1 200"));
@@ -466,6 +469,6 @@ async fn the_manager_serves_metrics_probes_and_debug_pages() {
     assert!(get(2, "/debug/queues").await.contains("\"ready\":1"));
     assert!(get(2, "/debug/informers").await.ends_with("{\"informers\":[]}"));
     handle.stop();
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
     assert!(tokio::net::TcpStream::connect(addresses[0]).await.is_err());
 }

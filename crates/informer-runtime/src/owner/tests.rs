@@ -19,7 +19,7 @@ fn owners(map: &ConfigMap) -> Vec<(&str, &str, bool)> {
 }
 
 #[test]
-fn a_controller_is_set_once_and_brought_up_to_date() {
+fn controller_reference_is_set_once_and_updated() {
     let (web, mut map) = (deployment("ns", "web"), config_map("ns"));
     set_controller_reference(&web, &mut map).unwrap();
     map.metadata.owner_references.as_mut().unwrap()[0].api_version = "apps/v1beta1".to_owned();
@@ -31,7 +31,7 @@ fn a_controller_is_set_once_and_brought_up_to_date() {
 }
 
 #[test]
-fn a_second_controller_is_refused_and_a_second_owner_is_not() {
+fn second_controller_is_rejected_and_second_owner_is_not() {
     let (web, api, mut map) = (deployment("ns", "web"), deployment("ns", "api"), config_map("ns"));
     set_controller_reference(&web, &mut map).unwrap();
     let error = set_controller_reference(&api, &mut map).unwrap_err().to_string();
@@ -41,7 +41,7 @@ fn a_second_controller_is_refused_and_a_second_owner_is_not() {
 }
 
 #[test]
-fn an_owner_of_another_namespace_is_refused() {
+fn owner_in_another_namespace_is_rejected() {
     let mut elsewhere = config_map("other");
     let error = set_owner_reference(&deployment("ns", "web"), &mut elsewhere).unwrap_err();
     assert!(matches!(error, OwnerError::OtherNamespace { .. }), "{error}");
@@ -51,7 +51,7 @@ fn an_owner_of_another_namespace_is_refused() {
 }
 
 #[test]
-fn an_owner_without_a_namespace_owns_objects_of_any() {
+fn cluster_scoped_owner_may_own_objects_in_any_namespace() {
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "worker", "uid": "u"}})).unwrap();
     let mut map = config_map("ns");
     set_owner_reference(&node, &mut map).unwrap();
@@ -59,7 +59,7 @@ fn an_owner_without_a_namespace_owns_objects_of_any() {
 }
 
 #[test]
-fn an_owner_that_was_never_stored_is_refused() {
+fn owner_without_uid_is_rejected() {
     let mut fresh = deployment("ns", "web");
     fresh.metadata.uid = None;
     let error = set_controller_reference(&fresh, &mut config_map("ns")).unwrap_err();
@@ -67,7 +67,7 @@ fn an_owner_that_was_never_stored_is_refused() {
 }
 
 #[test]
-fn owners_are_taken_away_if_they_are_there() {
+fn existing_owner_references_are_removed() {
     let (web, api, mut map) = (deployment("ns", "web"), deployment("ns", "api"), config_map("ns"));
     assert!(remove_owner_reference(&web, &mut map).is_err());
     set_controller_reference(&web, &mut map).unwrap();
@@ -80,7 +80,7 @@ fn owners_are_taken_away_if_they_are_there() {
 }
 
 #[test]
-fn a_kind_of_the_same_name_is_another_owner() {
+fn kind_in_another_group_is_another_owner() {
     let (web, mut map) = (deployment("ns", "web"), config_map("ns"));
     set_owner_reference(&web, &mut map).unwrap();
     let set: ReplicaSet = serde_json::from_value(

@@ -28,7 +28,7 @@ fn others() -> [Trigger<Header>; 3] {
     [added(header("a/b")), deleted(header("a/b")), Trigger::Generic(Arc::new(header("a/b")))]
 }
 
-/// `changed` passes, an update that changes nothing does not, and what is no update does.
+/// Checks that the update to `changed` passes, an update without changes does not, and other triggers do.
 fn check(predicate: impl Predicate<Header>, changed: Header) {
     assert!(predicate.holds(&updated(header("a/b"), changed)));
     assert!(!predicate.holds(&updated(header("a/b"), header("a/b"))));
@@ -36,24 +36,24 @@ fn check(predicate: impl Predicate<Header>, changed: Header) {
 }
 
 #[test]
-fn an_update_of_another_version_passes_and_a_resync_does_not() {
+fn resource_version_changed_passes_updates_and_rejects_resyncs() {
     check(resource_version_changed(), header("a/b").with_version("2"));
 }
 
 #[test]
-fn an_update_of_another_generation_passes() {
+fn generation_changed_passes_new_generation() {
     check(generation_changed(), header("a/b").with_generation(Some(2)));
     check(generation_changed(), header("a/b").with_generation(None));
 }
 
 #[test]
-fn an_object_without_generations_has_no_update_of_them() {
+fn generation_changed_rejects_updates_of_objects_without_generation() {
     let without = || header("a/b").with_generation(None);
     assert!(!generation_changed().holds(&updated(without(), without().with_version("2"))));
 }
 
 #[test]
-fn an_update_of_labels_passes_whether_one_came_went_or_changed() {
+fn labels_changed_passes_added_removed_and_changed_labels() {
     let labelled = |value| header("a/b").with_labels([("app", value)]);
     check(labels_changed(), labelled("web"));
     for (old, new, passes) in [
@@ -71,7 +71,7 @@ fn annotated(annotations: &str) -> Lazy<ConfigMap> {
 }
 
 #[test]
-fn an_update_of_annotations_passes_whether_one_came_went_or_changed() {
+fn annotations_changed_passes_added_removed_and_changed_annotations() {
     for (old, new, all, x) in [
         ("{}", r#"{"x":"1"}"#, true, true),
         (r#"{"x":"1"}"#, "{}", true, true),
@@ -87,7 +87,7 @@ fn an_update_of_annotations_passes_whether_one_came_went_or_changed() {
 }
 
 #[test]
-fn functions_decide_on_their_triggers_and_the_rest_passes() {
+fn funcs_filter_their_triggers_and_others_pass() {
     let none = funcs::<Header>();
     assert!(others().iter().all(|trigger| none.holds(trigger)));
     let all = funcs::<Header>().added(|_| false).updated(|_, _| false).deleted(|_| false).generic(|_| false);
@@ -101,7 +101,7 @@ fn functions_decide_on_their_triggers_and_the_rest_passes() {
 }
 
 #[test]
-fn of_an_update_the_new_state_is_selected() {
+fn selects_matches_the_new_object_of_an_update() {
     let web = || header("a/b").with_labels([("app", "web")]);
     let selected = selects::<Header>("app=web".parse().unwrap());
     assert!(selected.holds(&updated(header("a/b"), web())));
@@ -112,14 +112,14 @@ fn of_an_update_the_new_state_is_selected() {
 }
 
 #[test]
-fn a_namespace_is_chosen_and_cluster_scoped_objects_are_in_none() {
+fn namespaces_matches_namespace_and_no_cluster_scoped_object() {
     let chosen = namespaces::<Header>(["a", "c"]);
     let holds = ["a/x", "b/x", "c/x", "x"].map(|key| chosen.holds(&added(header(key))));
     assert_eq!(holds, [true, false, true, false]);
 }
 
 #[test]
-fn combinations_ask_no_further_than_needed() {
+fn combined_predicates_short_circuit() {
     let yes = |_: &Trigger<Header>| true;
     let no = |_: &Trigger<Header>| false;
     let never = |_: &Trigger<Header>| -> bool { panic!("asked") };

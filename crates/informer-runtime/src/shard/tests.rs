@@ -24,14 +24,14 @@ fn client(server: &ApiServer) -> Client {
 }
 
 fn leases(server: &ApiServer) -> Vec<Value> {
-    server.list(&Gvr::new("coordination.k8s.io", "v1", "leases"), "default").expect("it is served")
+    server.list(&Gvr::new("coordination.k8s.io", "v1", "leases"), "default").expect("the kind is served")
 }
 
 fn keys() -> impl Iterator<Item = String> {
     (0..KEYS).map(|number| format!("default/web-{number}"))
 }
 
-/// Who reconciled each key last, and when; and who is at it now.
+/// The last reconcile of each key, and the running ones.
 #[derive(Default)]
 struct Journal {
     last: BTreeMap<String, (usize, Instant)>,
@@ -39,7 +39,7 @@ struct Journal {
     reconciles: usize,
 }
 
-/// A replica with a small controller: it reconciles each key that it gains once, for half a second.
+/// A replica with a small controller: it reconciles each gained key once, for half a second.
 struct Replica {
     sharding: Sharding,
     stop: CancellationToken,
@@ -79,7 +79,7 @@ impl Replica {
 async fn reconcile(sharding: Sharding, key: String, number: usize, journal: Arc<Mutex<Journal>>) {
     let Ok(owned) = sharding.enter(&key) else { return };
     let other = journal.lock().busy.insert(key.clone(), number);
-    assert_eq!(other, None, "two at a time");
+    assert_eq!(other, None, "concurrent reconciles");
     sleep(Duration::from_millis(500)).await;
     owned.check().expect("the lease holds");
     let mut journal = journal.lock();
@@ -110,7 +110,7 @@ impl Three {
         self.journal.lock().last.clone()
     }
 
-    /// The replica that reconciled each key last is the one that owns it.
+    /// Returns true if each key was last reconciled by the replica that owns it.
     fn is_settled(&self) -> bool {
         let last = self.last();
         keys().all(|key| last.get(&key).is_some_and(|(number, _)| self.replicas[*number].sharding.owns(&key)))
@@ -118,27 +118,27 @@ impl Three {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_three_replicas_each_key_has_one_that_reconciles_it() {
+async fn each_key_is_reconciled_by_one_of_three_replicas() {
     let three = Three::start().await;
     assert_eq!(three.owners(), [1; KEYS]);
     assert!(three.is_settled());
     let reconciles = three.journal.lock().reconciles;
     sleep(seconds(120)).await;
-    assert_eq!(three.journal.lock().reconciles, reconciles, "nothing moves without a reason");
+    assert_eq!(three.journal.lock().reconciles, reconciles, "no key moves without a change of members");
     let shares: Vec<usize> = three.replicas.iter().map(Replica::share).collect();
-    // Members have other names in each run; how even shares are is shown with fixed ones.
+    // Member names differ in each run; a test with fixed names shows how even shares are.
     assert!(shares.iter().all(|share| *share > 0), "{shares:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_a_replica_that_is_dropped_move_within_its_lease_and_three_seconds() {
+async fn keys_of_dropped_replica_move_within_lease_and_three_seconds() {
     let mut three = Three::start().await;
     let before = three.last();
     let dropped = three.replicas.remove(2);
     dropped.task.abort();
     let begun = Instant::now();
     sleep(seconds(10)).await;
-    assert_eq!(three.last(), before, "nothing moves before its lease may have passed");
+    assert_eq!(three.last(), before, "no key moves before its lease may have expired");
     while !three.owners().iter().all(|owners| *owners == 1) {
         sleep(Duration::from_millis(100)).await;
     }
@@ -155,7 +155,7 @@ async fn keys_of_a_replica_that_is_dropped_move_within_its_lease_and_three_secon
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_a_replica_that_stops_move_at_once_and_its_lease_is_deleted() {
+async fn keys_of_stopped_replica_move_at_once_and_its_lease_is_deleted() {
     let mut three = Three::start().await;
     let stopped = three.replicas.remove(0);
     stopped.stop.cancel();
@@ -167,7 +167,7 @@ async fn keys_of_a_replica_that_stops_move_at_once_and_its_lease_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_cannot_reach_the_server_owns_nothing_before_its_lease_has_passed() {
+async fn replica_without_server_owns_nothing_before_its_lease_expires() {
     let three = Three::start().await;
     three.server.faults().on(FaultMatch::verb(Verb::Patch)).then(FaultAction::NeverAnswer);
     sleep(Duration::from_millis(12_100)).await;
@@ -178,13 +178,15 @@ async fn a_replica_that_cannot_reach_the_server_owns_nothing_before_its_lease_ha
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_wrote_into_a_lease_stays() {
+async fn foreign_fields_of_a_lease_are_kept() {
     let server = ApiServer::builder().build();
     let replica = Replica::start(&server, 0, &Arc::default());
     sleep(seconds(5)).await;
     let mut lease = leases(&server).remove(0);
     lease["metadata"]["labels"]["team"] = json!("blue");
-    server.update(&Gvr::new("coordination.k8s.io", "v1", "leases"), "default", lease).expect("it is valid");
+    server
+        .update(&Gvr::new("coordination.k8s.io", "v1", "leases"), "default", lease)
+        .expect("a valid object");
     sleep(seconds(10)).await;
     assert_eq!(replica.share(), KEYS);
     let lease = leases(&server).remove(0);
@@ -193,12 +195,12 @@ async fn what_others_wrote_into_a_lease_stays() {
 }
 
 #[test]
-fn a_group_that_cannot_work_is_refused() {
+fn invalid_shard_group_is_rejected() {
     let server = ApiServer::builder().build();
-    let refused = |group: ShardGroup| group.member(client(&server)).expect_err("it cannot work").to_string();
-    assert!(refused(ShardGroup::new("")).contains("its name and namespace"));
-    assert!(refused(ShardGroup::new("a").namespace("../b")).contains("its name and namespace"));
-    assert!(refused(ShardGroup::new("a").lease_duration(seconds(0))).contains("from a second to an hour"));
-    assert!(refused(ShardGroup::new("a").retry_period(seconds(6))).contains("three retry periods"));
-    assert!(refused(ShardGroup::new("a").retry_period(Duration::MAX)).contains("three retry periods"));
+    let rejected = |group: ShardGroup| group.member(client(&server)).expect_err("an invalid configuration").to_string();
+    assert!(rejected(ShardGroup::new("")).contains("the name or namespace is invalid"));
+    assert!(rejected(ShardGroup::new("a").namespace("../b")).contains("the name or namespace is invalid"));
+    assert!(rejected(ShardGroup::new("a").lease_duration(seconds(0))).contains("between a second and an hour"));
+    assert!(rejected(ShardGroup::new("a").retry_period(seconds(6))).contains("three retry periods"));
+    assert!(rejected(ShardGroup::new("a").retry_period(Duration::MAX)).contains("three retry periods"));
 }

@@ -1,12 +1,12 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Set for the process that the test starts.
+/// Set in the environment of the child process.
 const CHILD: &str = "INFORMER_SIGNALS_CHILD";
 
-/// Not a test by itself: the process that gets the signals.
+/// The child process that receives the signals; not a test by itself.
 #[test]
-fn a_process_that_waits_for_signals() {
+fn child_process_that_waits_for_signals() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
@@ -20,7 +20,7 @@ fn a_process_that_waits_for_signals() {
     });
 }
 
-/// Ends the process with the test, however that ends.
+/// Kills the process when the test ends.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -31,10 +31,10 @@ impl Drop for Ended {
 }
 
 #[test]
-fn the_first_signal_is_told_and_the_second_ends_the_process() {
+fn first_signal_resolves_and_second_exits_the_process() {
     for signal in ["-TERM", "-INT"] {
-        let mut command = Command::new(std::env::current_exe().expect("it runs"));
-        command.args(["--exact", "signals::tests::a_process_that_waits_for_signals", "--nocapture"]);
+        let mut command = Command::new(std::env::current_exe().expect("it is running"));
+        command.args(["--exact", "signals::tests::child_process_that_waits_for_signals", "--nocapture"]);
         let child = command.env(CHILD, "1").stdout(Stdio::piped()).spawn().expect("it can be started");
         let mut child = Ended(child);
         let mut lines = BufReader::new(child.0.stdout.take().expect("it is piped")).lines();

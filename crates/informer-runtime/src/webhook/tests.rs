@@ -43,7 +43,7 @@ async fn post(server: &WebhookServer, path: &str, body: impl Into<Bytes>) -> (St
 }
 
 async fn exchange(server: &WebhookServer, request: Request<Bytes>) -> (StatusCode, Value) {
-    let handler = server.server.handler(request.uri().path()).expect("there is such a path");
+    let handler = server.server.handler(request.uri().path()).expect("a route");
     let response = handler(request).await;
     let text = String::from_utf8_lossy(response.body()).into_owned();
     (response.status(), serde_json::from_slice(response.body()).unwrap_or(Value::String(text)))
@@ -67,7 +67,7 @@ fn no_passwords() -> WebhookServer {
 }
 
 #[tokio::test]
-async fn a_validator_allows_and_denies_with_warnings() {
+async fn validator_allows_and_denies_with_warnings() {
     let server = no_passwords();
     let (status, answer) =
         post(&server, "/validate--v1-configmap", review("ConfigMap", "CREATE", json!({})).to_string()).await;
@@ -87,7 +87,7 @@ async fn a_validator_allows_and_denies_with_warnings() {
 }
 
 #[tokio::test]
-async fn the_old_version_of_reviews_is_answered_in_kind() {
+async fn v1beta1_review_gets_v1beta1_response() {
     let mut old = review("ConfigMap", "CREATE", json!({}));
     old["apiVersion"] = json!("admission.k8s.io/v1beta1");
     let (_, answer) = post(&no_passwords(), "/validate--v1-configmap", old.to_string()).await;
@@ -116,7 +116,7 @@ async fn hostile_input_gets_an_error_and_never_a_panic() {
         }
     };
     let wrong_kind = denied(review("Pod", "CREATE", json!({}))).await;
-    assert_eq!(wrong_kind["message"], "this webhook is for ConfigMap, and was sent a Pod");
+    assert_eq!(wrong_kind["message"], "this webhook handles ConfigMap, not Pod");
     let wrong_type = denied(review("ConfigMap", "CREATE", json!({"data": {"key": ["secret"]}}))).await;
     assert_eq!(wrong_type["code"], 400);
     let message = wrong_type["message"].as_str().expect("a message");
@@ -129,7 +129,7 @@ async fn hostile_input_gets_an_error_and_never_a_panic() {
     assert_eq!(denied(review("ConfigMap", "CREATE", json!({"data": {"panic": ""}}))).await["code"], 500);
 }
 
-/// A webhook that labels pods, and names the patch that it answers.
+/// Calls a webhook that labels pods; returns its patch.
 async fn labelled(operation: &str, object: Value) -> Option<Value> {
     let server = server().default(|_, mut pod: Pod| async move {
         pod.metadata.labels.get_or_insert_default().insert("team".to_owned(), "blue".to_owned());
@@ -146,15 +146,15 @@ async fn labelled(operation: &str, object: Value) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn a_defaulter_answers_a_patch_that_keeps_what_its_type_does_not_know() {
+async fn defaulter_patch_keeps_unknown_fields() {
     let object = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
         "spec": {"futureField": 1, "containers": [{"name": "web", "image": "old", "futureField": {"a": 1}}]},
     });
-    let patch = labelled("CREATE", object.clone()).await.expect("it has changed something");
+    let patch = labelled("CREATE", object.clone()).await.expect("a patch");
     let mut patched = object;
     let patch: json_patch::Patch = serde_json::from_value(patch).expect("a patch");
-    json_patch::patch(&mut patched, &patch).expect("it fits");
+    json_patch::patch(&mut patched, &patch).expect("the patch applies");
     assert_eq!(patched["metadata"]["labels"]["team"], "blue");
     assert_eq!(
         patched["spec"]["containers"][0],
@@ -164,7 +164,7 @@ async fn a_defaulter_answers_a_patch_that_keeps_what_its_type_does_not_know() {
 }
 
 #[tokio::test]
-async fn a_defaulter_is_not_asked_about_deletions_and_says_nothing_where_nothing_changes() {
+async fn defaulter_is_not_called_for_deletions_and_sends_no_empty_patch() {
     assert_eq!(labelled("DELETE", Value::Null).await, None);
     let done = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"team": "blue"}},
@@ -182,7 +182,7 @@ fn paths_are_those_of_controller_runtime() {
     );
 }
 
-/// The keys that a type does not know.
+/// The fields that the type knows.
 fn view(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -210,17 +210,17 @@ fn values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn a_patch_makes_the_view_what_it_became(raw in values(), after in values()) {
+    fn patch_transforms_the_view(raw in values(), after in values()) {
         let (before, after) = (view(&raw), view(&after));
         let operations = patch::between(&raw, &before, &after, &ListKeys::default());
         let mut patched = raw.clone();
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).expect("a patch");
-        json_patch::patch(&mut patched, &patch).expect("it fits");
+        json_patch::patch(&mut patched, &patch).expect("the patch applies");
         prop_assert_eq!(view(&patched), after);
     }
 
     #[test]
-    fn what_did_not_change_is_not_patched(raw in values()) {
+    fn unchanged_view_is_not_patched(raw in values()) {
         let before = view(&raw);
         prop_assert!(patch::between(&raw, &before, &before, &ListKeys::default()).is_empty());
     }
@@ -301,7 +301,7 @@ fn greeting(version: &str, field: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn objects_become_other_versions_by_way_of_the_hub() {
+async fn objects_are_converted_through_the_hub() {
     let objects = json!([
         greeting("v1beta1", "words", "a"),
         greeting("v1", "text", "b"),
@@ -315,17 +315,17 @@ async fn objects_become_other_versions_by_way_of_the_hub() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_converted_fails_the_review_with_the_objects_name() {
+async fn failed_conversion_names_the_object() {
     let message = |answer: Value| answer["result"]["message"].as_str().unwrap_or_default().to_owned();
     let nothing = converted("example.com/v1", json!([greeting("v1alpha1", "letters", "")])).await;
     assert_eq!(nothing["result"]["status"], "Failure");
-    assert_eq!(message(nothing), "Greeting hi cannot be converted to v1: it says nothing");
+    assert_eq!(message(nothing), "convert Greeting hi to v1: it says nothing");
     let unknown = converted("example.com/v7", json!([greeting("v1", "text", "a")])).await;
-    assert_eq!(message(unknown), "Greeting hi cannot be converted to v7: Greeting has no version v7 here");
+    assert_eq!(message(unknown), "convert Greeting hi to v7: there is no conversion of Greeting to or from v7");
     let field = converted("example.com/v1", json!([greeting("v1beta1", "text", "secret")])).await;
     assert!(!message(field.clone()).contains("secret") && message(field).contains("the field"));
     let group = converted("other.com/v1", json!([greeting("v1", "text", "a")])).await;
-    assert_eq!(message(group), "no conversion of Greeting in other.com is known here");
+    assert_eq!(message(group), "there is no conversion of Greeting in other.com");
 }
 
 #[cfg(feature = "prometheus")]
@@ -340,7 +340,7 @@ async fn reviews_are_counted_by_path_and_code() {
         post(&server, path, body).await;
     }
     let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).expect("it can be written");
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodable metrics");
     for line in [
         r#"controller_runtime_webhook_requests_total{webhook="/validate--v1-configmap",code="200"} 2"#,
         r#"controller_runtime_webhook_requests_total{webhook="/validate--v1-configmap",code="400"} 1"#,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::fixture::Server;
 
 #[tokio::test(start_paused = true)]
-async fn what_is_applied_is_owned_and_what_is_no_longer_stated_is_given_up() {
+async fn apply_owns_applied_fields_and_removes_omitted_ones() {
     let server = Server::start();
     let ours = server.client().field_owner("ours");
     let theirs = ours.field_owner("theirs");
@@ -24,7 +24,7 @@ async fn what_is_applied_is_owned_and_what_is_no_longer_stated_is_given_up() {
     assert!(error.is_conflict(), "{error}");
     let forced = ours.force().apply(&stating(json!({"a": "1"}))).await.unwrap();
     assert_eq!(json!(forced.data), json!({"a": "1", "c": "3"}));
-    // What was read tells who owns what, and is applied all the same.
+    // The object that was read has managed fields, which are dropped.
     ours.force().apply(&**forced.view()).await.unwrap();
     let read = ours.get::<ConfigMap>("default/m").await.unwrap().unwrap();
     assert_eq!(json!(read.data), json!({"a": "1", "c": "3"}));

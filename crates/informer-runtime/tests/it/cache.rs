@@ -1,4 +1,4 @@
-//! The cache, as its users see it.
+//! The public API of the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::fixture::{SOON, Server, gvr};
 
 #[tokio::test(start_paused = true)]
-async fn the_first_read_of_a_kind_makes_its_informer_and_waits_for_it() {
+async fn first_read_of_a_kind_starts_its_informer_and_waits() {
     let server = Server::start();
     server.pod("default/web-0");
     let whole_lists = InformerOptions::default().streaming_lists(StreamingLists::Off);
@@ -35,7 +35,7 @@ async fn the_first_read_of_a_kind_makes_its_informer_and_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_of_a_kind_without_an_informer_is_refused_where_reads_make_none() {
+async fn read_without_informer_is_rejected_with_missing_informer_refuse() {
     let server = Server::start();
     server.pod("default/web-0");
     let cache = server.cache().missing_informer(MissingInformer::Refuse).build();
@@ -50,7 +50,7 @@ async fn a_read_of_a_kind_without_an_informer_is_refused_where_reads_make_none()
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_namespaces_have_one_face() {
+async fn several_namespaces_are_merged() {
     let server = Server::start();
     for key in ["a/one", "b/two", "c/three"] {
         server.pod(key);
@@ -68,7 +68,7 @@ async fn several_namespaces_have_one_face() {
     );
 }
 
-/// Namespaces and queries of the requests about a resource.
+/// Returns the namespaces and queries of the requests for a resource.
 fn asked(server: &Server, verb: Verb, resource: &str) -> Vec<(Option<String>, String)> {
     let requests = server.api.requests().into_iter().filter(|request| request.is(verb, resource));
     requests.map(|request| (request.namespace, request.query)).collect()
@@ -81,7 +81,7 @@ fn names<O: Object>(objects: &[Arc<O>]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_before_the_start_is_an_error_and_the_informer_starts_with_the_cache() {
+async fn read_before_start_fails_and_informer_starts_with_the_cache() {
     let server = Server::start();
     server.pod("default/web-0");
     let cache = server.cache().build();
@@ -96,7 +96,7 @@ async fn a_read_before_the_start_is_an_error_and_the_informer_starts_with_the_ca
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_read_that_is_in_vain_ends_at_its_deadline_with_the_last_error() {
+async fn first_read_times_out_with_the_last_error() {
     let server = Server::start();
     server.pod("default/web-0");
     let forbidden = server.api.faults().on(FaultMatch::list("pods")).status(403);
@@ -112,14 +112,14 @@ async fn a_first_read_that_is_in_vain_ends_at_its_deadline_with_the_last_error()
     assert!(maps.is_empty(), "a kind that works is not held up by one that does not");
     forbidden.remove();
     watch.remove();
-    // What failed for 30 s may wait for a minute until it tries again: longer than a first read waits.
+    // After 30 s of failures, the backoff may be a minute: longer than a first read waits.
     cache.wait_for_sync(Duration::from_secs(120)).await.unwrap();
     assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
     assert!(cache.get::<Pod>("default/none").await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_the_cache_names_what_is_stuck() {
+async fn wait_for_sync_names_unsynced_informers() {
     let server = Server::start();
     server.api.faults().on(FaultMatch::list("pods")).status(403);
     server.api.faults().on(FaultMatch::watch("pods")).status(403);
@@ -133,7 +133,7 @@ async fn a_wait_for_the_cache_names_what_is_stuck() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn asking_for_an_informer_and_for_an_index_never_waits() {
+async fn creating_informers_and_indexes_never_waits() {
     let server = Server::start();
     server.api.faults().on(FaultMatch::list("pods")).status(503);
     server.api.faults().on(FaultMatch::watch("pods")).status(503);
@@ -147,7 +147,7 @@ async fn asking_for_an_informer_and_for_an_index_never_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_select_in_one_namespace_and_in_all() {
+async fn label_selectors_work_in_one_and_all_namespaces() {
     let server = Server::start();
     for (key, label) in [("a/one", "app=web"), ("b/two", "app=web"), ("b/three", "app=api")] {
         server.labelled(key, label);
@@ -169,7 +169,7 @@ async fn labels_select_in_one_namespace_and_in_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_select_by_their_indexes_and_all_of_them_must_fit() {
+async fn field_selectors_use_indexes_and_are_combined() {
     let server = Server::start();
     for (key, node, phase) in
         [("a/one", "n1", "Running"), ("a/two", "n1", "Failed"), ("b/three", "n1", "Running")]
@@ -199,7 +199,7 @@ async fn fields_select_by_their_indexes_and_all_of_them_must_fit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_with_many_values_finds_objects_by_any_of_them() {
+async fn multi_valued_index_finds_objects_by_any_value() {
     let server = Server::start();
     server.create("nodes", "n1", json!({"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}));
     let cache = server.cache().build();
@@ -215,7 +215,7 @@ async fn an_index_with_many_values_finds_objects_by_any_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_shared_and_a_changed_copy_does_not_reach_the_cache() {
+async fn objects_are_shared_and_edited_copies_do_not_change_the_cache() {
     let server = Server::start();
     server.pod("default/web-0");
     let client = server.client();
@@ -231,7 +231,7 @@ async fn objects_are_shared_and_a_changed_copy_does_not_reach_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dynamic_object_says_its_kind() {
+async fn dynamic_object_has_its_kind() {
     let server = Server::start();
     server.pod("default/web-0");
     let cache = server.cache().build();
@@ -242,7 +242,7 @@ async fn a_dynamic_object_says_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_of_a_kind_and_of_its_namespaces_reach_the_server() {
+async fn selectors_of_kinds_and_namespaces_are_sent_to_the_server() {
     let server = Server::start();
     server.labelled("a/one", "app=web");
     server.labelled("b/two", "app=api");
@@ -270,7 +270,7 @@ async fn selectors_of_a_kind_and_of_its_namespaces_reach_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_selector_of_a_namespace_asks_for_that_namespace_alone() {
+async fn namespace_field_selector_lists_only_that_namespace() {
     let server = Server::start();
     server.pod("a/one");
     server.pod("b/two");
@@ -283,7 +283,7 @@ async fn a_field_selector_of_a_namespace_asks_for_that_namespace_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_that_take_shares_of_a_kind_hold_each_object_once() {
+async fn hash_shares_hold_each_object_once() {
     let server = Server::start();
     (0..40).for_each(|number| drop(server.pod(&format!("a/early-{number}"))));
     let shares = [HashShares::new(3, [0, 2]).unwrap(), HashShares::new(3, [1]).unwrap()];
@@ -311,7 +311,7 @@ async fn replicas_that_take_shares_of_a_kind_hold_each_object_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_may_be_cached_everywhere_in_a_cache_of_some_namespaces() {
+async fn kind_everywhere_overrides_namespaces_of_the_cache() {
     let server = Server::start();
     server.pod("elsewhere/one");
     let cache = server.cache().namespaces(["a"]).kind_everywhere::<Pod>().build();
@@ -322,7 +322,7 @@ async fn a_kind_may_be_cached_everywhere_in_a_cache_of_some_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_informer_stops_and_the_next_use_makes_a_fresh_one() {
+async fn removed_informer_stops_and_next_use_creates_a_new_one() {
     let server = Server::start();
     server.pod("default/web-0");
     let cache = server.cache().build();
@@ -332,17 +332,17 @@ async fn a_removed_informer_stops_and_the_next_use_makes_a_fresh_one() {
     let gvk = ScopedKind::of::<Pod>().gvk().clone();
     assert!(cache.remove::<Lazy<Pod>>(&gvk));
     assert!(first.is_stopped() && first.is_removed());
-    assert!(!cache.remove::<Lazy<Pod>>(&gvk), "it is gone");
+    assert!(!cache.remove::<Lazy<Pod>>(&gvk), "it was removed");
     let second = cache.informer::<Pod>();
     second.wait_for_sync(SOON).await.unwrap();
     assert!(!second.is_stopped());
     server.pod("default/web-1");
     second.scoped_informers()[0].informer.wait_until(|pods| pods.contains("default/web-1")).await.unwrap();
-    assert_eq!(first.len(), 1, "who still holds the first one reads what it had");
+    assert_eq!(first.len(), 1, "the removed informer keeps its store");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_waits_for_an_informer_ends_when_that_is_removed() {
+async fn read_waiting_for_removed_informer_fails() {
     let server = Server::start();
     server.api.faults().on(FaultMatch::list("pods")).status(503);
     server.api.faults().on(FaultMatch::watch("pods")).status(503);
@@ -360,7 +360,7 @@ async fn a_read_that_waits_for_an_informer_ends_when_that_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_changes_what_is_added_and_what_is_updated() {
+async fn transform_applies_to_added_and_updated_objects() {
     let server = Server::start();
     server.labelled("default/web-0", "app=web");
     let hidden = InformerOptions::default().transform::<Lazy<Pod>>(|pod| {
@@ -384,7 +384,7 @@ async fn a_transform_changes_what_is_added_and_what_is_updated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_is_told_again_at_its_own_period_without_a_request() {
+async fn resync_period_of_a_kind_causes_no_requests() {
     let server = Server::start();
     server.create("configmaps", "default/m", json!({}));
     server.create("nodes", "n1", json!({}));
@@ -411,7 +411,7 @@ async fn a_kind_is_told_again_at_its_own_period_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_several_namespaces_sees_all_of_them_one_event_at_a_time() {
+async fn handler_of_several_namespaces_gets_one_event_at_a_time() {
     let server = Server::start();
     for key in ["a/one", "b/two", "c/three"] {
         server.pod(key);
@@ -443,7 +443,7 @@ async fn a_handler_of_several_namespaces_sees_all_of_them_one_event_at_a_time() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_of_several_namespaces_is_not_called_for_events_that_wait_for_their_turn() {
+async fn removed_handler_of_several_namespaces_is_not_called_for_waiting_events() {
     let server = Server::start();
     for key in ["a/one", "b/two", "c/three"] {
         server.pod(key);
@@ -471,7 +471,7 @@ async fn a_removed_handler_of_several_namespaces_is_not_called_for_events_that_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_built_in_cluster_scoped_kind_that_is_given_by_name_has_one_informer_in_a_cache_of_namespaces() {
+async fn cluster_scoped_resource_kind_has_one_informer_in_namespaced_cache() {
     let server = Server::start();
     server.create("nodes", "n1", json!({}));
     let cache = server.cache().namespaces(["a", "b"]).build();
@@ -482,7 +482,7 @@ async fn a_built_in_cluster_scoped_kind_that_is_given_by_name_has_one_informer_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_pinned_to_a_form_is_refused_in_others() {
+async fn pinned_kind_is_rejected_in_other_representations() {
     let server = Server::start();
     server.pod("default/web-0");
     let pods = ScopedKind::of::<Pod>();
@@ -497,7 +497,7 @@ async fn a_kind_that_is_pinned_to_a_form_is_refused_in_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_was_started_before_is_taken_over_by_its_manager_and_stops_with_it() {
+async fn started_cache_is_taken_over_by_its_manager() {
     let server = Server::start();
     server.create("configmaps", "default/settings", json!({}));
     let cache = server.cache().build();
@@ -514,7 +514,7 @@ async fn a_cache_that_was_started_before_is_taken_over_by_its_manager_and_stops_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_runs_once_for_a_manager_and_needs_no_leadership() {
+async fn cache_runs_in_one_manager_and_needs_no_leadership() {
     let server = Server::start();
     let cache = server.cache().build();
     assert_eq!(Runnable::group(&cache), RunnableGroup::Caches);

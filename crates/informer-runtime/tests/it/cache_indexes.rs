@@ -1,4 +1,4 @@
-//! Indexes of kinds that are cached in several parts.
+//! Indexes of kinds with several namespaced informers.
 
 use informer_store::field;
 use k8s_openapi::api::core::v1::Pod;
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::fixture::{SOON, Server};
 
 #[tokio::test(start_paused = true)]
-async fn an_index_whose_name_is_taken_in_one_namespace_is_added_in_none() {
+async fn index_name_taken_in_one_namespace_is_added_to_none() {
     let server = Server::start();
     for key in ["a/one", "b/two", "c/three"] {
         server.pod(key);

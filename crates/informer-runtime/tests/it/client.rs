@@ -1,4 +1,4 @@
-//! The client, as its users see it.
+//! The public API of the client.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::fixture::{SOON, Server};
 use crate::old_types::OldDeployment;
 
-/// A deployment that a server takes.
+/// A valid Deployment.
 pub(crate) fn deployable() -> Value {
     let containers = json!([{"name": "main", "image": "a:1"}]);
     json!({"spec": {
@@ -62,7 +62,7 @@ async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replacement_of_what_was_read_is_refused_and_names_the_alternative() {
+async fn replacing_a_read_object_is_rejected_with_alternatives() {
     let server = Server::start();
     server.pod("default/web-0");
     let client = server.client();
@@ -76,7 +76,7 @@ async fn a_replacement_of_what_was_read_is_refused_and_names_the_alternative() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_created_comes_into_the_cache_and_goes_from_it() {
+async fn created_object_appears_in_the_cache_and_deleted_one_disappears() {
     let server = Server::start();
     let client = server.client();
     let map: ConfigMap =
@@ -105,17 +105,17 @@ pub(crate) fn color(map: &ConfigMap) -> &str {
     map.data.as_ref().and_then(|data| data.get("color")).map_or("", String::as_str)
 }
 
-/// Method, subresource and query of the last request about config maps and deployments.
+/// Returns verb, subresource and query of the last write of a ConfigMap or Deployment.
 fn last_write(server: &Server) -> (Verb, String, String) {
     let writes = |request: &informer_apiserver::RequestRecord| {
         !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other)
     };
-    let request = server.api.requests().into_iter().rfind(writes).expect("something was written");
+    let request = server.api.requests().into_iter().rfind(writes).expect("a write");
     (request.verb, request.subresource.unwrap_or_default(), request.query)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_what_was_changed_since_is_a_conflict() {
+async fn update_of_object_changed_meanwhile_is_a_conflict() {
     let server = Server::start();
     let client = server.client();
     let map = client.create(&config_map("default/m", "red")).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_change_of_what_was_changed_since_is_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_an_object_that_was_made_again_is_a_conflict() {
+async fn update_of_recreated_object_is_a_conflict() {
     let server = Server::start();
     let client = server.client();
     let mut edited = client.create(&config_map("default/m", "red")).await.unwrap().edit();
@@ -146,7 +146,7 @@ async fn a_change_of_an_object_that_was_made_again_is_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_did_not_change_is_not_sent_and_what_it_is_cannot_be_changed() {
+async fn unchanged_object_is_not_sent_and_identity_is_immutable() {
     let server = Server::start();
     let client = server.client();
     let map = client.create(&config_map("default/m", "red")).await.unwrap();
@@ -160,7 +160,7 @@ async fn what_did_not_change_is_not_sent_and_what_it_is_cannot_be_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list() {
+async fn update_of_a_list_reads_the_whole_object_for_incomplete_views() {
     let server = Server::start();
     let main = json!({"name": "main", "image": "a:1", "command": ["run"]});
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [main]}});
@@ -191,7 +191,7 @@ async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list(
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_and_the_rest_do_not_leak_into_each_other() {
+async fn status_and_spec_updates_are_separate() {
     let server = Server::start();
     server.create("deployments", "default/web", deployable());
     let client = server.client();
@@ -221,7 +221,7 @@ async fn status_and_the_rest_do_not_leak_into_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scale_eviction_and_token_have_doors_of_their_own() {
+async fn scale_eviction_and_token_subresources_work() {
     let server = Server::start();
     server.create("deployments", "default/web", deployable());
     server.pod("default/web-0");
@@ -251,7 +251,7 @@ async fn scale_eviction_and_token_have_doors_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_owner_and_validation_go_with_every_write_and_the_last_word_counts() {
+async fn field_owner_and_validation_are_sent_with_every_write() {
     let server = Server::start();
     let client = server.client().field_owner("first").field_validation(FieldValidation::Strict);
     client.create(&config_map("default/m", "red")).await.unwrap();
@@ -284,7 +284,7 @@ async fn a_field_owner_and_validation_go_with_every_write_and_the_last_word_coun
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_a_namespace_fills_it_in_refuses_others_and_leaves_kinds_without_alone() {
+async fn namespaced_client_defaults_and_enforces_its_namespace() {
     let server = Server::start();
     let client = server.client().in_namespace("a");
     let created = client.create(&config_map("m", "red")).await.unwrap();
@@ -313,7 +313,7 @@ async fn a_client_of_a_namespace_fills_it_in_refuses_others_and_leaves_kinds_wit
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_are_not_cached_and_dynamic_objects_are_read_from_the_server() {
+async fn uncached_kinds_and_dynamic_objects_are_read_live() {
     let server = Server::start();
     server.create("secrets", "default/s", json!({"data": {"k": "dg=="}}));
     let cache = server.cache().build();
@@ -325,7 +325,7 @@ async fn kinds_that_are_not_cached_and_dynamic_objects_are_read_from_the_server(
     let kind = ScopedKind::of::<Secret>();
     let secret = client.dynamic(&kind).get("default/s").await.unwrap().unwrap();
     assert_eq!(secret.data["data"]["k"], "dg==");
-    assert!(cache.states().is_empty(), "no informer was made");
+    assert!(cache.states().is_empty(), "no informer was created");
     let cached = CachedClient::builder(&cache).cache_dynamic(true).build().dynamic(&kind);
     assert_eq!(cached.list(&ListOptions::default()).await.unwrap().len(), 1);
     assert_eq!(cache.states().len(), 1);
@@ -336,7 +336,7 @@ async fn kinds_that_are_not_cached_and_dynamic_objects_are_read_from_the_server(
 }
 
 #[tokio::test(start_paused = true)]
-async fn dynamic_objects_are_written_and_cached_ones_are_not_put_back() {
+async fn dynamic_objects_are_written_and_cached_ones_cannot_be_replaced() {
     let server = Server::start();
     let cache = server.cache().build();
     cache.start();
@@ -356,7 +356,7 @@ async fn dynamic_objects_are_written_and_cached_ones_are_not_put_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_lists_come_page_by_page_and_whole() {
+async fn live_lists_are_paged_or_complete() {
     let server = Server::start();
     for number in 0..5 {
         server.pod(&format!("default/web-{number}"));
@@ -381,7 +381,7 @@ async fn live_lists_come_page_by_page_and_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_with_conditions_deletes_that_object_alone() {
+async fn deletion_preconditions_are_enforced() {
     let server = Server::start();
     let client = server.client();
     let map = client.create(&config_map("default/m", "red")).await.unwrap();
@@ -396,7 +396,7 @@ async fn a_deletion_with_conditions_deletes_that_object_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selected_collection_is_deleted() {
+async fn delete_all_deletes_selected_objects() {
     let server = Server::start();
     let client = server.client();
     for (key, label) in
@@ -414,7 +414,7 @@ async fn a_selected_collection_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_created_then_changed_then_left_alone() {
+async fn create_or_update_creates_updates_and_leaves_unchanged() {
     let server = Server::start();
     let client = server.client();
     let paint = |wanted: &'static str| {
@@ -444,7 +444,7 @@ async fn an_object_is_created_then_changed_then_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_patched_apart_from_the_rest() {
+async fn create_or_patch_patches_status_separately() {
     let server = Server::start();
     server.create("deployments", "default/web", deployable());
     let client = server.client();
@@ -473,7 +473,7 @@ async fn a_status_is_patched_apart_from_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_error_and_no_debug_shows_what_is_in_an_object() {
+async fn errors_and_debug_output_do_not_contain_object_data() {
     let server = Server::start();
     let client = server.client();
     let secret: Secret = serde_json::from_value(

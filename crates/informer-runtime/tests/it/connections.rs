@@ -1,4 +1,5 @@
-//! Clients of an embedded server on a socket: which requests share a connection, and whether they delay each other.
+//! Clients of an embedded server on a socket: shared connections, and requests that must not delay each
+//! other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::fixture::gvr;
 
-/// Ends a test that hangs.
+/// The timeout of a test that hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
 fn http2_client(url: &str) -> Client {
@@ -34,7 +35,7 @@ async fn get(client: &Client, path: &str) -> ResponseBody {
     response.into_body()
 }
 
-/// Waits for so many events of a watch.
+/// Waits for `count` events of a watch.
 async fn events(watch: &mut ResponseBody, count: usize) {
     let mut seen = 0;
     while seen < count {
@@ -70,13 +71,13 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     }
 
     let work = async {
-        // The election shares the connection here, so that the test shows what the connection does.
+        // The election shares the connection here, so that the test covers it.
         let election = LeaderElection::new("operator").identity("a").retry_period(Duration::from_millis(50));
         let elector = election.share_connections(true).elector(&client).expect("a valid election");
         let mut leadership = elector.leadership();
         let stop = CancellationToken::new();
         let election = tokio::spawn(elector.run(stop.clone()));
-        leadership.wait_for(Leadership::is_leading).await.expect("it runs");
+        leadership.wait_for(Leadership::is_leading).await.expect("it is running");
         let mut renewals = get(&client, "/apis/coordination.k8s.io/v1/leases?watch=1").await;
         let kind = ResourceKind::of::<ConfigMap>();
         for number in 0..20 {
@@ -97,7 +98,7 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
 /// Forwards connections to a server, and counts them.
 async fn counting_proxy(to: std::net::SocketAddr) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let url = format!("http://{}", listener.local_addr().expect("a bound listener"));
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     tokio::spawn(async move {
@@ -126,11 +127,11 @@ async fn leader_election_and_shard_membership_have_their_own_connections_unless_
         let mut leadership = elector.leadership();
         let stop = CancellationToken::new();
         let election = tokio::spawn(elector.run(stop.clone()));
-        leadership.wait_for(Leadership::is_leading).await.expect("it runs");
+        leadership.wait_for(Leadership::is_leading).await.expect("it is running");
         let member = ShardGroup::new(&name).share_connections(share).member(&client).expect("a valid group");
         let mut views = member.sharding().changes();
         let membership = tokio::spawn(member.run(stop.clone()));
-        views.wait_for(|view| view.is_active()).await.expect("it runs");
+        views.wait_for(|view| view.is_active()).await.expect("it is running");
         stop.cancel();
         election.await.expect("it does not panic").expect("the lease is not lost");
         membership.await.expect("it does not panic");

@@ -1,4 +1,4 @@
-//! Controllers in a manager, on the wire.
+//! Controllers in a manager, on the embedded server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 
 use crate::fixture::Server;
 
-/// What was reconciled, in order.
+/// The reconciled requests, in order.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
@@ -37,7 +37,7 @@ impl Seen {
         seen
     }
 
-    /// Completes a controller with a reconciler that notes its requests.
+    /// Completes a controller with a reconciler that records its requests.
     fn by(&self, builder: ControllerBuilder) -> Controller {
         let seen = self.clone();
         builder.reconcile(move |request: Request, _| {
@@ -86,11 +86,11 @@ fn touch(server: &Server, key: &str, change: Value) {
 
 fn delete(server: &Server, resource: &str, key: &str) {
     let (namespace, name) = key.split_once('/').expect("a key with a namespace");
-    server.api.delete(&crate::fixture::gvr(resource), namespace, name).expect("it was there");
+    server.api.delete(&crate::fixture::gvr(resource), namespace, name).expect("it exists");
 }
 
 #[tokio::test(start_paused = true)]
-async fn creates_updates_and_deletes_of_the_kind_arrive() {
+async fn creates_updates_and_deletes_are_reconciled() {
     let (server, seen) = (Server::start(), Seen::default());
     config_map(&server, "a/old");
     let controller = seen.by(Controller::new::<ConfigMap>("maps"));
@@ -108,7 +108,7 @@ async fn creates_updates_and_deletes_of_the_kind_arrive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_what_is_owned_is_a_request_of_the_owner_and_a_lost_child_of_its_last_one() {
+async fn change_of_owned_object_enqueues_its_current_and_former_owner() {
     let (server, seen) = (Server::start(), Seen::default());
     config_map(&server, "a/web");
     let controller = seen.by(Controller::new::<ConfigMap>("maps").owns::<Secret>());
@@ -130,7 +130,7 @@ async fn a_change_of_what_is_owned_is_a_request_of_the_owner_and_a_lost_child_of
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_owner_of_the_kind_is_looked_at_where_that_is_asked_for() {
+async fn every_owner_option_enqueues_all_owners() {
     let (server, seen) = (Server::start(), Seen::default());
     let owned = watch_metadata::<Secret>().every_owner();
     let controller = seen.by(Controller::new::<ConfigMap>("maps").owns_with(owned));
@@ -147,7 +147,7 @@ async fn every_owner_of_the_kind_is_looked_at_where_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_watched_typed_is_looked_up_typed() {
+async fn typed_watch_is_used_by_context_get() {
     let (server, seen) = (Server::start(), Seen::default());
     config_map(&server, "a/x");
     let heard = seen.clone();
@@ -168,7 +168,7 @@ async fn what_is_watched_typed_is_looked_up_typed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_kinds_are_mapped_and_predicates_hold_for_their_own_kind_alone() {
+async fn other_kinds_are_mapped_and_predicates_are_per_kind() {
     let (server, seen) = (Server::start(), Seen::default());
     let every = map(|_: &informer_client::Lazy<Secret>| ["a/all".parse::<Request>().unwrap()]);
     let builder =
@@ -197,7 +197,7 @@ async fn other_kinds_are_mapped_and_predicates_hold_for_their_own_kind_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_filter_holds_for_every_kind() {
+async fn event_filter_applies_to_every_kind() {
     let (server, seen) = (Server::start(), Seen::default());
     let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>();
     let builder = builder.event_filter(|event| event.key().namespace() != Some("ignored"));
@@ -220,7 +220,7 @@ async fn an_event_filter_holds_for_every_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_reads_the_cache_and_writes_to_the_server() {
+async fn reconciler_reads_the_cache_and_writes_to_the_server() {
     let server = Server::start();
     config_map(&server, "a/web");
     let controller = Controller::new::<ConfigMap>("copies").watches::<Secret>(enqueue_object()).reconcile(
@@ -247,7 +247,7 @@ async fn a_reconciler_reads_the_cache_and_writes_to_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lookup_of_a_kind_that_is_not_watched_says_so_and_makes_no_informer() {
+async fn context_get_of_unwatched_kind_fails_without_creating_an_informer() {
     let server = Server::start();
     config_map(&server, "a/web");
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -275,7 +275,7 @@ async fn a_lookup_of_a_kind_that_is_not_watched_says_so_and_makes_no_informer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_controllers_share_the_informer_of_a_kind_and_two_forms_do_not() {
+async fn controllers_share_informers_per_representation() {
     let (server, first, second) = (Server::start(), Seen::default(), Seen::default());
     config_map(&server, "a/x");
     let metadata = Controller::builder().named("metadata").for_with(watch_metadata::<ConfigMap>());
@@ -292,7 +292,7 @@ async fn two_controllers_share_the_informer_of_a_kind_and_two_forms_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_watches_a_pinned_kind_in_another_form_ends_the_manager() {
+async fn watching_a_pinned_kind_in_another_representation_stops_the_manager() {
     let server = Server::start();
     let maps = ScopedKind::of::<ConfigMap>();
     let cache = Cache::builder(server.api_client()).only_form::<Metadata<ConfigMap>>(&maps).build();
@@ -304,7 +304,7 @@ async fn a_controller_that_watches_a_pinned_kind_in_another_form_ends_the_manage
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_controllers_of_one_name_are_refused_within_a_manager_and_not_beyond() {
+async fn duplicate_controller_names_are_rejected_per_manager() {
     let server = Server::start();
     let maps = || Seen::default().by(Controller::new::<ConfigMap>("maps"));
     let manager = Manager::new(server.api_client()).controller(maps()).controller(maps());
@@ -320,7 +320,7 @@ async fn two_controllers_of_one_name_are_refused_within_a_manager_and_not_beyond
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_description_that_is_wrong_is_told_by_the_manager() {
+async fn invalid_controller_is_reported_by_the_manager() {
     let server = Server::start();
     let nothing = Seen::default().by(Controller::builder().named("idle"));
     let manager = Manager::new(server.api_client()).controller(nothing);
@@ -336,7 +336,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_may_not_be_listed_ends_the_manager_at_the_deadline_with_the_reason() {
+async fn forbidden_list_stops_the_manager_after_the_sync_timeout_with_the_reason() {
     let server = Server::start();
     server.api.faults().on(FaultMatch::list("secrets")).status(403);
     server.api.faults().on(FaultMatch::watch("secrets")).status(403);
@@ -346,12 +346,12 @@ async fn a_kind_that_may_not_be_listed_ends_the_manager_at_the_deadline_with_the
     let begin = tokio::time::Instant::now();
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
     let text = with_causes(&error);
-    assert!(text.contains("controller secrets: the source kind Secret.v1 could not be started"), "{text}");
+    assert!(text.contains("controller secrets: the source kind Secret.v1 failed to start"), "{text}");
     assert!(text.contains("not synced after 10s") && text.contains("403"), "{text}");
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
 }
 
-/// A controller of widgets, which nobody may have defined.
+/// A controller of widgets, whose CRD may be missing.
 fn widgets(seen: &Seen) -> Controller {
     let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets");
     let options = ControllerOptions::new().sync_timeout(Duration::from_secs(60));
@@ -372,11 +372,11 @@ fn define_widgets(server: &Server) {
         },
     });
     let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    server.api.create(&definitions, "", definition).expect("it is valid");
+    server.api.create(&definitions, "", definition).expect("a valid object");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_defined_while_its_controller_waits_for_it_is_reconciled() {
+async fn crd_installed_while_its_controller_waits_is_reconciled() {
     let (server, seen) = (Server::start(), Seen::default());
     config_map(&server, "a/x");
     let maps = seen.by(Controller::new::<ConfigMap>("maps"));
@@ -386,26 +386,26 @@ async fn a_kind_that_is_defined_while_its_controller_waits_for_it_is_reconciled(
     assert_eq!(seen.take(), ["a/x"], "others do not wait for it");
     define_widgets(&server);
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}});
-    server.api.create(&Gvr::new("example.com", "v1", "widgets"), "a", widget).expect("it is defined");
+    server.api.create(&Gvr::new("example.com", "v1", "widgets"), "a", widget).expect("the CRD exists");
     tokio::time::sleep(Duration::from_secs(39)).await;
     assert_eq!(seen.take(), ["a/one"]);
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_nobody_defines_ends_the_manager_at_the_deadline_with_the_reason() {
+async fn missing_crd_stops_the_manager_after_the_sync_timeout_with_the_reason() {
     let server = Server::start();
     let manager = Manager::new(server.api_client()).controller(widgets(&Seen::default()));
     let begin = tokio::time::Instant::now();
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
     let text = with_causes(&error);
-    assert!(text.contains("the source kind Widget.v1.example.com could not be started"), "{text}");
+    assert!(text.contains("the source kind Widget.v1.example.com failed to start"), "{text}");
     assert!(text.contains("not synced after 60s") && text.contains("404"), "{text}");
     assert!(begin.elapsed() < Duration::from_secs(65), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_kind_that_cannot_sync_holds_up_no_other_controller() {
+async fn unsynced_kind_does_not_block_other_controllers() {
     let (server, seen) = (Server::start(), Seen::default());
     config_map(&server, "a/x");
     server.api.faults().on(FaultMatch::list("secrets")).status(403);
@@ -419,7 +419,7 @@ async fn one_kind_that_cannot_sync_holds_up_no_other_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_reconciles_only_the_namespaces_of_its_cache() {
+async fn controller_reconciles_only_cached_namespaces() {
     let (server, seen) = (Server::start(), Seen::default());
     for key in ["a/x", "b/x", "c/x"] {
         config_map(&server, key);
@@ -433,7 +433,7 @@ async fn a_controller_reconciles_only_the_namespaces_of_its_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_scoped_kind_has_requests_without_namespace() {
+async fn cluster_scoped_kind_has_requests_without_namespace() {
     let (server, seen) = (Server::start(), Seen::default());
     server.create("nodes", "n1", json!({}));
     let running = Running::start(
@@ -445,7 +445,7 @@ async fn a_cluster_scoped_kind_has_requests_without_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn defaults_of_the_manager_reach_its_controllers() {
+async fn controller_defaults_of_the_manager_are_applied() {
     let server = Server::start();
     let mut defaults = ControllerDefaults::default();
     defaults.workers = Some(3);
@@ -463,7 +463,7 @@ async fn defaults_of_the_manager_reach_its_controllers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_added_while_the_manager_runs_runs_at_once() {
+async fn controller_added_to_running_manager_starts_at_once() {
     let (server, seen) = (Server::start(), Seen::default());
     config_map(&server, "a/x");
     let manager = Manager::new(server.api_client());
@@ -477,7 +477,7 @@ async fn a_controller_that_is_added_while_the_manager_runs_runs_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_controller_hears_nothing_more_and_its_informer_goes_on_for_others() {
+async fn stopped_controller_gets_no_events_and_its_informer_keeps_running() {
     let server = Server::start();
     let manager = Manager::new(server.api_client());
     let cache = manager.handle().services().cache.clone();
@@ -485,7 +485,7 @@ async fn a_stopped_controller_hears_nothing_more_and_its_informer_goes_on_for_ot
     let seen = Seen::default();
     let broken = Controller::new::<ConfigMap>("broken");
     let broken = seen.by(broken.with_options(ControllerOptions::new().leader_only(false)));
-    // A part beside the controller that stops slowly: the cache stops after it.
+    // A runnable that stops slowly alongside the controller: the cache stops after it.
     let slow = runnable("slow", |stop: CancellationToken| async move {
         stop.cancelled().await;
         tokio::time::sleep(Duration::from_secs(5)).await;

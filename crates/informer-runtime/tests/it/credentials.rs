@@ -1,4 +1,4 @@
-//! Client certificates of an embedded server that changes its authority.
+//! Client certificates and an embedded server that rotates its authority.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Ends a test that hangs.
+/// The timeout of a test that hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// A server at a constant address that is started again with another authority for its users.
@@ -33,7 +33,7 @@ impl Cluster {
         let listening = Self::listen(&tls, users).await;
         let forward = Arc::new(watch::Sender::new(listening.addr()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("a bound listener");
         let target = Arc::clone(&forward);
         tokio::spawn(async move {
             while let Ok((mut inbound, _)) = listener.accept().await {
@@ -53,7 +53,7 @@ impl Cluster {
         server.listen_tls("127.0.0.1:0", tls.clone()).await.expect("a free port")
     }
 
-    /// Starts again. Connections are cut, as those of a server that ends.
+    /// Restarts the server. Connections are cut.
     async fn rotate(&mut self, users: &CertificateAuthority) {
         let listening = Self::listen(&self.tls, users).await;
         self.forward.send_replace(listening.addr());
@@ -61,7 +61,7 @@ impl Cluster {
         old.cut_connections();
     }
 
-    /// A configuration without a user.
+    /// A configuration without credentials.
     async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::from_yaml(&self.listening.kubeconfig()).expect("it is YAML");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -85,7 +85,7 @@ async fn status(client: &Client) -> StatusCode {
     answer.expect("an answer").status()
 }
 
-/// Requests until one is not broken off by the cut of its connection.
+/// Repeats a request until it is not aborted by the cut of its connection.
 async fn status_after_cut(client: &Client) -> StatusCode {
     let request = || Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
     let answered = async {
@@ -116,11 +116,11 @@ async fn cluster_and_mounted_client(
 /// Replaces the files of a mounted Secret as kubelet does: a new folder, and `..data` renamed onto it.
 fn mount(folder: &Path, version: u32, certificate: &Certificate) {
     let data = folder.join(format!("..{version}"));
-    fs::create_dir(&data).expect("the folder is ours");
-    fs::write(data.join("tls.crt"), certificate.chain()).expect("the folder is ours");
-    fs::write(data.join("tls.key"), certificate.key()).expect("the folder is ours");
-    symlink(format!("..{version}"), folder.join("..data_tmp")).expect("the folder is ours");
-    fs::rename(folder.join("..data_tmp"), folder.join("..data")).expect("the folder is ours");
+    fs::create_dir(&data).expect("a writable folder");
+    fs::write(data.join("tls.crt"), certificate.chain()).expect("a writable folder");
+    fs::write(data.join("tls.key"), certificate.key()).expect("a writable folder");
+    symlink(format!("..{version}"), folder.join("..data_tmp")).expect("a writable folder");
+    fs::rename(folder.join("..data_tmp"), folder.join("..data")).expect("a writable folder");
     for name in ["tls.crt", "tls.key"] {
         let _ = symlink(format!("..data/{name}"), folder.join(name));
     }
@@ -138,7 +138,7 @@ async fn client_certificate_of_a_mounted_secret_is_reloaded_when_the_server_rota
 }
 
 #[tokio::test]
-async fn old_client_certificate_is_refused_by_a_server_with_another_authority() {
+async fn old_client_certificate_is_rejected_by_server_with_another_authority() {
     let (before, after) = (authority("before"), authority("after"));
     let (mut cluster, _folder, client) = cluster_and_mounted_client(&before).await;
     cluster.rotate(&after).await;
@@ -155,7 +155,7 @@ async fn exec_plugin_with_certificates_runs_again_when_the_server_rotates_its_au
         let status =
             json!({"clientCertificateData": certificate.chain(), "clientKeyData": certificate.key()});
         fs::write(&file, json!({"kind": "ExecCredential", "status": status}).to_string())
-            .expect("the folder is ours");
+            .expect("a writable folder");
     };
     write(&user_of(&before));
     let exec = json!({"command": "cat", "args": [file.display().to_string()], "interactiveMode": "Never"});

@@ -1,4 +1,4 @@
-//! Dry runs: every verb is answered, and nothing is stored.
+//! Dry runs: every verb succeeds, and nothing is stored.
 
 use informer_runtime::{DeleteOptions, ListOptions, Patch, ScopedKind};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,7 +11,7 @@ use crate::client::{color, config_map, deployable};
 use crate::fixture::Server;
 
 #[tokio::test(start_paused = true)]
-async fn every_verb_of_a_dry_run_changes_nothing() {
+async fn dry_runs_of_all_verbs_change_nothing() {
     let server = Server::start();
     let client = server.client();
     let map = client.create(&config_map("default/m", "red")).await.unwrap();

@@ -93,7 +93,7 @@ fn managers(server: &Server, key: &str) -> Vec<String> {
 async fn edit_by_hand(server: &Server) {
     let patch = Patch::merge(json!({"data": {"color": "red"}}));
     let editor = server.client().field_owner("kubectl-edit");
-    editor.patch::<ConfigMap>(OBJECT, &patch).await.expect("anybody may edit it");
+    editor.patch::<ConfigMap>(OBJECT, &patch).await.expect("a successful edit");
     assert_eq!(color(server), "red");
 }
 
@@ -151,7 +151,7 @@ async fn settings_of_the_manager_client_win_over_those_of_the_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_write_of_a_controller_is_owned_by_its_name() {
+async fn every_write_of_a_controller_has_its_name_as_field_owner() {
     let server = Server::start();
     create_owner(&server);
     let running = Running::start(server.client(), "healer", |client| async move {
@@ -184,7 +184,7 @@ async fn two_controllers_that_apply_to_one_object_keep_each_others_fields() {
     let apply = |field: &'static str| {
         let writes = Arc::clone(&writes);
         move |client: CachedClient| {
-            // Controllers that overwrite each other would never come to rest.
+            // Controllers that overwrite each other would never settle.
             let contest = writes.fetch_add(1, Ordering::SeqCst) > 20;
             async move {
                 let mut page = page("blue");
@@ -209,7 +209,7 @@ async fn two_controllers_that_apply_to_one_object_keep_each_others_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outside_a_controller_the_field_owner_is_the_program_and_apply_does_not_force() {
+async fn outside_controllers_field_owner_is_the_program_and_apply_does_not_force() {
     let server = Server::start();
     create_owner(&server);
     let client = server.client();
@@ -248,7 +248,7 @@ async fn invalid_field_owner_is_rejected_before_the_request_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controller_whose_name_is_no_field_owner_is_rejected() {
+async fn controller_name_that_is_an_invalid_field_owner_is_rejected() {
     let server = Server::start();
     let controller = Controller::new::<Secret>("x".repeat(129)).reconcile(|_, _| async { Ok(Outcome::Done) });
     let manager = Manager::new(server.api_client()).controller(controller);
@@ -259,7 +259,7 @@ async fn controller_whose_name_is_no_field_owner_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_and_events_are_owned_by_the_program() {
+async fn leases_and_events_have_the_program_as_field_owner() {
     let server = Server::start();
     let program = informer_client::program_name();
     let election = LeaderElection::new("operator").namespace("a");
@@ -270,7 +270,7 @@ async fn leases_and_events_are_owned_by_the_program() {
     for resource in
         [Gvr::new("coordination.k8s.io", "v1", "leases"), Gvr::new("events.k8s.io", "v1", "events")]
     {
-        let objects = server.api.list(&resource, "a").expect("it is served");
+        let objects = server.api.list(&resource, "a").expect("the kind is served");
         assert!(!objects.is_empty(), "{resource:?}");
         for object in objects {
             assert_eq!(object["metadata"]["managedFields"][0]["manager"], program, "{object}");

@@ -1,4 +1,4 @@
-//! Interceptors of a client: what they see, and what they may change.
+//! Interceptors of a client.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::client::config_map;
 use crate::fixture::Server;
 
 #[tokio::test(start_paused = true)]
-async fn an_interceptor_sees_every_verb_and_decides() {
+async fn interceptor_sees_every_verb_and_may_respond() {
     let server = Server::start();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
@@ -61,7 +61,7 @@ async fn an_interceptor_sees_every_verb_and_decides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_interceptor_is_asked_first_and_may_change_what_is_sent() {
+async fn last_interceptor_is_called_first_and_may_change_the_request() {
     let server = Server::start();
     let paint = |wanted: &'static str| {
         move |mut operation: Operation, next: Next| async move {

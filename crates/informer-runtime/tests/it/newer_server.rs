@@ -39,14 +39,14 @@ pub(crate) fn newer() -> Server {
     Server { api: ApiServer::builder().extra_fields(&EXTRA).expect("the table has no such fields").build() }
 }
 
-/// In which form the cache holds objects, and whether the client has an interceptor.
+/// The representation of cached objects, and whether the client has an interceptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     Lazy,
     Typed,
     Packed,
     Intercepted,
-    /// A transform makes the objects anew, from their JSON.
+    /// A transform creates new objects from their JSON.
     Transformed,
     Server,
 }
@@ -299,13 +299,13 @@ async fn typed_read_has_fields_that_the_type_knows_and_the_table_does_not() {
         server.create("configmaps", "default/m", json!({"data": {"k": "v"}, "audience": "all"}));
         let client = client::<NewerMap>(&server, reads);
         if reads == Reads::Typed {
-            // It cannot be held before it was listed again.
+            // It cannot be cached before it was listed again.
             client.cache().wait_for_sync(SOON).await.unwrap();
             tokio::time::sleep(SOON).await;
         }
         let map = client.get::<NewerMap>("default/m").await.unwrap().unwrap();
         assert_eq!(map.audience.as_deref(), Some("all"), "{reads:?}");
-        // Later the cache itself has all of it.
+        // Later the cache has the complete object.
         tokio::time::sleep(SOON).await;
         let before = server.api.count_requests(Verb::Get, "configmaps");
         let map = client.get::<NewerMap>("default/m").await.unwrap().unwrap();

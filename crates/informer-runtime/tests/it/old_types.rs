@@ -1,11 +1,11 @@
-//! Types that know less than the server does, as those of an older release.
+//! Types that know fewer fields than the server, as those of an older release.
 
 use std::borrow::Cow;
 
 use kube_core::{NamespaceResourceScope, ObjectMeta, Resource};
 use serde::{Deserialize, Serialize};
 
-/// A Deployment of which little is known.
+/// A Deployment type with few fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OldDeployment {

@@ -1,4 +1,4 @@
-//! Reads show what was written before through the same client.
+//! Reads show earlier writes through the same client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use crate::fixture::{SOON, Server};
 
-/// How long reads wait at most.
+/// The longest wait of reads.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// What reads waited for.
+/// Records the waits of reads.
 #[derive(Default)]
 struct Waits(Mutex<Vec<(Duration, bool)>>);
 
@@ -31,13 +31,13 @@ impl ClientMetrics for Waits {
     }
 }
 
-/// A client whose cache is synced, then told nothing.
-async fn deaf(server: &Server, bound: Duration) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
+/// A client whose cache has synced and then gets no more events.
+async fn stalled(server: &Server, bound: Duration) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     with_stalled_watches(server, server.cache().build(), bound).await
 }
 
-/// A client of a cache that syncs its config maps and then receives no more events.
+/// A client of a cache that syncs its ConfigMaps and then gets no more events.
 async fn with_stalled_watches(
     server: &Server,
     cache: Cache,
@@ -65,7 +65,7 @@ fn color(map: &ConfigMap) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_after_a_write_shows_it() {
+async fn read_after_write_shows_it() {
     let server = Server::start();
     let client = server.client();
     for number in 0..20 {
@@ -86,16 +86,19 @@ async fn a_read_after_a_write_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_waits_for_the_cache_and_no_longer_than_its_bound() {
+async fn read_waits_for_own_write_up_to_its_bound() {
     let server = Server::start();
-    let (client, waits, _refused) = deaf(&server, BOUND).await;
+    let (client, waits, _refused) = stalled(&server, BOUND).await;
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     let begin = Instant::now();
     let error = client.get::<ConfigMap>("default/m").await.unwrap_err();
     assert!(matches!(error, ReadError::Behind { .. }), "{error}");
     assert_eq!(begin.elapsed(), BOUND);
     assert_eq!(*waits.0.lock(), [(BOUND, false)]);
-    assert!(client.get::<ConfigMap>("default/other").await.unwrap().is_none(), "others are not waited for");
+    assert!(
+        client.get::<ConfigMap>("default/other").await.unwrap().is_none(),
+        "reads of other objects do not wait"
+    );
     let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
     assert!(matches!(error, ReadError::Behind { .. }), "{error}");
     let elsewhere = ListOptions::default().namespace("elsewhere");
@@ -103,9 +106,9 @@ async fn a_read_waits_for_the_cache_and_no_longer_than_its_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_waited_shows_the_write_when_the_cache_does() {
+async fn waiting_read_returns_when_the_cache_shows_the_write() {
     let server = Server::start();
-    let (client, waits, refused) = deaf(&server, BOUND).await;
+    let (client, waits, refused) = stalled(&server, BOUND).await;
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     let reading = tokio::spawn({
         let client = client.clone();
@@ -121,9 +124,9 @@ async fn a_read_that_waited_shows_the_write_when_the_cache_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_waited_for() {
+async fn read_waits_for_own_deletion() {
     let server = Server::start();
-    let (client, _, refused) = deaf(&server, BOUND).await;
+    let (client, _, refused) = stalled(&server, BOUND).await;
     client.delete::<ConfigMap>("default/m").await.unwrap();
     let reading = tokio::spawn({
         let client = client.clone();
@@ -136,9 +139,9 @@ async fn a_deletion_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_or_runs_dry_is_not_waited_for() {
+async fn reads_do_not_wait_for_failed_writes_and_dry_runs() {
     let server = Server::start();
-    let (client, waits, _refused) = deaf(&server, BOUND).await;
+    let (client, waits, _refused) = stalled(&server, BOUND).await;
     client.patch::<ConfigMap>("default/none", &blue()).await.unwrap_err();
     client.dry_run().patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
@@ -146,10 +149,10 @@ async fn a_write_that_fails_or_runs_dry_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_it_is_turned_off_a_read_waits_for_nothing_and_one_write_can_be_awaited() {
+async fn disabled_read_your_writes_does_not_wait_but_single_write_can_be_awaited() {
     let server = Server::start();
-    let (deaf, _, refused) = deaf(&server, BOUND).await;
-    let client = CachedClient::builder(deaf.cache()).read_your_writes(None).build();
+    let (stalled, _, refused) = stalled(&server, BOUND).await;
+    let client = CachedClient::builder(stalled.cache()).read_your_writes(None).build();
     let written = client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     let error = client.wait_until_cached(&written, Duration::from_secs(1)).await.unwrap_err();
@@ -160,7 +163,7 @@ async fn where_it_is_turned_off_a_read_waits_for_nothing_and_one_write_can_be_aw
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_form_of_a_kind_is_waited_for_by_itself() {
+async fn own_writes_are_awaited_per_representation() {
     let server = Server::start();
     let client = server.client();
     server.create("configmaps", "default/m", json!({}));
@@ -209,9 +212,9 @@ async fn cached_reads_succeed_after_the_server_is_restored_from_a_backup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_waits_ends_when_its_informer_follows_a_restore() {
+async fn waiting_read_ends_when_its_informer_follows_a_restore() {
     let server = Server::start();
-    let (client, _, refused) = deaf(&server, Duration::from_secs(3600)).await;
+    let (client, _, refused) = stalled(&server, Duration::from_secs(3600)).await;
     let backup = server.api.version();
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     let reading = tokio::spawn({
@@ -225,7 +228,7 @@ async fn a_read_that_waits_ends_when_its_informer_follows_a_restore() {
     assert!(reading.await.unwrap().unwrap().is_none(), "it was created after the backup");
 }
 
-/// More keys than a client remembers one by one.
+/// More keys than are tracked individually.
 const MANY: usize = 4_200;
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +252,7 @@ async fn many_writes_in_one_namespace_do_not_delay_reads_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_created_after_many_others_is_not_missing_from_a_label_selected_cache() {
+async fn object_created_after_many_others_appears_in_label_selected_cache() {
     let server = Server::start();
     let labels = InformerOptions::default().labels("app=web".parse().unwrap());
     let cache = server.cache().kind::<ConfigMap>(labels).build();
@@ -271,7 +274,7 @@ async fn an_object_created_after_many_others_is_not_missing_from_a_label_selecte
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_in_one_namespace_does_not_wait_for_writes_in_another() {
+async fn deletion_does_not_wait_for_writes_in_other_namespaces() {
     let server = Server::start();
     server.create("configmaps", "a/m", json!({}));
     let cache = server.cache().namespaces(["a", "b"]).build();
@@ -301,7 +304,7 @@ async fn read_after_create(options: InformerOptions, key: &str) -> Option<Option
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_selected_by_a_field_waits_for_the_objects_that_the_field_selects() {
+async fn field_selected_cache_waits_for_selected_objects() {
     let named = |selector: &str| InformerOptions::default().fields(selector.parse().unwrap());
     assert_eq!(read_after_create(named("metadata.name=web"), "default/web").await, None);
     assert_eq!(read_after_create(named("metadata.name!=web"), "default/web").await, Some(None));
@@ -309,7 +312,7 @@ async fn a_cache_selected_by_a_field_waits_for_the_objects_that_the_field_select
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_of_a_hash_share_waits_for_the_objects_of_its_share() {
+async fn hash_share_cache_waits_for_objects_of_its_share() {
     let all = InformerOptions::default().shares(HashShares::new(2, [0, 1]).unwrap());
     assert_eq!(read_after_create(all, "default/web").await, None);
     let by_namespace = |share| {
@@ -324,9 +327,9 @@ async fn a_cache_of_a_hash_share_waits_for_the_objects_of_its_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_without_an_answer_does_not_delay_reads() {
+async fn write_without_response_does_not_delay_reads() {
     let server = Server::start();
-    let (client, waits, refused) = deaf(&server, BOUND).await;
+    let (client, waits, refused) = stalled(&server, BOUND).await;
     refused.iter().for_each(Fault::remove);
     let hung = server.api.faults().on(FaultMatch::verb(Verb::Patch)).then(FaultAction::NeverAnswer);
     let writing = tokio::spawn({
@@ -344,7 +347,7 @@ async fn a_write_without_an_answer_does_not_delay_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_reads_its_own_writes_and_cached_reads_may_be_older() {
+async fn reconcile_reads_its_own_writes_and_get_cached_may_be_older() {
     let server = Server::start();
     server.api.faults().on(FaultMatch::watch("configmaps")).then(FaultAction::Lag { millis: 500 });
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));

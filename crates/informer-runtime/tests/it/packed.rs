@@ -1,4 +1,4 @@
-//! The packed form of a cache: what the lazy one is, in less memory.
+//! Packed caches: the behavior of lazy ones, with less memory.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use serde_json::{Value, json};
 
 use crate::fixture::{SOON, Server, gvr, pod_spec};
 
-/// More than a dictionary is trained on, so that there are objects with one and without.
+/// More objects than a dictionary is trained on, so that there are objects with and without it.
 const PODS: usize = 450;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Notes what a handler is told, with the whole text of each object.
+/// Records handler events with the JSON of each object.
 fn note<O: Object>(log: Log, json: fn(&O) -> Result<String, DecodeError>) -> impl EventHandler<O> {
     on_event(move |event| {
-        log.lock().push(format!("{event}: {}", json(event.object()).expect("it can be read")))
+        log.lock().push(format!("{event}: {}", json(event.object()).expect("a decodable object")))
     })
 }
 
-/// The log, by object and in the order of its versions: of the first list none is promised.
+/// The log, sorted by object and version: the order of the initial list is unspecified.
 fn sorted(log: &Log) -> Vec<String> {
     let mut log = std::mem::take(&mut *log.lock());
     log.sort();
@@ -53,16 +53,16 @@ fn change(server: &Server, key: &str, change: impl FnOnce(&mut Value)) -> String
     let mut object = server.get("pods", key);
     change(&mut object);
     let (namespace, _) = key.split_once('/').expect("a key with a namespace");
-    let changed = server.api.update(&gvr("pods"), namespace, object).expect("it is valid");
-    changed["metadata"]["resourceVersion"].as_str().expect("it has a version").to_owned()
+    let changed = server.api.update(&gvr("pods"), namespace, object).expect("a valid object");
+    changed["metadata"]["resourceVersion"].as_str().expect("a resourceVersion").to_owned()
 }
 
-/// The texts of what is selected, by key.
+/// Returns the JSON of selected objects, by key.
 async fn selected<O, T>(cache: &Cache, options: &ListOptions, text: impl Fn(&O) -> T) -> Vec<(String, T)>
 where
     O: informer_client::Representation,
 {
-    let list = cache.list_of::<O>(ScopedKind::of::<Pod>(), options).await.expect("it is cached");
+    let list = cache.list_of::<O>(ScopedKind::of::<Pod>(), options).await.expect("a cached kind");
     let mut list: Vec<_> = list.iter().map(|pod| (pod.key().to_string(), text(pod.as_ref()))).collect();
     list.sort_by(|one, other| one.0.cmp(&other.0));
     list
@@ -77,18 +77,18 @@ async fn until_both_show(
         .informer
         .wait_until(|pods| pods.resource_version() == version)
         .await
-        .expect("it comes");
+        .expect("the store reaches the version");
     packed.scoped_informers()[0]
         .informer
         .wait_until(|pods| pods.resource_version() == version)
         .await
-        .expect("it comes");
-    // Handlers are told after the store shows it.
+        .expect("the store reaches the version");
+    // Handlers are called after the store shows the change.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_packed_cache_tells_and_answers_what_a_lazy_one_does() {
+async fn packed_cache_behaves_like_lazy_cache() {
     let server = Server::start();
     (0..PODS).for_each(|number| drop(server.create("pods", &format!("a/pod-{number}"), pod(number))));
     let cache = server.cache().build();
@@ -114,12 +114,12 @@ async fn a_packed_cache_tells_and_answers_what_a_lazy_one_does() {
     change(&server, "a/pod-1", |pod| {
         pod["spec"]["containers"][0]["image"] = json!("registry.example.com/new:2")
     });
-    server.api.delete(&gvr("pods"), "a", "pod-2").expect("it is there");
+    server.api.delete(&gvr("pods"), "a", "pod-2").expect("it exists");
     server.create("pods", "b/later", pod(3));
     let last = change(&server, "b/later", |pod| pod["metadata"]["labels"]["app"] = json!("web"));
     until_both_show(&last, &lazy, &packed).await;
     let told = std::mem::take(&mut *of_packed.lock());
-    // A pod is marked before it goes.
+    // A pod is marked before it is deleted.
     assert_eq!(told.len(), 5, "{told:?}");
     assert_eq!(told, std::mem::take(&mut *of_lazy.lock()), "and what followed it, in this order");
 
@@ -137,7 +137,7 @@ async fn a_packed_cache_tells_and_answers_what_a_lazy_one_does() {
         let typed = selected(&cache, &options, |pod: &Packed<Pod>| pod.get().unwrap()).await;
         assert_eq!(typed, selected(&cache, &options, |pod: &Lazy<Pod>| pod.get().unwrap()).await);
     }
-    // Objects as small as these gain nothing before there is a dictionary, as there is for those that came last.
+    // Objects this small are compressed only with a dictionary, which exists for the last ones.
     let bytes_of_last =
         |objects: Vec<(String, usize)>| objects.last().map(|(key, bytes)| (key.clone(), *bytes));
     let namespace = ListOptions::default().namespace("b");
@@ -151,29 +151,29 @@ async fn a_packed_cache_tells_and_answers_what_a_lazy_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_held_packed_alone_is_read_changed_and_waited_for_through_the_client() {
+async fn kind_pinned_to_packed_is_read_and_written_through_the_client() {
     let server = Server::start();
     server.create("configmaps", "a/m", json!({"data": {"color": "red"}}));
     let kind = ScopedKind::of::<ConfigMap>();
     let cache = server.cache().only_form::<Packed<ConfigMap>>(&kind).build();
     cache.start();
     let client = CachedClient::new(&cache);
-    let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it is there");
+    let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it exists");
     assert_eq!(read.key().unwrap().as_str(), "a/m");
     let mut edited = read.edit();
     edited.data.get_or_insert_default().insert("color".to_owned(), "blue".to_owned());
     let written = client.update(&edited).await.unwrap();
     client.wait_until_cached(&written, SOON).await.unwrap();
-    let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it is there");
+    let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it exists");
     assert_eq!(read.data.as_ref().unwrap()["color"], "blue");
     assert!(client.get::<ConfigMap>("a/none").await.unwrap().is_none());
     let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
     assert!(matches!(error, ReadError::OtherRepresentation { .. }), "{error}");
-    assert_eq!(server.api.count_requests(Verb::Get, "configmaps"), 0, "the server is not asked");
+    assert_eq!(server.api.count_requests(Verb::Get, "configmaps"), 0, "no request to the server");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_of_packed_objects_looks_them_up_and_is_told_of_their_changes() {
+async fn controller_of_packed_objects_reconciles_their_changes() {
     let server = Server::start();
     server.create("configmaps", "a/m", json!({"data": {"color": "red"}}));
     let seen: Log = Arc::default();
@@ -195,17 +195,17 @@ async fn a_controller_of_packed_objects_looks_them_up_and_is_told_of_their_chang
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut changed = server.get("configmaps", "a/m");
     changed["data"]["color"] = json!("blue");
-    server.api.update(&gvr("configmaps"), "a", changed).expect("it is valid");
+    server.api.update(&gvr("configmaps"), "a", changed).expect("a valid object");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    server.api.delete(&gvr("configmaps"), "a", "m").expect("it is there");
+    server.api.delete(&gvr("configmaps"), "a", "m").expect("it exists");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(*seen.lock(), [r#"a/m: Some("red")"#, r#"a/m: Some("blue")"#, "a/m: None"]);
     stop.cancel();
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_held_packed_as_any_other_kind_is() {
+async fn secrets_can_be_cached_packed() {
     let server = Server::start();
     server.create("secrets", "a/s", json!({"data": {"password": "aHVudGVyMg=="}}));
     let cache = server.cache().build();

@@ -1,4 +1,4 @@
-//! Clients of every kind on caches of every representation.
+//! All types of clients on caches of all representations.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ const CLIENTS: [(&str, Derive); 9] = [
     ("uncached", |client| CachedClient::builder(client.cache()).uncached::<ConfigMap>().build()),
 ];
 
-/// Runs a check with each kind of client on each representation, on a server with the config map `default/m`.
+/// Runs a check with each type of client on each representation, on a server with the ConfigMap `default/m`.
 async fn for_each(check: impl AsyncFn(Server, CachedClient) -> Result<(), Box<dyn std::error::Error>>) {
     for (representation, configure) in REPRESENTATIONS {
         for (name, derive) in CLIENTS {
@@ -67,7 +67,7 @@ fn paint(color: &str) -> Patch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_client_reads_every_representation() {
+async fn all_clients_read_all_representations() {
     for_each(async |_server, client| {
         let map = client.get::<ConfigMap>("default/m").await?.ok_or("it exists")?;
         assert_eq!((color(&map), map.metadata.name.as_deref()), ("red", Some("m")));
@@ -79,7 +79,7 @@ async fn every_client_reads_every_representation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_client_updates_every_representation_and_reads_its_own_writes() {
+async fn all_clients_update_all_representations_and_read_own_writes() {
     for_each(async |_server, client| {
         let mut edited = client.get::<ConfigMap>("default/m").await?.ok_or("it exists")?.edit();
         edited.data.get_or_insert_default().insert("shape".to_owned(), "round".to_owned());
@@ -114,7 +114,7 @@ async fn dry_runs_change_no_representation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interceptor_sees_and_changes_every_representation() {
+async fn interceptor_sees_and_changes_all_representations() {
     for_each(async |_server, client| {
         let painting = client.intercept(|operation: Operation, next: Next| async move {
             let mut answer: Value = next.run(operation).await?;
@@ -165,7 +165,7 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_of_a_kind_that_is_held_in_another_representation_name_it() {
+async fn lists_of_pinned_kind_name_its_representation() {
     let server = Server::start();
     let cache = server.cache().only_form::<Typed<ConfigMap>>(&kind()).build();
     cache.start();
@@ -176,7 +176,7 @@ async fn lists_of_a_kind_that_is_held_in_another_representation_name_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interceptor_sees_dynamic_reads_of_the_cache() {
+async fn interceptor_sees_dynamic_reads_of_the_cache() {
     let server = Server::start();
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     let cache = server.cache().build();

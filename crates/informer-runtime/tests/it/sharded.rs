@@ -1,4 +1,4 @@
-//! Controllers that share their keys, in several managers on one server.
+//! Sharded controllers, in several managers on one server.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +27,7 @@ async fn after(time: u64) {
     tokio::time::sleep(seconds(time)).await;
 }
 
-/// Who looked at what, in order.
+/// The reconciles of all replicas, in order.
 type Journal = Arc<Mutex<Vec<(usize, String)>>>;
 
 struct Replica {
@@ -56,7 +56,7 @@ impl Replica {
     }
 
     fn shard(&self) -> informer_runtime::ShardState {
-        self.handle.state().and_then(|state| state.shard).expect("it shares its keys")
+        self.handle.state().and_then(|state| state.shard).expect("a sharded controller")
     }
 }
 
@@ -64,7 +64,7 @@ fn create(server: &Server, number: usize) {
     server.create("configmaps", &format!("a/map-{number}"), json!({}));
 }
 
-/// By whom each key was looked at last.
+/// Returns the replica that last reconciled each key.
 fn owners(journal: &Journal) -> BTreeMap<String, usize> {
     journal.lock().iter().map(|(number, key)| (key.clone(), *number)).collect()
 }
@@ -78,16 +78,17 @@ async fn three() -> (Server, Journal, Vec<Replica>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_looked_at_by_one_of_three_replicas() {
+async fn object_is_reconciled_by_one_of_three_replicas() {
     let (server, journal, replicas) = three().await;
     let owners = owners(&journal);
     assert_eq!(owners.len(), MAPS);
     let share = |number: usize| owners.values().filter(|owner| **owner == number).count();
-    // Each run has members of other names, so shares of so few keys may be small; how even they are, fixed names tell.
+    // Member names differ in each run, so shares of so few keys may be small; a test with fixed names shows
+    // how even they are.
     assert!((0..3).all(|number| share(number) > 0), "{owners:?}");
     journal.lock().clear();
     for number in 0..MAPS {
-        server.api.delete(&gvr("configmaps"), "a", &format!("map-{number}")).expect("it is there");
+        server.api.delete(&gvr("configmaps"), "a", &format!("map-{number}")).expect("it exists");
     }
     after(1).await;
     let seen: Vec<_> = journal.lock().iter().map(|(number, key)| (key.clone(), *number)).collect();
@@ -96,11 +97,11 @@ async fn an_object_is_looked_at_by_one_of_three_replicas() {
     let state = replicas[0].shard();
     assert!(state.active && state.members == 3 && state.refused > 0, "{state:?}");
     after(60).await;
-    assert_eq!(replicas[0].shard().remembered, 0, "what is not of use any more is forgotten");
+    assert_eq!(replicas[0].shard().remembered, 0, "stored requests expire");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_replica_that_dies_owned_is_looked_at_by_others_and_nothing_else_is() {
+async fn only_keys_of_dead_replica_are_reconciled_by_others() {
     let (_server, journal, mut replicas) = three().await;
     let before = owners(&journal);
     journal.lock().clear();
@@ -114,7 +115,7 @@ async fn what_a_replica_that_dies_owned_is_looked_at_by_others_and_nothing_else_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_stops_ends_without_an_error_and_its_keys_move_at_once() {
+async fn stopped_replica_ends_without_error_and_its_keys_move_at_once() {
     let (server, journal, mut replicas) = three().await;
     let before = owners(&journal);
     journal.lock().clear();
@@ -125,20 +126,20 @@ async fn a_replica_that_stops_ends_without_an_error_and_its_keys_move_at_once() 
     assert_eq!(owners(&journal).len(), lost);
     stopped.task.await.expect("no panic").expect("no error");
     let leases = informer_core::Gvr::new("coordination.k8s.io", "v1", "leases");
-    assert_eq!(server.api.list(&leases, "default").expect("it is served").len(), 2);
+    assert_eq!(server.api.list(&leases, "default").expect("the kind is served").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_nobody_may_act_on_yet_is_looked_at_by_who_gains_the_key() {
+async fn deletion_during_hand_over_is_reconciled_by_the_next_owner() {
     let (server, journal, mut replicas) = three().await;
     let before = owners(&journal);
     replicas.remove(1).task.abort();
     after(2).await;
     journal.lock().clear();
-    // Its owner is dead, and no other may act on it for another ten seconds.
-    let (key, _) = before.iter().find(|(_, owner)| **owner == 1).expect("it owned some");
+    // The owner is dead, and no other replica may act on the key for another ten seconds.
+    let (key, _) = before.iter().find(|(_, owner)| **owner == 1).expect("an owned key");
     let (_, name) = key.split_once('/').expect("a key with a namespace");
-    server.api.delete(&gvr("configmaps"), "a", name).expect("it is there");
+    server.api.delete(&gvr("configmaps"), "a", name).expect("it exists");
     after(5).await;
     assert!(!owners(&journal).contains_key(key));
     after(13).await;
@@ -146,7 +147,7 @@ async fn a_deletion_that_nobody_may_act_on_yet_is_looked_at_by_who_gains_the_key
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_not_sent_once_the_lease_is_uncertain() {
+async fn write_is_not_sent_once_the_lease_is_uncertain() {
     let server = Server::start();
     create(&server, 0);
     let told: Arc<Mutex<Vec<bool>>> = Arc::default();
@@ -176,11 +177,11 @@ async fn a_write_is_not_sent_once_the_lease_is_uncertain() {
     assert_eq!((state.active, state.writes_refused), (false, 1));
     server.api.faults().clear();
     after(60).await;
-    assert_eq!(server.get("configmaps", "a/map-0")["data"]["late"], "true", "it is looked at again");
+    assert_eq!(server.get("configmaps", "a/map-0")["data"]["late"], "true", "it is reconciled again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_one_shard_key_are_with_one_replica() {
+async fn requests_with_one_shard_key_belong_to_one_replica() {
     let (server, journal) = (Server::start(), Journal::default());
     for namespace in 0..20 {
         for name in ["x", "y", "z"] {
@@ -211,7 +212,7 @@ async fn requests_of_one_shard_key_are_with_one_replica() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_metrics_tell_what_it_owns_and_what_it_refused() {
+async fn shard_metrics_count_owned_and_rejected_requests() {
     let (server, journal) = (Server::start(), Journal::default());
     create(&server, 0);
     let controller = Controller::new::<ConfigMap>("maps")
@@ -252,9 +253,9 @@ async fn its_metrics_tell_what_it_owns_and_what_it_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sharded_controller_for_the_leader_alone_is_refused() {
+async fn leader_only_sharded_controller_is_rejected() {
     let server = Server::start();
-    let refused = async |builder: informer_runtime::ControllerBuilder| {
+    let rejected = async |builder: informer_runtime::ControllerBuilder| {
         let controller = builder.reconcile(|_, _| async { Ok(Outcome::Done) });
         let manager = Manager::new(server.api_client()).controller(controller);
         let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it is refused");
@@ -268,14 +269,14 @@ async fn a_sharded_controller_for_the_leader_alone_is_refused() {
     };
     let builder = || Controller::new::<ConfigMap>("maps");
     let leader = builder().with_options(ControllerOptions::new().leader_only(true));
-    let told = refused(leader.sharded(ShardGroup::new("maps"))).await;
-    assert!(told.contains("leave out `leader_only(true)`"), "{told}");
-    let told = refused(builder().sharded(ShardGroup::new("No Name"))).await;
-    assert!(told.contains("it cannot share its keys: cannot join the shard group"), "{told}");
+    let text = rejected(leader.sharded(ShardGroup::new("maps"))).await;
+    assert!(text.contains("remove `leader_only(true)`"), "{text}");
+    let text = rejected(builder().sharded(ShardGroup::new("No Name"))).await;
+    assert!(text.contains("the shard group is invalid: join shard group"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_function_that_says_the_key_is_one_of_the_reconcile_and_the_others_go_on() {
+async fn shard_key_panic_counts_as_reconcile_panic() {
     let (server, journal) = (Server::start(), Journal::default());
     (0..3).for_each(|number| create(&server, number));
     let asked = Arc::new(Mutex::new(0_u32));
@@ -302,7 +303,7 @@ async fn a_panic_of_the_function_that_says_the_key_is_one_of_the_reconcile_and_t
     );
     after(60).await;
     assert_eq!(owners(&journal).len(), 3, "{:?}", owners(&journal));
-    let state = replica.handle.state().expect("it runs");
+    let state = replica.handle.state().expect("it is running");
     assert!(*asked.lock() > 4);
     assert!(state.reconciles.panics > 0 && state.reconciles.panics == state.reconciles.error, "{state:?}");
     assert_eq!(state.trigger_panics, 0, "what nobody can say is left to the workers");

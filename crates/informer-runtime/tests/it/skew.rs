@@ -1,4 +1,5 @@
-//! Random edits of objects with random fields of a newer server: what is stored is what a JSON client leaves.
+//! Random edits of objects with random fields of a newer server: the result is the same as with a JSON
+//! client.
 
 use informer_runtime::KubeObject;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,10 +11,10 @@ use serde_json::{Value, json};
 use crate::fixture::Server;
 use crate::newer_server::{ALL_READS, Reads, client, create, newer, replace, stored};
 
-/// An edit: what is done, and which elements it is done to.
+/// An edit: its type, and the elements it applies to.
 type Edit = (u8, u8, u8);
 
-/// Which of the fields of a newer server an object has.
+/// Chooses which fields of a newer server an object has.
 struct Extras<'a>(std::iter::Cycle<std::slice::Iter<'a, bool>>);
 
 impl Extras<'_> {
@@ -155,7 +156,7 @@ struct Case {
     status: bool,
 }
 
-/// The object that is stored after a client has edited it as JSON.
+/// Returns the object that is stored after a client has edited it as JSON.
 async fn left_by_json<K: KubeObject>(case: &Case, object: Value, edits: &[Edit]) -> Value {
     let server = newer();
     create::<K>(&server, "default/x", object).await;
@@ -169,14 +170,14 @@ async fn left_by_update<K: KubeObject>(case: &Case, object: Value, edits: &[Edit
     let server: Server = newer();
     create::<K>(&server, "default/x", object).await;
     let client = client::<K>(&server, reads);
-    let read = client.get::<K>("default/x").await.expect("it is read").expect("it exists");
+    let read = client.get::<K>("default/x").await.expect("a successful read").expect("it exists");
     let mut edited = read.edit();
     let mut typed = serde_json::to_value(&*edited).expect("it is JSON");
     (case.edit)(&mut typed, edits);
     *edited = serde_json::from_value(typed).expect("it fits the type");
     match case.status {
-        true => client.status().update(&edited).await.expect("it is written"),
-        false => client.update(&edited).await.expect("it is written"),
+        true => client.status().update(&edited).await.expect("a successful write"),
+        false => client.update(&edited).await.expect("a successful write"),
     };
     stored(&server, case.resource, "default/x")
 }

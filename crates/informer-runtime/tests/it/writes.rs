@@ -1,4 +1,4 @@
-//! Writes in other words than a difference.
+//! Patches and rejected writes.
 
 use informer_apiserver::{FaultMatch, Verb};
 use informer_runtime::Patch;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::fixture::Server;
 
 #[tokio::test(start_paused = true)]
-async fn a_strategic_patch_merges_lists_by_the_keys_of_their_kind() {
+async fn strategic_patch_merges_lists_by_merge_keys() {
     let server = Server::start();
     let containers = json!([{"name": "main", "image": "a:1"}, {"name": "proxy", "image": "b:1"}]);
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}});
@@ -25,7 +25,7 @@ async fn a_strategic_patch_merges_lists_by_the_keys_of_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_json_patch_whose_test_fails_changes_nothing() {
+async fn json_patch_with_failed_test_changes_nothing() {
     let server = Server::start();
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     let client = server.client();
@@ -42,7 +42,7 @@ async fn a_json_patch_whose_test_fails_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_written_is_told_as_forbidden() {
+async fn forbidden_write_fails_with_is_forbidden() {
     let server = Server::start();
     server.create("configmaps", "default/m", json!({}));
     server.api.faults().on(FaultMatch::verb(Verb::Patch)).status(403);

@@ -23,7 +23,7 @@ fn pods(
     HashMap::from([(ScopedKind::of::<Pod>().gvk().clone(), KindOptions { options, namespaces })])
 }
 
-/// The parts of a kind as `scope: labels; fields`.
+/// Formats the planned informers of a kind as `scope: labels; fields`.
 #[track_caller]
 fn check(levels: Levels, kind: &ScopedKind, expected: &[&str]) {
     let plan = levels.plan(kind);
@@ -47,13 +47,13 @@ fn pod() -> ScopedKind {
 }
 
 #[test]
-fn without_options_one_informer_holds_everything() {
+fn without_options_one_informer_holds_all_objects() {
     check(Levels::default(), &pod(), &["all namespaces: ; "]);
     check(Levels::default(), &ScopedKind::of::<Node>(), &["all namespaces: ; "]);
 }
 
 #[test]
-fn the_nearest_level_that_says_something_counts() {
+fn most_specific_level_takes_precedence() {
     let levels = |of_namespace: InformerOptions,
                   of_kind: InformerOptions,
                   of_cache_namespace: InformerOptions| Levels {
@@ -72,7 +72,7 @@ fn the_nearest_level_that_says_something_counts() {
 }
 
 #[test]
-fn each_option_is_looked_up_by_itself() {
+fn each_option_is_inherited_individually() {
     let levels = Levels {
         all: fields("status.phase=Running").resync(Duration::from_secs(60)),
         namespaces: named(&[("a", labels("app=web"))]),
@@ -84,7 +84,7 @@ fn each_option_is_looked_up_by_itself() {
 }
 
 #[test]
-fn an_option_that_selects_everything_ends_the_search() {
+fn selector_of_everything_overrides_outer_levels() {
     let levels = Levels {
         all: labels("app=web"),
         namespaces: named(&[("a", InformerOptions::default().labels(Default::default()))]),
@@ -94,7 +94,7 @@ fn an_option_that_selects_everything_ends_the_search() {
 }
 
 #[test]
-fn the_options_of_a_kind_come_before_those_of_all_in_the_namespaces_of_the_cache() {
+fn kind_options_take_precedence_in_namespaces_of_the_cache() {
     let levels = Levels {
         all: labels("level=all"),
         namespaces: named(&[("a", InformerOptions::default()), ("b", InformerOptions::default())]),
@@ -104,7 +104,7 @@ fn the_options_of_a_kind_come_before_those_of_all_in_the_namespaces_of_the_cache
 }
 
 #[test]
-fn a_kind_with_namespaces_of_its_own_has_no_others() {
+fn kind_with_own_namespaces_ignores_those_of_the_cache() {
     let levels = Levels {
         namespaces: named(&[("a", InformerOptions::default())]),
         kinds: pods(InformerOptions::default(), Some(named(&[("b", InformerOptions::default())]))),
@@ -114,7 +114,7 @@ fn a_kind_with_namespaces_of_its_own_has_no_others() {
 }
 
 #[test]
-fn a_kind_that_is_cached_everywhere_ignores_the_namespaces_of_the_cache() {
+fn kind_everywhere_ignores_namespaces_of_the_cache() {
     let levels = Levels {
         all: labels("level=all"),
         namespaces: named(&[("a", labels("level=namespace"))]),
@@ -124,7 +124,7 @@ fn a_kind_that_is_cached_everywhere_ignores_the_namespaces_of_the_cache() {
 }
 
 #[test]
-fn the_empty_name_stands_for_all_namespaces_that_are_not_named() {
+fn empty_namespace_stands_for_all_unlisted_ones() {
     let levels = Levels {
         namespaces: named(&[
             ("", fields("status.phase=Running")),
@@ -138,13 +138,13 @@ fn the_empty_name_stands_for_all_namespaces_that_are_not_named() {
 }
 
 #[test]
-fn the_empty_name_alone_is_everything() {
+fn empty_namespace_alone_means_all_namespaces() {
     let levels = Levels { namespaces: named(&[("", labels("app=web"))]), ..Levels::default() };
     check(levels, &pod(), &["all other namespaces: app=web; "]);
 }
 
 #[test]
-fn kinds_without_namespaces_are_cached_whole_with_the_options_of_the_kind_and_of_all() {
+fn cluster_scoped_kinds_use_options_of_kind_and_cache() {
     let levels = Levels {
         all: labels("level=all"),
         namespaces: named(&[("a", labels("level=namespace"))]),
@@ -154,7 +154,7 @@ fn kinds_without_namespaces_are_cached_whole_with_the_options_of_the_kind_and_of
 }
 
 #[test]
-fn a_selector_that_demands_a_namespace_makes_an_informer_of_it() {
+fn field_selector_of_namespace_creates_namespaced_informer() {
     let levels = Levels { all: fields("metadata.namespace=a"), ..Levels::default() };
     let plan = levels.plan(&pod());
     assert_eq!(plan[0].namespace.as_deref(), Some("a"));
@@ -167,7 +167,7 @@ fn a_selector_that_demands_a_namespace_makes_an_informer_of_it() {
 }
 
 #[test]
-fn transforms_are_inherited_form_by_form() {
+fn transforms_are_inherited_per_representation() {
     use informer_client::{Lazy, Metadata};
     let levels = Levels {
         all: InformerOptions::default().transform::<Metadata<Pod>>(Ok),

@@ -10,7 +10,7 @@ fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
     super::carried(whole, old, new, ListKeys::default().root())
 }
 
-/// What a server makes of a merge patch, by the rule of RFC 7386.
+/// Applies a merge patch by RFC 7386.
 fn merged(target: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut members = target.as_object().cloned().unwrap_or_default();
@@ -28,7 +28,7 @@ fn merged(target: &Value, patch: &Value) -> Value {
     Value::Object(members)
 }
 
-/// The patch of a change of the view, and what a server has then.
+/// Returns the patch of a change of the view, and the object on the server after it.
 fn patched(whole: &Value, old: &Value, new: &Value) -> (Option<Value>, Value) {
     let patch = merge_patch(whole, &carried(whole, old, new));
     let after = patch.as_ref().map_or_else(|| whole.clone(), |patch| merged(whole, patch));
@@ -36,14 +36,14 @@ fn patched(whole: &Value, old: &Value, new: &Value) -> (Option<Value>, Value) {
 }
 
 #[test]
-fn a_changed_field_is_the_whole_patch() {
+fn patch_contains_only_changed_fields() {
     let whole = json!({"a": 1, "b": {"c": 2, "unknown": 3}});
     let (patch, _) = patched(&whole, &json!({"a": 1, "b": {"c": 2}}), &json!({"a": 1, "b": {"c": 5}}));
     assert_eq!(patch, Some(json!({"b": {"c": 5}})));
 }
 
 #[test]
-fn what_was_taken_out_is_null_and_what_the_type_does_not_know_is_not_named() {
+fn removed_fields_are_null_and_unknown_fields_are_not_in_the_patch() {
     let whole = json!({"a": 1, "unknown": 3});
     let (patch, after) = patched(&whole, &json!({"a": 1}), &json!({}));
     assert_eq!(patch, Some(json!({"a": null})));
@@ -51,7 +51,7 @@ fn what_was_taken_out_is_null_and_what_the_type_does_not_know_is_not_named() {
 }
 
 #[test]
-fn defaults_that_a_type_writes_are_no_change() {
+fn defaults_encoded_by_the_type_are_not_a_change() {
     let (patch, _) = patched(&json!({}), &json!({"list": []}), &json!({"list": []}));
     assert_eq!(patch, None);
     let (patch, _) = patched(&json!({}), &json!({"list": [], "a": 0}), &json!({"list": [], "a": 1}));
@@ -59,7 +59,7 @@ fn defaults_that_a_type_writes_are_no_change() {
 }
 
 #[test]
-fn elements_keep_what_the_type_does_not_know_when_they_move_or_go() {
+fn list_elements_keep_unknown_fields_when_moved_or_removed() {
     let whole = json!([{"name": "a", "x": 1}, {"name": "b", "x": 2}, {"name": "c", "x": 3}]);
     let old = json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]);
     let new = json!([{"name": "c"}, {"name": "new"}, {"name": "a", "image": "i"}]);
@@ -68,7 +68,7 @@ fn elements_keep_what_the_type_does_not_know_when_they_move_or_go() {
 }
 
 #[test]
-fn elements_without_an_identity_are_found_by_their_equals_and_their_places() {
+fn list_elements_without_keys_are_matched_by_equality_and_index() {
     let whole = json!([{"v": 1, "x": 1}, {"v": 2, "x": 2}]);
     let old = json!([{"v": 1}, {"v": 2}]);
     let changed = carried(&whole, &old, &json!([{"v": 1}, {"v": 3}]));
@@ -80,7 +80,7 @@ fn elements_without_an_identity_are_found_by_their_equals_and_their_places() {
 }
 
 #[test]
-fn elements_are_matched_by_the_keys_of_their_kind() {
+fn list_elements_are_matched_by_schema_keys() {
     let keys = ListKeys::of_builtin(&Gvk::new("", "v1", "Pod"));
     let pod = |mounts: Value, ports: Value| json!({"spec": {"containers": [{"name": "a", "volumeMounts": mounts, "ports": ports}]}});
     let whole = pod(
@@ -106,7 +106,7 @@ fn elements_are_matched_by_the_keys_of_their_kind() {
 }
 
 #[test]
-fn two_elements_of_one_name_have_no_identity() {
+fn duplicate_names_are_not_used_as_keys() {
     let whole = json!([{"name": "a", "p": 1, "x": 1}, {"name": "a", "p": 2, "x": 2}]);
     let old = json!([{"name": "a", "p": 1}, {"name": "a", "p": 2}]);
     let new = json!([{"name": "a", "p": 2}]);
@@ -114,7 +114,7 @@ fn two_elements_of_one_name_have_no_identity() {
 }
 
 #[test]
-fn only_a_change_in_a_list_of_objects_needs_the_whole_object() {
+fn only_changes_in_lists_of_objects_need_the_whole_object() {
     let old = json!({"a": [1], "l": [{"name": "a"}], "n": {"l": [{"name": "a"}]}});
     assert!(!changes_elements(&old, &old));
     let mut new = old.clone();
@@ -136,7 +136,7 @@ fn object(member: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value
     prop::collection::btree_map("[a-c]", member, 0..3).prop_map(|members| members.into_iter().collect())
 }
 
-/// The object, as a type sees it that does not know the members of these names.
+/// Returns the object as seen by a type that does not know the members with these names.
 fn view(whole: &Value, unknown: &str) -> Value {
     match whole {
         Value::Object(members) => {
@@ -150,20 +150,20 @@ fn view(whole: &Value, unknown: &str) -> Value {
 
 proptest! {
     #[test]
-    fn a_merge_patch_makes_the_new_of_the_old(old in object(value()), new in object(value())) {
+    fn merge_patch_transforms_old_to_new(old in object(value()), new in object(value())) {
         let after = merge_patch(&old, &new).map_or_else(|| old.clone(), |patch| merged(&old, &patch));
         prop_assert_eq!(after, new);
     }
 
     #[test]
-    fn the_view_of_what_a_server_has_then_is_the_new_one(whole in object(value()), new in object(value())) {
+    fn patched_object_has_the_new_view(whole in object(value()), new in object(value())) {
         let (old, new) = (view(&whole, "c"), view(&new, "c"));
         let (_, after) = patched(&whole, &old, &new);
         prop_assert_eq!(view(&after, "c"), new);
     }
 
     #[test]
-    fn no_change_of_the_view_is_no_patch(whole in object(value())) {
+    fn unchanged_view_yields_no_patch(whole in object(value())) {
         let old = view(&whole, "c");
         prop_assert_eq!(patched(&whole, &old, &old).0, None);
     }

@@ -82,12 +82,12 @@ impl PrometheusControllers {
         };
         let counters = [
             ("reconcile", "Reconciles by controller and result", &families.reconciles),
+            ("reconcile_errors", "Reconciles that failed", &families.errors),
             (
                 "terminal_reconcile_errors",
                 "Reconciles that failed with a terminal error",
                 &families.terminal_errors,
             ),
-            ("reconcile_panics", "Reconciles that panicked", &families.panics),
             ("reconcile_panics", "Reconciles that panicked", &families.panics),
             ("reconcile_timeouts", "Reconciles that exceeded their timeout", &families.timeouts),
         ];

@@ -1,4 +1,4 @@
-//! Descriptions that are wrong, names, and which option counts.
+//! Invalid configurations, names, and precedence of options.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -12,7 +12,7 @@ fn problem(builder: ControllerBuilder) -> BuildError {
 }
 
 #[test]
-fn a_controller_that_watches_nothing_is_refused() {
+fn controller_without_sources_is_rejected() {
     assert_eq!(
         problem(Controller::builder().named("test")),
         BuildError::NothingWatched { controller: "test".to_owned() }
@@ -20,7 +20,7 @@ fn a_controller_that_watches_nothing_is_refused() {
 }
 
 #[test]
-fn two_kinds_to_reconcile_are_refused() {
+fn second_for_call_is_rejected() {
     assert_eq!(
         problem(Controller::new::<ConfigMap>("test").for_::<Pod>()),
         BuildError::ForTwice { controller: "test".to_owned() }
@@ -28,13 +28,13 @@ fn two_kinds_to_reconcile_are_refused() {
 }
 
 #[test]
-fn owned_objects_without_the_kind_of_an_owner_are_refused() {
+fn owns_without_for_is_rejected() {
     let builder = Controller::builder().named("test").owns::<Pod>();
     assert_eq!(problem(builder), BuildError::OwnsWithoutFor { controller: "test".to_owned() });
 }
 
 #[test]
-fn what_is_owned_may_be_said_before_who_owns() {
+fn owns_may_be_called_before_for() {
     let builder = Controller::builder().named("test").owns::<Pod>().for_::<Deployment>();
     let controller = builder.reconcile(|_, _| async { Ok(Outcome::Done) });
     let handle = controller.handle();
@@ -45,7 +45,7 @@ fn what_is_owned_may_be_said_before_who_owns() {
 }
 
 #[test]
-fn a_controller_needs_a_name_or_a_kind_to_be_named_after() {
+fn controller_needs_a_name_or_a_reconciled_kind() {
     assert_eq!(problem(Controller::builder().source(of(&[]))), BuildError::NoName);
     assert_eq!(problem(Controller::builder().named("").source(of(&[]))), BuildError::NoName);
     let controller = Controller::builder().for_::<ConfigMap>().reconcile(|_, _| async { Ok(Outcome::Done) });
@@ -55,7 +55,7 @@ fn a_controller_needs_a_name_or_a_kind_to_be_named_after() {
 }
 
 #[test]
-fn the_defaults_are_those_of_upstream() {
+fn default_options_are_those_of_controller_runtime() {
     let settings = resolve(&ControllerDefaults::default(), &ControllerDefaults::default(), None);
     assert_eq!((settings.workers, settings.sync_timeout), (1, Duration::from_secs(120)));
     assert!(settings.recover_panic && settings.leader_only && settings.priorities);
@@ -78,7 +78,7 @@ fn all(number: u64, flag: bool) -> ControllerDefaults {
 }
 
 #[test]
-fn options_of_a_controller_go_before_those_of_its_manager() {
+fn controller_options_override_manager_defaults() {
     let none = ControllerDefaults::default();
     for (number, flag) in [(3, true), (5, false)] {
         let inherited = resolve(&none, &all(number, flag), None);
@@ -96,7 +96,7 @@ fn options_of_a_controller_go_before_those_of_its_manager() {
 }
 
 #[test]
-fn workers_may_be_chosen_by_kind() {
+fn workers_by_kind_apply_to_controllers_of_the_kind() {
     let mut manager = all(2, true);
     manager.workers_by_kind.insert("Website.example.com".to_owned(), 7);
     let none = ControllerDefaults::default();

@@ -1,12 +1,12 @@
-//! Timeouts, and what is counted.
+//! Timeouts and counters.
 
 use super::super::metrics::{ControllerMetrics, ControllerMetricsProvider, ReconcileResult};
 use super::*;
 
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct RecordedMetrics(Mutex<Vec<String>>);
 
-impl ControllerMetrics for Told {
+impl ControllerMetrics for RecordedMetrics {
     fn workers_started(&self, workers: usize) {
         assert_eq!(workers, 1);
     }
@@ -40,7 +40,7 @@ impl ControllerMetrics for Told {
     }
 }
 
-struct One(Arc<Told>);
+struct MetricsProvider(Arc<RecordedMetrics>);
 
 struct Silent;
 
@@ -51,7 +51,7 @@ impl informer_workqueue::QueueMetrics for Silent {
     fn worked_for(&self, _: Duration) {}
 }
 
-impl ControllerMetricsProvider for One {
+impl ControllerMetricsProvider for MetricsProvider {
     fn controller(&self, name: &str) -> Option<Arc<dyn ControllerMetrics>> {
         assert_eq!(name, "test");
         Some(self.0.clone())
@@ -63,17 +63,18 @@ impl ControllerMetricsProvider for One {
     }
 }
 
-/// What a single reconcile of `takes` under `timeout` tells, and the counts at the end.
-async fn told(timeout: Duration, takes: Duration) -> (Vec<String>, ReconcileCounts) {
-    let told = Arc::new(Told::default());
-    let environment = Environment { metrics: Some(Arc::new(One(told.clone()))), ..environment() };
+/// Returns the metrics calls of a single reconcile of `takes` under `timeout`, and the counts at the end.
+async fn record_metrics(timeout: Duration, takes: Duration) -> (Vec<String>, ReconcileCounts) {
+    let record_metrics = Arc::new(RecordedMetrics::default());
+    let environment =
+        Environment { metrics: Some(Arc::new(MetricsProvider(record_metrics.clone()))), ..environment() };
     let options = ControllerOptions::new().reconcile_timeout(timeout);
     let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
     let running = Running::start_in(
         environment,
         controller.reconcile(move |_, _| async move {
             tokio::time::sleep(takes).await;
-            // The user's own limit is not the controller's.
+            // A timeout inside the reconciler is not the controller's.
             let own = tokio::time::timeout(MS, std::future::pending::<()>()).await;
             assert!(own.is_err());
             Err(ReconcileError::terminal("enough"))
@@ -82,28 +83,28 @@ async fn told(timeout: Duration, takes: Duration) -> (Vec<String>, ReconcileCoun
     tokio::time::sleep(takes + 10 * MS).await;
     let counts = running.state().reconciles;
     running.stop().await.unwrap();
-    let told = told.0.lock().clone();
-    (told, counts)
+    let record_metrics = record_metrics.0.lock().clone();
+    (record_metrics, counts)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_exceeds_its_timeout_is_dropped_and_counted() {
-    let (told, counts) = told(2 * SECOND, 3 * SECOND).await;
-    assert_eq!(told[..4], ["began", "ended", "timed out", "error after 2s"]);
+async fn reconcile_that_exceeds_its_timeout_is_dropped_and_counted() {
+    let (record_metrics, counts) = record_metrics(2 * SECOND, 3 * SECOND).await;
+    assert_eq!(record_metrics[..4], ["began", "ended", "timed out", "error after 2s"]);
     assert_eq!((counts.timeouts, counts.error, counts.terminal_errors), (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_ends_in_time_is_no_timeout_nor_is_a_limit_of_its_own() {
+async fn timeouts_inside_a_reconcile_are_not_counted() {
     for timeout in [10 * SECOND, Duration::ZERO] {
-        let (told, counts) = told(timeout, SECOND).await;
-        assert_eq!(told, ["began", "ended", "terminal", "error after 1.001s"]);
+        let (record_metrics, counts) = record_metrics(timeout, SECOND).await;
+        assert_eq!(record_metrics, ["began", "ended", "terminal", "error after 1.001s"]);
         assert_eq!((counts.timeouts, counts.error, counts.terminal_errors), (0, 1, 1));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeouts_add_up_and_are_retried_as_errors() {
+async fn timeouts_are_counted_and_retried_as_errors() {
     let options = ControllerOptions::new().reconcile_timeout(SECOND);
     let calls = Calls::new();
     let seen = calls.clone();
@@ -119,7 +120,7 @@ async fn timeouts_add_up_and_are_retried_as_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_is_no_timeout() {
+async fn stop_is_not_counted_as_timeout() {
     let options = ControllerOptions::new().reconcile_timeout(100 * SECOND).drain_within(SECOND);
     let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
     let running = Running::start(controller.reconcile(|_, ctx| async move {
@@ -134,7 +135,7 @@ async fn a_stop_is_no_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_names_what_is_worked_on() {
+async fn state_lists_requests_being_reconciled() {
     let controller = Controller::builder().named("test").source(of(&[("a/b", 0), ("c", 0)]));
     let running = Running::start(controller.reconcile(|_, _| async {
         tokio::time::sleep(10 * SECOND).await;
@@ -149,7 +150,7 @@ async fn the_state_names_what_is_worked_on() {
 
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
-async fn metrics_have_the_names_of_controller_runtime_and_begin_at_zero() {
+async fn metrics_have_controller_runtime_names_and_start_at_zero() {
     let instrumentation = Arc::new(crate::instrumentation::Instrumentation::default());
     let metrics = super::super::metrics_of(&instrumentation);
     let text = || instrumentation.metrics().unwrap();

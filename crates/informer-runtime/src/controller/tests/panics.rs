@@ -1,4 +1,4 @@
-//! Panics of what is the program's, beside reconcilers, predicates and handlers.
+//! Panics of the program's code other than reconcilers, predicates and handlers.
 
 use futures_util::future::BoxFuture;
 use informer_workqueue::RateLimiter;
@@ -6,13 +6,13 @@ use informer_workqueue::RateLimiter;
 use super::*;
 use crate::source::{Enqueuer, Source};
 
-/// Panics whenever it is asked to forget a request, and the first time it is asked for how long one has to wait.
+/// A rate limiter that panics in `forget`, and in its first call of `when`.
 #[derive(Default)]
-struct Moody {
+struct PanickingLimiter {
     asked: Mutex<u32>,
 }
 
-impl RateLimiter<Request> for Moody {
+impl RateLimiter<Request> for PanickingLimiter {
     fn when(&self, _: &Request, _: Instant) -> Duration {
         let asked = {
             let mut asked = self.asked.lock();
@@ -32,21 +32,28 @@ impl RateLimiter<Request> for Moody {
     }
 }
 
-/// A controller whose rate limiter is [`Moody`]; a request that is named so fails the first time.
-fn moody(keys: &'static [(&'static str, i32)], calls: &Calls, options: ControllerOptions) -> Controller {
+/// A controller with a [`PanickingLimiter`]. A request named accordingly fails the first time.
+fn with_panicking_limiter(
+    keys: &'static [(&'static str, i32)],
+    calls: &Calls,
+    options: ControllerOptions,
+) -> Controller {
     let mut controller = scripted(keys, calls, |key, before| match (key, before) {
         ("fails", 0) => Err("once".into()),
         _ => Ok(Outcome::Done),
     });
-    controller.builder.options = options.rate_limiter(Moody::default());
+    controller.builder.options = options.rate_limiter(PanickingLimiter::default());
     controller
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_rate_limiter_ends_no_worker_and_loses_no_request() {
+async fn rate_limiter_panic_stops_no_worker_and_loses_no_request() {
     let calls = Calls::new();
-    let running =
-        Running::start(moody(&[("fails", 2), ("fine", 1), ("fine2", 0)], &calls, ControllerOptions::new()));
+    let running = Running::start(with_panicking_limiter(
+        &[("fails", 2), ("fine", 1), ("fine2", 0)],
+        &calls,
+        ControllerOptions::new(),
+    ));
     tokio::time::sleep(10 * SECOND).await;
     assert_eq!(calls.keys(), ["fails", "fine", "fine2", "fails"]);
     let state = running.state();
@@ -56,18 +63,18 @@ async fn a_panic_of_the_rate_limiter_ends_no_worker_and_loses_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_rate_limiter_counts_as_one_of_the_reconcile_where_those_end_the_controller() {
+async fn rate_limiter_panic_stops_the_controller_without_recover_panic() {
     let calls = Calls::new();
     let options = ControllerOptions::new().recover_panic(false);
-    let running = Running::start(moody(&[("a/unforgettable", 0)], &calls, options));
+    let running = Running::start(with_panicking_limiter(&[("a/unforgettable", 0)], &calls, options));
     let error = running.ended().await.unwrap_err();
     let panic = "assertion `left != right` failed: never";
-    assert!(error.contains("controller test: the reconcile of a/unforgettable panicked: its rate limiter:"));
+    assert!(error.contains("controller test: the reconcile of a/unforgettable panicked: the rate limiter:"));
     assert!(error.contains(panic), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_a_source_that_panics_is_counted_and_ends_alone() {
+async fn panic_in_source_task_is_counted_and_ends_only_that_task() {
     let calls = Calls::new();
     let source = source::function("tasks", |enqueuer| async move {
         enqueuer.spawn(async { panic!("on purpose") });
@@ -89,7 +96,7 @@ async fn a_task_of_a_source_that_panics_is_counted_and_ends_alone() {
     running.stop().await.unwrap();
 }
 
-/// A source that does this when it is asked for its name, and when it is stopped.
+/// A source that calls these functions in `name` and `stop`.
 struct Scripted<N, S> {
     name: N,
     stop: S,
@@ -119,7 +126,7 @@ fn idle(name: &str) -> Controller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_when_it_is_stopped_does_not_keep_others_from_it() {
+async fn panic_in_source_stop_does_not_keep_other_sources_from_stopping() {
     let stopped = Arc::new(Mutex::new(false));
     let note = Arc::clone(&stopped);
     let controller = idle("test");
@@ -134,7 +141,7 @@ async fn a_source_that_panics_when_it_is_stopped_does_not_keep_others_from_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_is_asked_for_its_name_under_no_lock() {
+async fn source_name_is_read_outside_of_locks() {
     let controller = idle("test");
     let handle = controller.handle();
     let (asks, armed) = (handle.clone(), Arc::new(Mutex::new(false)));

@@ -1,4 +1,4 @@
-//! What becomes of a request, by what its reconcile came to.
+//! Requeueing by the result of a reconcile.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use informer_workqueue::{Ageing, LOW_PRIORITY};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_error_brings_the_request_back_and_others_go_on() {
+async fn failed_request_is_retried_and_others_continue() {
     let calls = Calls::new();
     let running =
         Running::start(scripted(&[("a", 0), ("b", 0)], &calls, |key, before| match (key, before) {
@@ -20,7 +20,7 @@ async fn an_error_brings_the_request_back_and_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_error_is_not_tried_again_however_deep_it_lies() {
+async fn terminal_error_is_not_retried_at_any_depth_of_causes() {
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
     struct Outer(#[source] TerminalError);
@@ -38,7 +38,7 @@ async fn a_terminal_error_is_not_tried_again_however_deep_it_lies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_error_keeps_the_failures_of_its_request() {
+async fn terminal_error_keeps_the_failure_count() {
     let calls = Calls::new();
     let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| match before {
         0 | 1 | 3 => Err("again".into()),
@@ -54,7 +54,7 @@ async fn a_terminal_error_keeps_the_failures_of_its_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_grow_over_errors_until_a_success() {
+async fn retry_delays_grow_until_success() {
     let calls = Calls::new();
     let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| match before {
         3 => Ok(Outcome::requeue_after(SECOND)),
@@ -67,7 +67,7 @@ async fn delays_grow_over_errors_until_a_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requeue_is_rate_limited_and_counts() {
+async fn requeue_is_rate_limited_and_counts_as_failure() {
     let calls = Calls::new();
     let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| {
         Ok(if before < 3 { Outcome::requeue() } else { Outcome::Done })
@@ -79,7 +79,7 @@ async fn requeue_is_rate_limited_and_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requeue_after_is_not_rate_limited_and_forgets() {
+async fn requeue_after_is_not_rate_limited_and_resets_failures() {
     let calls = Calls::new();
     let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| match before {
         0 | 2 => Err("again".into()),
@@ -94,7 +94,8 @@ async fn requeue_after_is_not_rate_limited_and_forgets() {
     running.stop().await.unwrap();
 }
 
-/// `x` comes first and is worked on again after some milliseconds, while `y` is still worked on; then it waits together with `z`.
+/// `x` is handed out first and requeued after some milliseconds, while `y` is still being reconciled; then it
+/// waits together with `z`.
 async fn order(outcome: fn() -> Result<Outcome, ReconcileError>) -> Vec<String> {
     let calls = Calls::new();
     let seen = calls.clone();
@@ -120,38 +121,38 @@ async fn order(outcome: fn() -> Result<Outcome, ReconcileError>) -> Vec<String> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_priority_survives_an_error() {
+async fn priority_is_kept_after_an_error() {
     assert_eq!(order(|| Err("again".into())).await, ["x", "y", "x", "z"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_may_change_the_priority() {
+async fn error_may_set_the_priority() {
     let lower = || Err(ReconcileError::from("again").with_priority(-5));
     assert_eq!(order(lower).await, ["x", "y", "z", "x"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_priority_survives_requeue() {
+async fn priority_is_kept_after_requeue() {
     assert_eq!(order(|| Ok(Outcome::requeue())).await, ["x", "y", "x", "z"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn requeue_may_change_the_priority() {
+async fn requeue_may_set_the_priority() {
     assert_eq!(order(|| Ok(Outcome::requeue().with_priority(-5))).await, ["x", "y", "z", "x"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_priority_survives_requeue_after() {
+async fn priority_is_kept_after_requeue_after() {
     assert_eq!(order(|| Ok(Outcome::requeue_after(10 * MS))).await, ["x", "y", "x", "z"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn requeue_after_may_change_the_priority() {
+async fn requeue_after_may_set_the_priority() {
     assert_eq!(order(|| Ok(Outcome::requeue_after(10 * MS).with_priority(-5))).await, ["x", "y", "z", "x"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_come_before_the_first_list_unless_priorities_are_off() {
+async fn changes_precede_the_initial_list_unless_priorities_are_off() {
     const KEYS: &[(&str, i32)] = &[("listed", informer_workqueue::LOW_PRIORITY), ("new", 0)];
     for (priorities, expected) in [(true, ["new", "listed"]), (false, ["listed", "new"])] {
         let calls = Calls::new();
@@ -165,7 +166,7 @@ async fn news_come_before_the_first_list_unless_priorities_are_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_news_has_its_share_unless_ageing_is_off() {
+async fn low_priority_requests_do_not_starve_unless_ageing_is_off() {
     for (ageing, place) in [(Ageing::Every(4), 0..=4), (Ageing::Off, 40..=40)] {
         let calls = Calls::new();
         let seen = calls.clone();
@@ -188,7 +189,7 @@ async fn what_is_no_news_has_its_share_unless_ageing_is_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_with_a_bound_refuses_what_is_too_much_until_there_is_room() {
+async fn bounded_queue_rejects_requests_until_there_is_room() {
     let calls = Calls::new();
     let mut controller = scripted(&[("a", 0), ("b", 0), ("c", 0)], &calls, |_, _| Ok(Outcome::Done));
     controller.builder.options = ControllerOptions::new().keys_max(2);
@@ -202,7 +203,7 @@ async fn a_queue_with_a_bound_refuses_what_is_too_much_until_there_is_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_an_error_like_any_other() {
+async fn recovered_panic_is_retried_like_an_error() {
     let calls = Calls::new();
     let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| {
         assert!(before > 1, "attempt {before}");
@@ -216,7 +217,7 @@ async fn a_panic_is_an_error_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_that_is_not_recovered_from_ends_the_controller_and_is_named() {
+async fn unrecovered_panic_stops_the_controller_and_is_named() {
     let calls = Calls::new();
     let mut controller = scripted(&[("a", 0)], &calls, |_, _| panic!("broken"));
     controller.builder.options = ControllerOptions::new().recover_panic(false);
@@ -228,7 +229,7 @@ async fn a_panic_that_is_not_recovered_from_ends_the_controller_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_is_never_worked_on_by_two() {
+async fn request_is_never_reconciled_concurrently() {
     let busy = Arc::new(Mutex::new(false));
     let options = ControllerOptions::new().workers(4);
     let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
@@ -254,7 +255,7 @@ async fn one_request_is_never_worked_on_by_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_knows_which_one_it_is() {
+async fn reconcile_ids_are_unique() {
     let ids = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&ids);
     let controller = Controller::builder().named("test").source(of(&[("a", 0), ("b", 0)]));
@@ -271,7 +272,7 @@ async fn a_reconcile_knows_which_one_it_is() {
 
 /// On one thread, with a queue that is never empty and a reconciler that never waits.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_never_idle_lets_other_tasks_run() {
+async fn busy_controller_yields_to_other_tasks() {
     let answers: [fn() -> Result<Outcome, ReconcileError>; 2] =
         [|| Ok(Outcome::Done), || Err("it fails".into())];
     for answer in answers {

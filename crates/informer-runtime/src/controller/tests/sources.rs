@@ -1,4 +1,4 @@
-//! Sources of all kinds, and those that come later.
+//! Sources of all types, and sources added to a running controller.
 
 use futures_util::future::BoxFuture;
 use informer_cache::SharedInformer;
@@ -25,7 +25,7 @@ fn noting(calls: &Calls) -> impl super::super::Reconciler {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_keeps_what_came_before_the_start_and_may_close() {
+async fn channel_keeps_objects_sent_before_start_and_may_close() {
     let calls = Calls::new();
     let (sender, receiver) = tokio::sync::mpsc::channel(10);
     sender.send(header("a/early")).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_channel_keeps_what_came_before_the_start_and_may_close() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_is_filtered_and_mapped() {
+async fn stream_source_is_filtered_and_mapped() {
     let calls = Calls::new();
     let objects = futures_util::stream::iter(["a/x", "b/x", "c/x"].map(header));
     let stream = source::stream(
@@ -59,7 +59,7 @@ async fn a_stream_is_filtered_and_mapped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_ones_own_runs_with_the_controller() {
+async fn informer_source_runs_with_the_controller() {
     let calls = Calls::new();
     let objects = SharedInformer::new(StaticSource::new([object("a/x", "1"), object("a/y", "2")], "2"));
     let controller =
@@ -71,13 +71,13 @@ async fn an_informer_of_ones_own_runs_with_the_controller() {
     assert_eq!(keys, ["a/x", "a/y"]);
     assert_eq!(objects.state().handlers.len(), 1);
     running.stop().await.unwrap();
-    assert_eq!(objects.state().handlers.len(), 0, "its handler is gone");
+    assert_eq!(objects.state().handlers.len(), 0, "its handler is removed");
     tokio::time::sleep(SECOND).await;
-    assert!(objects.is_stopped(), "nobody else runs it");
+    assert!(objects.is_stopped(), "there is no other run");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_handler_or_predicate_is_contained_and_the_next_trigger_follows() {
+async fn panic_in_handler_or_predicate_does_not_stop_the_source() {
     let calls = Calls::new();
     let objects = futures_util::stream::iter(["a/handler", "a/predicate", "a/fine"].map(header));
     let handler = |trigger: &Trigger<Header>, enqueue: &mut Enqueue<'_, Request>| {
@@ -97,7 +97,7 @@ async fn a_panic_of_a_handler_or_predicate_is_contained_and_the_next_trigger_fol
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_comes_while_the_controller_runs_starts_at_once() {
+async fn source_added_to_running_controller_starts_at_once() {
     let calls = Calls::new();
     let controller = Controller::builder().named("test").source(of(&[("a", 0)])).reconciler(noting(&calls));
     let handle = controller.handle();
@@ -112,14 +112,14 @@ async fn a_source_that_comes_while_the_controller_runs_starts_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_source_that_fails_is_an_error_of_whoever_added_it() {
+async fn failure_of_added_source_is_returned_to_the_caller() {
     let calls = Calls::new();
     let controller = Controller::builder().named("test").source(of(&[("a", 0)])).reconciler(noting(&calls));
     let running = Running::start(controller);
     tokio::time::sleep(SECOND).await;
     let broken = source::function("broken", |_| async { Err("no".into()) });
     let error = running.handle.watch(broken).await.unwrap_err();
-    assert_eq!(error.to_string(), "controller test: the source function broken could not be started");
+    assert_eq!(error.to_string(), "controller test: the source function broken failed to start");
     running.handle.enqueue(key("still"));
     tokio::time::sleep(SECOND).await;
     assert_eq!(calls.keys(), ["a", "still"]);
@@ -127,7 +127,7 @@ async fn a_late_source_that_fails_is_an_error_of_whoever_added_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_may_be_of_any_type() {
+async fn requests_may_have_a_custom_type() {
     let seen: Arc<Mutex<Vec<u32>>> = Arc::default();
     let numbers = source::function("numbers", |enqueuer: source::Enqueuer<u32>| async move {
         (1..=3).for_each(|number| enqueuer.enqueue(0).add(number));
@@ -148,7 +148,7 @@ async fn requests_may_be_of_any_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn groups_take_turns() {
+async fn fair_groups_are_served_round_robin() {
     let calls = Calls::new();
     let keys = of(&[("big/1", 0), ("big/2", 0), ("big/3", 0), ("small/1", 0)]);
     let options =
@@ -160,10 +160,10 @@ async fn groups_take_turns() {
     running.stop().await.unwrap();
 }
 
-/// A source in two places.
-struct Twice(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
+/// A handle to a source, so that the test can stop it.
+struct SharedSource(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
 
-impl source::Source<Request> for Twice {
+impl source::Source<Request> for SharedSource {
     fn name(&self) -> String {
         self.0.name()
     }
@@ -173,7 +173,7 @@ impl source::Source<Request> for Twice {
     }
 }
 
-/// Stops a source when an informer is made, which is while the source starts.
+/// Stops a source when an informer is created, which happens while the source starts.
 struct StopsEarly(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
 
 impl InformerMetrics for StopsEarly {
@@ -183,7 +183,7 @@ impl InformerMetrics for StopsEarly {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_stopped_while_it_starts_leaves_no_handler() {
+async fn source_stopped_while_starting_leaves_no_handler() {
     let kind = Arc::new(source::kind(source::watch::<ConfigMap>(), enqueue_object()));
     let server = ApiServer::builder().build();
     let client = Client::from_service(server.service(), "default");
@@ -193,11 +193,11 @@ async fn a_source_that_is_stopped_while_it_starts_leaves_no_handler() {
     let (_, recorder) = crate::events::EventSender::new(client);
     let services = Services::new(crate::CachedClient::new(&cache), recorder);
     let environment = Environment { services, defaults: ControllerDefaults::default(), metrics: None };
-    let controller = Controller::builder().named("test").source(Twice(kind));
+    let controller = Controller::builder().named("test").source(SharedSource(kind));
     let running = Running::start_in(environment, controller.reconciler(noting(&Calls::new())));
     let error = tokio::time::timeout(60 * SECOND, running.ended()).await.unwrap().unwrap_err();
     assert!(
-        error.starts_with("controller test: the source kind ConfigMap.v1 could not be started"),
+        error.starts_with("controller test: the source kind ConfigMap.v1 failed to start"),
         "{error}"
     );
     let handlers = cache.states().iter().map(|state| state.handlers.len()).sum::<usize>();

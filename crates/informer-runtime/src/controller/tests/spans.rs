@@ -1,4 +1,4 @@
-//! The span that everything is logged in that a reconcile does.
+//! The tracing span of a reconcile.
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -6,7 +6,7 @@ use tracing::{Event, Metadata};
 
 use super::*;
 
-/// What the spans named `reconcile` say of themselves, and how often each was entered.
+/// The fields of spans named `reconcile`, and how often each was entered.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<(String, usize)>>>);
 
@@ -47,11 +47,12 @@ impl tracing::Subscriber for Spans {
     fn exit(&self, _: &Id) {}
 }
 
-/// The spans of two reconciles, if they were heard of, and what their contexts said of themselves.
+/// Returns the spans of two reconciles, if recorded, and the ids of their contexts.
 async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
     let spans = Spans::default();
     let _here = tracing::subscriber::set_default(spans.clone());
-    // While there is one subscriber in the process, the thread that comes to a span first decides for all whether it is heard of.
+    // With one subscriber in the process, the thread that reaches a callsite first decides for all whether it
+    // is recorded.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let ids: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&ids);
@@ -66,9 +67,9 @@ async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_reconcile_has_a_span_that_names_its_controller_its_key_and_itself() {
-    // Whoever comes to a span first asks who listens, and for all: where that is a test on another thread, at the very moment at
-    // which this one begins to listen, it may be left out. Whoever begins later is not.
+async fn each_reconcile_has_a_span_with_controller_key_and_id() {
+    // If a test on another thread reaches the callsite while this one installs its subscriber, the span may
+    // not be recorded. A later attempt is.
     for _ in 0..100 {
         let (spans, ids) = of_two_reconciles().await;
         if spans.len() < 2 {

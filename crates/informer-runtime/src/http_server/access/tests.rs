@@ -18,7 +18,7 @@ fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
     request.body(()).expect("a valid request").into_parts().0
 }
 
-/// A server with RBAC on, on which `scraper` may get `/metrics`, and its operator's client.
+/// A server with RBAC on which `scraper` may get `/metrics`, and its operator's client.
 fn cluster() -> (ApiServer, Client) {
     let mut tokens = Tokens::default();
     tokens.add("operator", User::new("operator").groups(["system:masters"]));
@@ -30,13 +30,13 @@ fn cluster() -> (ApiServer, Client) {
         "metadata": {"name": "metrics-reader"},
         "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
     });
-    server.create(&rbac("clusterroles"), "", role).expect("it is valid");
+    server.create(&rbac("clusterroles"), "", role).expect("a valid object");
     let binding = json!({
         "metadata": {"name": "metrics-reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics-reader"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "scrapers"}],
     });
-    server.create(&rbac("clusterrolebindings"), "", binding).expect("it is valid");
+    server.create(&rbac("clusterrolebindings"), "", binding).expect("a valid object");
     let client = operator_of(&server);
     (server, client)
 }
@@ -56,7 +56,7 @@ fn server() -> (ApiServer, Access) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_may_get_the_path_is_let_in() {
+async fn only_authorized_users_may_get_the_path() {
     let (_server, access) = server();
     let check = async |method, path, token| access.check(&head(method, path, token)).await;
     assert_eq!(check("GET", "/metrics", Some("Bearer scraper")).await, Ok(()));
@@ -70,7 +70,7 @@ async fn only_who_may_get_the_path_is_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_remembered_and_asked_for_again() {
+async fn reviews_are_cached_and_renewed() {
     let (server, access) = server();
     let reviews = || server.requests().iter().filter(|request| request.verb == Verb::Create).count();
     let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
@@ -83,13 +83,13 @@ async fn answers_are_remembered_and_asked_for_again() {
     assert_eq!(ask().await, Ok(()));
     assert_eq!(reviews() - before, 3, "the user is asked for again, what it may is not");
     let binding = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
-    server.delete(&binding, "", "metrics-reader").expect("it is there");
+    server.delete(&binding, "", "metrics-reader").expect("it exists");
     tokio::time::sleep(PERMISSION_TTL).await;
     assert_eq!(ask().await, Err(Rejection::Forbidden));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_let_in_while_the_server_cannot_be_asked() {
+async fn requests_are_denied_while_reviews_fail() {
     let (server, access) = server();
     let broken =
         FaultAction::Status { code: 500, reason: None, message: None, retry_after: None, body: None };
@@ -97,11 +97,11 @@ async fn nobody_is_let_in_while_the_server_cannot_be_asked() {
     let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
     assert_eq!(ask().await, Err(Rejection::Unasked));
     server.faults().clear();
-    assert_eq!(ask().await, Ok(()), "a failure is not remembered");
+    assert_eq!(ask().await, Ok(()), "a failure is not cached");
 }
 
 #[tokio::test]
-async fn a_server_calls_its_handlers_for_those_alone_whom_the_cluster_lets() {
+async fn handlers_are_called_only_for_authorized_requests() {
     let (_cluster, client) = cluster();
     let page = HttpServer::at("127.0.0.1:0").route("/metrics", |_| async { text(StatusCode::OK, "figures") });
     let running = run(page.authorized_by(client)).await;
@@ -178,7 +178,7 @@ async fn valid_tokens_do_not_use_up_the_limit_for_unknown_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_are_not_held_in_memory() {
+async fn tokens_are_not_kept_in_memory() {
     let mut tokens = Tokens::default();
     tokens.add("operator", User::new("operator").groups(["system:masters"]));
     tokens.add("s3cret", User::new("jane").groups(["system:masters"]));

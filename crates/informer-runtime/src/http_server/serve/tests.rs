@@ -34,22 +34,22 @@ async fn connected(tls: Option<TlsAcceptor>) -> (DuplexStream, JoinHandle<()>) {
     (peer, tokio::spawn(connection(here, tls, context(), slot)))
 }
 
-/// A connection on which a large answer was asked for.
+/// A connection on which a large response was requested.
 async fn asked() -> (DuplexStream, JoinHandle<()>) {
     let (mut peer, task) = connected(None).await;
-    peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("it reads");
+    peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
     (peer, task)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_never_reads_its_answer_does_not_keep_its_connection() {
+async fn peer_that_never_reads_its_response_is_disconnected() {
     let (_peer, task) = asked().await;
     let limit = RESPONSE_TIMEOUT + Duration::from_secs(1);
-    timeout(limit, task).await.expect("it is given up").expect("no panic");
+    timeout(limit, task).await.expect("the connection is closed").expect("no panic");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_reads_its_answer_a_byte_at_a_time_has_no_more_time() {
+async fn slow_reading_peer_does_not_extend_the_response_timeout() {
     let (mut peer, task) = asked().await;
     let read = async {
         while peer.read_u8().await.is_ok() {
@@ -58,29 +58,29 @@ async fn a_peer_that_reads_its_answer_a_byte_at_a_time_has_no_more_time() {
     };
     let limit = RESPONSE_TIMEOUT + Duration::from_secs(2);
     tokio::select! {
-        ended = timeout(limit, task) => ended.expect("it is given up").expect("no panic"),
+        ended = timeout(limit, task) => ended.expect("the connection is closed").expect("no panic"),
         () = read => unreachable!("there is more to read than a byte a second"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_answer_that_is_read_in_time_has_time_of_its_own() {
+async fn each_response_has_its_own_timeout() {
     let (mut peer, task) = asked().await;
     for _ in 0..3 {
         sleep(RESPONSE_TIMEOUT * 3 / 4).await;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            head.push(peer.read_u8().await.expect("it is open"));
+            head.push(peer.read_u8().await.expect("an open connection"));
         }
-        peer.read_exact(&mut vec![0; ANSWER]).await.expect("it is whole");
+        peer.read_exact(&mut vec![0; ANSWER]).await.expect("a complete response");
         sleep(Duration::from_secs(20)).await;
-        peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("it reads");
+        peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
     }
     drop(peer);
     task.await.expect("no panic");
 }
 
-/// Waits until the server has closed a connection, while the peer sends a byte a second of a text.
+/// Waits until the server has closed a connection, while the peer sends `text`, one byte per second.
 async fn closed_within(limit: Duration, peer: DuplexStream, task: JoinHandle<()>, text: &str) {
     let (mut read, mut write) = tokio::io::split(peer);
     let send = async {
@@ -121,15 +121,15 @@ async fn peer_that_never_completes_its_body_is_disconnected_after_the_timeouts_o
     let (mut peer, task) = connected(None).await;
     peer.write_all(b"POST /short HTTP/1.1\r\nhost: here\r\ncontent-length: 1000\r\n\r\n")
         .await
-        .expect("it reads");
+        .expect("the server reads");
     let limit = REQUEST_TIMEOUT + HEADER_TIMEOUT + Duration::from_secs(1);
     closed_within(limit, peer, task, &"x".repeat(999)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn peer_that_is_idle_after_an_answer_is_disconnected_after_the_header_timeout() {
+async fn peer_that_is_idle_after_a_response_is_disconnected_after_the_header_timeout() {
     let (mut peer, task) = connected(None).await;
-    peer.write_all(b"GET /short HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("it reads");
+    peer.write_all(b"GET /short HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
     closed_within(HEADER_TIMEOUT + Duration::from_secs(1), peer, task, "").await;
 }
 
@@ -138,7 +138,7 @@ async fn peer_that_never_completes_its_tls_handshake_is_disconnected_after_the_h
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, _) = certificate(folder.path());
     let tls = tls.load().await.expect("a valid pair").acceptor();
-    // The head of a handshake record of 512 bytes, most of which never come.
+    // The header of a TLS record of 512 bytes, most of which are never sent.
     let hello = "\x16\x03\x01\x02\x00\x01\x00\x01\x7c\x03\x03";
     for hello in ["", hello] {
         let (peer, task) = connected(Some(tls.clone())).await;
@@ -149,23 +149,23 @@ async fn peer_that_never_completes_its_tls_handshake_is_disconnected_after_the_h
 #[tokio::test]
 async fn idle_peers_that_hold_all_connections_make_room_for_a_request() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
+    let address = listener.local_addr().expect("a bound listener");
     let server = tokio::spawn(async move {
         let (slots, context, connections) = (Slots::new(4), context(), TaskTracker::new());
         accept(&listener, None, (&slots, &context), &connections).await;
     });
-    let connect = async || tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let connect = async || tokio::net::TcpStream::connect(address).await.expect("the server listens");
     let mut idle = [connect().await, connect().await, connect().await, connect().await];
     for _ in 0..2 {
         let mut peer = connect().await;
         let request = b"GET /short HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
-        peer.write_all(request).await.expect("it reads");
+        peer.write_all(request).await.expect("the server reads");
         let mut answer = String::new();
         let read = peer.read_to_string(&mut answer);
-        timeout(Duration::from_secs(120), read).await.expect("an answer").expect("it is text");
+        timeout(Duration::from_secs(120), read).await.expect("an answer").expect("valid text");
         assert!(answer.ends_with("short"), "{answer}");
     }
-    // The one that waited longest was closed.
+    // The connection that has waited longest was closed.
     assert_eq!(idle[0].read(&mut [0]).await.expect("no reset"), 0);
     server.abort();
 }

@@ -2,9 +2,9 @@ use futures_util::FutureExt;
 
 use super::{Slot, Slots};
 
-/// Takes a slot that is free.
+/// Takes a slot, which must be free.
 fn take(slots: &Slots) -> Slot {
-    slots.take().now_or_never().expect("there is room")
+    slots.take().now_or_never().expect("a free slot")
 }
 
 fn is_closed(slot: &Slot) -> bool {
@@ -21,8 +21,8 @@ fn connection_that_waits_longest_for_its_peer_makes_room() {
     assert!(next.as_mut().now_or_never().is_none(), "the slot is not free yet");
     assert!(!is_closed(&first) && is_closed(&second) && !is_closed(&third));
     drop(second);
-    let _next = next.now_or_never().expect("there is room");
-    assert!(!is_closed(&first) && !is_closed(&third), "one is enough");
+    let _next = next.now_or_never().expect("a free slot");
+    assert!(!is_closed(&first) && !is_closed(&third), "only one connection is closed");
 }
 
 #[test]
@@ -37,13 +37,13 @@ fn connection_that_is_served_is_not_closed() {
     assert!(next.as_mut().now_or_never().is_none());
     assert!(!is_closed(&first) && is_closed(&second), "its handler has ended");
     drop(second);
-    let _next = next.now_or_never().expect("there is room");
+    let _next = next.now_or_never().expect("a free slot");
     drop(served);
     assert!(!is_closed(&first));
 }
 
 #[test]
-fn slot_that_is_free_closes_nobody() {
+fn free_slot_closes_no_connection() {
     let slots = Slots::new(2);
     let first = take(&slots);
     for _ in 0..10 {
@@ -53,7 +53,7 @@ fn slot_that_is_free_closes_nobody() {
 }
 
 #[test]
-fn connection_told_to_close_frees_its_slot_whatever_it_does_meanwhile() {
+fn closing_connection_frees_its_slot_in_any_state() {
     let slots = Slots::new(1);
     let first = take(&slots);
     let mut next = Box::pin(slots.take());
@@ -61,7 +61,7 @@ fn connection_told_to_close_frees_its_slot_whatever_it_does_meanwhile() {
     drop(first.serve());
     assert!(is_closed(&first));
     drop(first);
-    let second = next.now_or_never().expect("there is room");
+    let second = next.now_or_never().expect("a free slot");
     let mut next = Box::pin(slots.take());
     assert!(next.as_mut().now_or_never().is_none());
     assert!(is_closed(&second));

@@ -51,14 +51,14 @@ fn success_ends_a_streak_and_the_next_failure_is_logged_again() {
 }
 
 #[test]
-fn refusal_makes_unready_at_once_and_an_unreachable_server_after_the_tolerance() {
+fn rejection_makes_unready_at_once_and_unreachable_server_after_the_tolerance() {
     let start = tokio::time::Instant::now().into_std();
     let mut failures = LeaseFailures::new(TOLERANCE);
     failures.failed(failure(FailureKind::Unreachable), start);
     assert_eq!(failures.unready(start + seconds(9)), None);
     assert_eq!(
         failures.unready(start + seconds(10)).as_deref(),
-        Some("failing for 10 s: the problem; check that the API server runs and can be reached")
+        Some("failing for 10 s: the problem; check that the API server is running and reachable")
     );
     failures.succeeded(start + seconds(11));
     assert_eq!(failures.unready(start + seconds(11)), None);
@@ -67,7 +67,7 @@ fn refusal_makes_unready_at_once_and_an_unreachable_server_after_the_tolerance()
 }
 
 #[test]
-fn status_codes_are_told_apart() {
+fn status_codes_map_to_failure_kinds() {
     for (status, kind) in [
         (401, FailureKind::Forbidden),
         (403, FailureKind::Forbidden),
@@ -81,6 +81,6 @@ fn status_codes_are_told_apart() {
     let failure = Failure::of_status(StatusCode::FORBIDDEN, &json!({"message": "no"}));
     assert_eq!(
         failure.to_string(),
-        "the server answered 403: no; grant the permissions on leases of coordination.k8s.io"
+        "the server responded with 403: no; grant the permissions on leases of coordination.k8s.io"
     );
 }

@@ -30,13 +30,13 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(one, 0..60)
 }
 
-/// What a bystander knows: which runnables run, which are ready, and what was asked of whom.
+/// An observer's view: which runnables run, which are ready, and which groups were cancelled.
 #[derive(Default)]
 struct Model {
     groups: HashMap<RunnableId, RunnableGroup>,
     running: HashSet<RunnableId>,
     ready: HashSet<RunnableId>,
-    /// Groups that have begun, with runnables or without: what comes later starts at once.
+    /// Groups that are open, with or without runnables: a runnable that is added starts at once.
     open: usize,
     asked: HashSet<RunnableGroup>,
     elected: bool,
@@ -46,7 +46,7 @@ struct Model {
 
 impl Model {
     fn see(&mut self, effect: &Effect) {
-        assert!(!self.finished, "nothing happens after the end: {effect:?}");
+        assert!(!self.finished, "an effect after the end: {effect:?}");
         match effect {
             Effect::Start(id) => {
                 let group = self.groups[id];
@@ -131,7 +131,7 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // Whatever the runnables do, two deadlines after a stop everything is over.
+        // Whatever the runnables do, everything has ended two deadlines after a stop.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {
@@ -145,12 +145,12 @@ proptest! {
 }
 
 #[test]
-fn an_earlier_deadline_replaces_a_later_one_and_never_the_reverse() {
+fn earlier_stop_deadline_replaces_later_one() {
     let (mut state, now) = (ManagerState::new(false), start());
     state.add("hangs".to_owned(), RunnableGroup::Others);
     state.start();
     state.stop(now, Duration::MAX);
-    assert_eq!(state.next_deadline(), None, "for ever");
+    assert_eq!(state.next_deadline(), None, "no deadline");
     state.stop(now, Duration::from_secs(20));
     assert_eq!(state.next_deadline(), Some(now + Duration::from_secs(19)), "the last call");
     state.stop(now, Duration::from_secs(40));
@@ -158,9 +158,10 @@ fn an_earlier_deadline_replaces_a_later_one_and_never_the_reverse() {
 }
 
 #[test]
-fn the_elector_is_abandoned_while_leader_only_work_hangs() {
+fn elector_is_abandoned_while_leader_only_work_hangs() {
     let (mut state, now) = (ManagerState::new(true), start());
-    let elector = state.add("elector".to_owned(), RunnableGroup::LeaderElection).expect("it takes runnables");
+    let elector =
+        state.add("elector".to_owned(), RunnableGroup::LeaderElection).expect("it accepts runnables");
     state.add("work".to_owned(), RunnableGroup::LeaderOnly);
     state.start();
     state.ready(elector);

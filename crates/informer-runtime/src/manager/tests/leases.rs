@@ -1,4 +1,4 @@
-//! Failed Lease requests in the metrics, probes and debug pages of a manager.
+//! Failed Lease requests in the metrics, health checks and debug pages of a manager.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 use super::*;
 use crate::{Controller, LeaderElection, ManagerHandle, Outcome, Probe, Request, ShardGroup};
 
-/// A manager with an election, which runs.
+/// Starts a manager with an election.
 fn elects(server: &ApiServer, election: LeaderElection) -> ManagerHandle {
     let manager = Manager::new(Client::from_service(server.service(), "default")).leader_election(election);
     start(manager)
@@ -22,7 +22,7 @@ fn start(manager: Manager) -> ManagerHandle {
     handle
 }
 
-/// The status of the check on `/readyz`, and its text.
+/// Returns the status and the body of the check in `/readyz`.
 async fn ready(handle: &ManagerHandle, check: &str) -> (u16, String) {
     let uri = format!("/readyz/{check}").parse().expect("a path");
     let answer = handle.health().answer(Probe::Ready, &uri).await;
@@ -37,7 +37,7 @@ fn shown(handle: &ManagerHandle) -> Value {
 }
 
 fn counted(handle: &ManagerHandle, reason: &str) -> u64 {
-    let text = handle.shared.instrumentation.metrics().expect("it is text");
+    let text = handle.shared.instrumentation.metrics().expect("valid text");
     let labels = format!("reason=\"{reason}\"}} ");
     let mut lines = text.lines().filter(|line| line.starts_with("informer_lease_request_failures_total"));
     let line = lines.find_map(|line| line.split_once(&labels)).expect("the metric exists from the beginning");
@@ -45,11 +45,11 @@ fn counted(handle: &ManagerHandle, reason: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_lease_requests_are_counted_and_shown_and_make_the_manager_unready() {
+async fn rejected_lease_requests_are_counted_and_shown_and_make_the_manager_unready() {
     let create = FaultMatch::verb(Verb::Create);
     for (on, status, reason) in [
         (FaultMatch::path("/leases"), 403, "forbidden"),
-        // Here reads are answered, and only the write is refused.
+        // Reads succeed, only the write is rejected.
         (create.clone(), 403, "forbidden"),
         (create, 404, "not_found"),
     ] {
@@ -59,7 +59,7 @@ async fn refused_lease_requests_are_counted_and_shown_and_make_the_manager_unrea
         sleep(seconds(1)).await;
         let (code, why) = ready(&handle, "leader-election").await;
         assert_eq!(code, 500, "{reason}: {why}");
-        assert!(why.contains(&format!("the server answered {status}")), "{why}");
+        assert!(why.contains(&format!("the server responded with {status}")), "{why}");
         sleep(seconds(60)).await;
         let lease = shown(&handle);
         assert_eq!((&lease["namespace"], &lease["name"]), (&"default".into(), &"operator".into()));
@@ -98,7 +98,7 @@ async fn unreachable_server_makes_an_election_unready_after_the_renew_deadline()
     let handle = elects(&server, LeaderElection::new("operator").identity("first"));
     sleep(seconds(5)).await;
     assert_eq!(shown(&handle)["active"], true);
-    // Only the standby of this Lease goes on: a leader ends its manager.
+    // Only the standby of this Lease continues: a leader stops its manager.
     let standby = elects(&server, LeaderElection::new("operator").identity("second"));
     sleep(seconds(5)).await;
     server.faults().on(FaultMatch::path("/leases")).then(FaultAction::NeverAnswer);
@@ -107,12 +107,12 @@ async fn unreachable_server_makes_an_election_unready_after_the_renew_deadline()
     sleep(seconds(20)).await;
     let (code, why) = ready(&standby, "leader-election").await;
     assert_eq!(code, 500, "{why}");
-    assert!(why.contains("no answer in 5s"), "{why}");
+    assert!(why.contains("no response within 5s"), "{why}");
     assert!(counted(&standby, "unreachable") > 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_requests_of_a_shard_group_are_shown_and_make_the_manager_unready() {
+async fn rejected_requests_of_a_shard_group_are_shown_and_make_the_manager_unready() {
     let server = ApiServer::builder().build();
     let controller = Controller::new::<ConfigMap>("maps").sharded(ShardGroup::new("maps"));
     let controller = controller.reconcile(|_: Request, _| async { Ok(Outcome::Done) });
@@ -121,12 +121,12 @@ async fn refused_requests_of_a_shard_group_are_shown_and_make_the_manager_unread
     sleep(seconds(10)).await;
     assert_eq!(shown(&handle)["active"], true);
     assert_eq!(ready(&handle, "shard-group-maps").await.0, 200);
-    // Lists go on being answered.
+    // Lists still succeed.
     server.faults().on(FaultMatch::verb(Verb::Patch)).status(403);
     sleep(seconds(60)).await;
     let (code, why) = ready(&handle, "shard-group-maps").await;
     assert_eq!(code, 500, "{why}");
-    assert!(why.contains("the server answered 403"), "{why}");
+    assert!(why.contains("the server responded with 403"), "{why}");
     let lease = shown(&handle);
     assert_eq!((&lease["kind"], &lease["active"]), (&"shard-group".into(), &false.into()));
     assert!(counted(&handle, "forbidden") > 1);
@@ -165,13 +165,14 @@ impl Subscriber for Warnings {
 async fn failed_lease_requests_are_logged_at_once_and_then_at_growing_intervals() {
     let warnings = Warnings::default();
     let _subscribed = tracing::subscriber::set_default(warnings.clone());
-    // With one subscriber in the process, the thread that reaches a callsite first decides for all of them.
+    // With one subscriber in the process, the thread that reaches a callsite first decides for all whether it
+    // is recorded.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let server = ApiServer::builder().build();
     server.faults().on(FaultMatch::path("/leases")).status(403);
     let handle = elects(&server, LeaderElection::new("operator"));
     sleep(seconds(1)).await;
-    assert_eq!(warnings.0.load(Ordering::SeqCst), 1, "at once");
+    assert_eq!(warnings.0.load(Ordering::SeqCst), 1, "logged at once");
     sleep(seconds(600)).await;
     let logged = warnings.0.load(Ordering::SeqCst);
     assert!((5..=7).contains(&logged), "{logged} warnings of {} failures", shown(&handle)["failures"]);

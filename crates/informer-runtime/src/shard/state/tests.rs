@@ -21,7 +21,7 @@ fn keys() -> Vec<Arc<str>> {
 /// Microseconds.
 const SECOND: u64 = 1_000_000;
 
-/// Leases as a server keeps them.
+/// A server with Leases.
 #[derive(Default)]
 struct Server {
     leases: BTreeMap<Arc<str>, Record>,
@@ -72,11 +72,11 @@ impl Server {
 struct Replica {
     name: Arc<str>,
     state: MemberState,
-    /// How fast its clock runs, in thousandths.
+    /// The rate of its clock, in thousandths.
     rate: u64,
     flight: u64,
     flying: bool,
-    /// Work: the key, its term, and when it ends.
+    /// Running work: the key, its term, and its end.
     work: Vec<(Arc<str>, u64, u64)>,
     killed: bool,
     ticks: u64,
@@ -93,7 +93,7 @@ enum Event {
         flight: u64,
         response: ShardResponse,
     },
-    /// The one that was asked for last counts.
+    /// Only the last one that was requested counts.
     Tick {
         replica: usize,
         number: u64,
@@ -103,11 +103,11 @@ enum Event {
     Kill,
 }
 
-/// Several replicas, one server, and a network that delays and loses.
+/// Several replicas, one server, and a network that delays and drops messages.
 struct World {
     base: Instant,
     now: u64,
-    /// Until when the network is bad.
+    /// Until when the network is unstable.
     bad_until: u64,
     rng: StdRng,
     server: Server,
@@ -116,7 +116,7 @@ struct World {
     bodies: BTreeMap<u64, Event>,
     sequence: u64,
     keys: Vec<Arc<str>>,
-    /// The last fence under which each key was acted upon.
+    /// The last fence under which each key was worked on.
     fences: BTreeMap<Arc<str>, ResourceVersion>,
     most: usize,
 }
@@ -145,12 +145,12 @@ impl World {
         self.bodies.insert(self.sequence, event);
     }
 
-    /// What a replica's clock shows.
+    /// The time on a replica's clock.
     fn local(&self, replica: usize) -> Instant {
         self.base + Duration::from_micros(self.now * self.replicas[replica].rate / 1000)
     }
 
-    /// How long a message takes; nothing where it is lost.
+    /// The delay of a message; `None` if it is lost.
     fn delay(&mut self) -> Option<u64> {
         if self.now >= self.bad_until || self.rng.random_bool(0.7) {
             return Some(self.rng.random_range(SECOND / 1000..SECOND / 20));
@@ -176,7 +176,7 @@ impl World {
         self.drive(self.replicas.len() - 1);
     }
 
-    /// What the driver does after each event.
+    /// Runs the driver's steps after each event.
     fn drive(&mut self, index: usize) {
         let now = self.local(index);
         let replica = &mut self.replicas[index];
@@ -199,7 +199,7 @@ impl World {
         let replica = &self.replicas[index];
         if let Some(deadline) = replica.state.next_deadline() {
             let wait = u64::try_from(deadline.saturating_duration_since(now).as_micros()).unwrap();
-            // A loop that is scheduled late, sometimes.
+            // A loop that is sometimes scheduled late.
             let late = if self.rng.random_bool(0.1) { self.rng.random_range(0..SECOND) } else { 0 };
             let replica = &mut self.replicas[index];
             replica.ticks += 1;
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Begins and ends work on keys.
+    /// Starts and ends work on keys.
     fn work(&mut self) {
         for index in 0..self.replicas.len() {
             let (now, key) = (self.local(index), Arc::clone(&self.keys[self.rng.random_range(0..KEYS)]));
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// Who acts on a key, or may.
+    /// The replicas that work on a key, or may.
     fn owners(&mut self, key: &Arc<str>) -> Vec<(usize, ResourceVersion)> {
         let mut owners = Vec::new();
         for index in 0..self.replicas.len() {
@@ -335,7 +335,7 @@ fn seconds(seconds: u64) -> u64 {
 }
 
 #[test]
-fn one_replica_owns_every_key() {
+fn single_replica_owns_every_key() {
     let mut world = World::new(1, 0);
     world.join();
     world.run_until(seconds(1));
@@ -343,7 +343,7 @@ fn one_replica_owns_every_key() {
 }
 
 #[test]
-fn a_share_of_the_keys_moves_to_one_that_joins_and_back_when_it_leaves() {
+fn share_of_keys_moves_to_joining_replica_and_back_when_it_leaves() {
     let mut world = World::new(2, 0);
     for _ in 0..4 {
         world.join();
@@ -367,7 +367,7 @@ fn a_share_of_the_keys_moves_to_one_that_joins_and_back_when_it_leaves() {
 }
 
 #[test]
-fn keys_of_a_killed_replica_move_when_its_lease_has_passed_and_its_lease_is_deleted_later() {
+fn keys_of_killed_replica_move_after_lease_expires_and_lease_is_deleted_later() {
     let mut world = World::new(3, 0);
     (0..3).for_each(|_| world.join());
     world.run_until(seconds(30));
@@ -387,14 +387,14 @@ fn keys_of_a_killed_replica_move_when_its_lease_has_passed_and_its_lease_is_dele
 }
 
 #[test]
-fn a_key_is_not_taken_while_work_on_it_goes_on_elsewhere() {
+fn key_does_not_move_while_another_replica_works_on_it() {
     let mut world = World::new(4, 0);
     world.join();
     world.run_until(seconds(5));
     let now = world.local(0);
     let keys = world.keys.clone();
     let terms: Vec<u64> =
-        keys.iter().map(|key| world.replicas[0].state.enter(key, now).expect("it owns all")).collect();
+        keys.iter().map(|key| world.replicas[0].state.enter(key, now).expect("it owns all keys")).collect();
     let work = keys.iter().zip(terms).map(|(key, term)| (Arc::clone(key), term, seconds(60)));
     world.replicas[0].work.extend(work);
     world.join();
@@ -406,7 +406,7 @@ fn a_key_is_not_taken_while_work_on_it_goes_on_elsewhere() {
 }
 
 #[test]
-fn a_replica_whose_claims_cannot_be_read_holds_all_keys_until_its_lease_has_passed() {
+fn unreadable_claims_block_all_keys_until_lease_expires() {
     let mut world = World::new(5, 0);
     let record = Record {
         name: "newer".into(),
@@ -425,7 +425,7 @@ fn a_replica_whose_claims_cannot_be_read_holds_all_keys_until_its_lease_has_pass
 }
 
 #[test]
-fn a_list_that_was_asked_for_before_the_lease_passed_shows_no_death_however_late_it_comes() {
+fn list_requested_before_lease_expired_does_not_mark_peer_dead() {
     let (start, lease) = (tokio::time::Instant::now().into_std(), Duration::from_secs(15));
     let record = Record {
         name: "other".into(),
@@ -443,7 +443,7 @@ fn a_list_that_was_asked_for_before_the_lease_passed_shows_no_death_however_late
 }
 
 #[test]
-fn a_replica_that_cannot_renew_owns_nothing_before_others_may() {
+fn replica_that_cannot_renew_stops_before_others_take_its_keys() {
     let mut world = World::new(6, 0);
     world.join();
     world.run_until(seconds(5));
@@ -454,7 +454,7 @@ fn a_replica_that_cannot_renew_owns_nothing_before_others_may() {
 }
 
 #[test]
-fn only_the_share_of_the_new_member_moves_and_shares_are_even() {
+fn only_the_share_of_a_new_member_moves_and_shares_are_even() {
     let names: Vec<Arc<str>> = (0..10).map(|number| format!("replica-{number}").into()).collect();
     let (nine, ten) = (Membership::new(names[..9].iter().cloned()), Membership::new(names.clone()));
     let mut shares = BTreeMap::<_, u32>::new();
@@ -467,7 +467,7 @@ fn only_the_share_of_the_new_member_moves_and_shares_are_even() {
 }
 
 #[test]
-fn the_hash_is_the_documented_one_for_ever() {
+fn hash_is_stable_and_as_documented() {
     let membership = Membership::new(["a", "b", "c"].map(Arc::from));
     let owners: String =
         (0..24).map(|number| &**membership.assignee(&format!("default/web-{number}")).unwrap()).collect();
@@ -478,7 +478,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_two_replicas_act_on_a_key_and_after_quiet_each_has_one_owner(seed: u64, first in 1_usize..5) {
+    fn no_two_replicas_act_on_a_key_and_eventually_each_has_one_owner(seed: u64, first in 1_usize..5) {
         let mut world = World::new(seed, seconds(240));
         (0..first).for_each(|_| world.join());
         for _ in 0..world.rng.random_range(0..8) {

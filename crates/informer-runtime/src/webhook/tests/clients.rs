@@ -30,27 +30,27 @@ fn user(authority: &CertificateAuthority) -> Certificate {
     authority.issue_to(&User::new("kube-apiserver")).expect("a valid name")
 }
 
-/// The files of a server of `own`, which takes clients of `clients`.
+/// Writes the files of a server certificate issued by `own`; the server accepts clients of `clients`.
 fn files(folder: &Path, own: &CertificateAuthority, clients: &CertificateAuthority) -> Tls {
     let certificate = own.issue_for(["localhost"]).expect("a valid name");
     let write = |name: &str, text: &str| {
-        std::fs::write(folder.join(name), text).expect("the folder is ours");
+        std::fs::write(folder.join(name), text).expect("a writable folder");
         folder.join(name)
     };
     let (chain, key) = (write("tls.crt", certificate.chain()), write("tls.key", certificate.key()));
     Tls::files(chain, key, default_provider()).client_authority(write("ca.crt", clients.certificate()))
 }
 
-/// What trusts an authority.
+/// Roots that trust an authority.
 fn roots(authority: &CertificateAuthority) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).expect("it is PEM");
+    let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).expect("valid PEM");
     roots.add(root).expect("it is a certificate");
     roots
 }
 
-/// Asks for a review, and gives what is answered. A client of TLS 1.3 has done its part of the handshake before the server looks at its
-/// certificate, so that a refusal may be an error of the first read.
+/// Sends a review and returns the response. A TLS 1.3 client completes its handshake before the server
+/// verifies its certificate, so a rejection may be an error of the first read.
 async fn ask(address: SocketAddr, connector: TlsConnector) -> io::Result<String> {
     let name = ServerName::try_from("localhost").expect("a valid name");
     let mut stream = connector.connect(name, TcpStream::connect(address).await?).await?;
@@ -83,17 +83,18 @@ async fn only_clients_with_a_certificate_of_the_authority_are_served() {
     let manager = Manager::new(client).add(webhooks);
     let handle = manager.handle();
     let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
-    let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("it is there");
+    let address = bound.wait_for(Option::is_some).await.expect("the server listens").expect("it exists");
 
     let of_a_server = callers.issue_for(["localhost"]).expect("a valid name");
     for certificate in [None, Some(user(&others)), Some(user(&own)), Some(of_a_server)] {
         let refused = ask(address, connector(roots(&own), certificate.as_ref())).await;
         assert!(refused.is_err(), "{refused:?}");
-        assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody was asked");
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "the webhook was not called");
     }
-    let served = ask(address, connector(roots(&own), Some(&user(&callers)))).await.expect("it is served");
+    let served =
+        ask(address, connector(roots(&own), Some(&user(&callers)))).await.expect("the kind is served");
     assert!(served.starts_with("HTTP/1.1 200 OK") && served.contains(r#""allowed":true"#), "{served}");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     handle.stop();
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
 }

@@ -1,8 +1,8 @@
-//! Which objects of a review are decoded, and what happens to those that cannot be.
+//! Decoding of the objects of a review, and undecodable objects.
 
 use super::*;
 
-/// A stored ConfigMap that no longer fits the type, as after a change of a CRD's schema.
+/// A stored ConfigMap that does not match the type, for example after a change of a CRD's schema.
 fn unreadable() -> Value {
     json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": ["secret"]}})
 }
@@ -12,7 +12,7 @@ fn with_old(mut review: Value, old: Value) -> Value {
     review
 }
 
-/// Connecting to a Pod: the object of the review is the options of the subresource, and so is the kind.
+/// A connection to a Pod: kind and object of the review are the options of the subresource.
 fn exec_into_a_pod() -> Value {
     let options =
         json!({"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"], "container": "main"});
@@ -36,13 +36,13 @@ async fn mutated(review: Value) -> Value {
 }
 
 #[tokio::test]
-async fn defaulting_webhook_lets_an_unreadable_object_be_deleted() {
+async fn defaulting_webhook_allows_deletion_of_undecodable_object() {
     let delete = with_old(review("ConfigMap", "DELETE", Value::Null), unreadable());
     assert_eq!(mutated(delete).await, json!({"uid": "4711", "allowed": true}));
 }
 
 #[tokio::test]
-async fn defaulting_webhook_lets_an_unreadable_object_be_repaired() {
+async fn defaulting_webhook_allows_repair_of_undecodable_object() {
     let repaired = json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": "text"}});
     let answer = mutated(with_old(review("ConfigMap", "UPDATE", repaired), unreadable())).await;
     assert_eq!(answer["allowed"], true, "{answer}");
@@ -50,7 +50,7 @@ async fn defaulting_webhook_lets_an_unreadable_object_be_repaired() {
 }
 
 #[tokio::test]
-async fn defaulting_webhook_lets_finalizers_of_an_unreadable_object_in_deletion_be_removed() {
+async fn defaulting_webhook_allows_removal_of_finalizers_of_undecodable_object() {
     let mut deleted = unreadable();
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut old = deleted.clone();
@@ -68,7 +68,7 @@ async fn defaulting_webhook_allows_connect_without_decoding_its_options() {
     assert_eq!(answer["response"], json!({"uid": "4711", "allowed": true}));
 }
 
-/// A webhook that protects ConfigMaps with the key `keep`, and answers what it saw of the stored object as
+/// A webhook that protects ConfigMaps with the key `keep`, and returns its view of the stored object as
 /// warnings.
 fn protecting() -> WebhookServer {
     server().validate(|request: AdmissionRequest<ConfigMap>| async move {
@@ -88,7 +88,7 @@ async fn validated(server: &WebhookServer, review: Value) -> Value {
 }
 
 #[tokio::test]
-async fn validator_decides_about_a_stored_object_that_cannot_be_decoded() {
+async fn validator_handles_undecodable_stored_object() {
     let protected = json!({"metadata": {"name": "web"}, "data": {"keep": ""}});
     let delete = |old| with_old(review("ConfigMap", "DELETE", Value::Null), old);
     let server = protecting();
@@ -100,13 +100,13 @@ async fn validator_decides_about_a_stored_object_that_cannot_be_decoded() {
     assert!(!warning.contains("secret"), "{warning}");
     let repair = with_old(review("ConfigMap", "UPDATE", json!({"metadata": {"name": "web"}})), unreadable());
     assert_eq!(validated(&server, repair).await["allowed"], true);
-    // One that uses `?` denies.
+    // A validator that uses `?` denies.
     let answer = validated(&no_passwords(), delete(unreadable())).await;
     assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(400)));
 }
 
 #[tokio::test]
-async fn validator_of_a_connection_gets_the_options_and_no_object() {
+async fn validator_of_a_connection_gets_options_and_no_object() {
     let server = server().validate(|request: AdmissionRequest<Pod>| async move {
         assert_eq!(request.operation, super::super::AdmissionOperation::Connect);
         assert_eq!((&*request.subresource, &*request.kind.kind), ("exec", "PodExecOptions"));

@@ -15,10 +15,10 @@ async fn mutated(server: &WebhookServer, path: &str, review: Value) -> Value {
     let mut object = review["request"]["object"].clone();
     let (_, answer) = post(server, path, review.to_string()).await;
     assert_eq!(answer["response"]["allowed"], true, "{answer}");
-    let patch = answer["response"]["patch"].as_str().expect("something has changed");
+    let patch = answer["response"]["patch"].as_str().expect("a patch");
     let patch: json_patch::Patch =
         serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).expect("a patch");
-    json_patch::patch(&mut object, &patch).expect("it fits");
+    json_patch::patch(&mut object, &patch).expect("the patch applies");
     object
 }
 

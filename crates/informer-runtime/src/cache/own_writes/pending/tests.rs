@@ -29,7 +29,8 @@ fn after(writes: impl IntoIterator<Item = CompletedWrite>) -> PendingWrites {
     pending
 }
 
-/// Whether a store at a version, holding an object of this uid and version under `ns/a`, shows what is pending for that key.
+/// Returns true if a store at a version, holding an object of this uid and version under `ns/a`, shows the
+/// pending writes of that key.
 fn shows(pending: &PendingWrites, store: u64, held: Option<(&str, u64)>) -> bool {
     let expectations = pending.clone().pending(&Scope::Key(key("ns/a")), 0);
     let held = held.map(|(uid, version)| (uid, ResourceVersion::from(version)));
@@ -46,7 +47,7 @@ fn confirm_up_to(pending: &mut PendingWrites, store: u64) {
 }
 
 #[test]
-fn a_write_is_shown_by_the_object_in_its_version_or_by_a_store_beyond_it() {
+fn write_is_shown_by_object_at_its_version_or_by_newer_store() {
     let pending = after([stored("ns/a", 10, Selection::Selected)]);
     assert!(!shows(&pending, 9, Some(("u", 8))));
     assert!(!shows(&pending, 9, None));
@@ -57,14 +58,14 @@ fn a_write_is_shown_by_the_object_in_its_version_or_by_a_store_beyond_it() {
 }
 
 #[test]
-fn answers_in_another_order_than_the_writes_leave_the_newest_version() {
+fn out_of_order_responses_keep_the_newest_version() {
     let pending = after([stored("ns/a", 11, Selection::Selected), stored("ns/a", 10, Selection::Selected)]);
     assert!(!shows(&pending, 10, Some(("u", 10))));
     assert!(shows(&pending, 11, Some(("u", 11))));
 }
 
 #[test]
-fn a_deletion_is_shown_when_the_creation_was_seen_and_the_uid_is_gone() {
+fn deletion_is_shown_once_creation_was_seen_and_uid_is_gone() {
     let pending = after([stored("ns/a", 10, Selection::Selected), deleted("ns/a", "u")]);
     assert!(!shows(&pending, 10, Some(("u", 10))));
     assert!(!shows(&pending, 9, None), "the store has not seen the creation yet");
@@ -73,14 +74,14 @@ fn a_deletion_is_shown_when_the_creation_was_seen_and_the_uid_is_gone() {
 }
 
 #[test]
-fn a_deletion_of_an_object_that_others_created_waits_for_no_version() {
+fn deletion_of_foreign_object_waits_for_no_version() {
     let pending = after([deleted("ns/a", "u")]);
     assert!(!shows(&pending, 9, Some(("u", 8))));
     assert!(shows(&pending, 9, None));
 }
 
 #[test]
-fn an_unselected_object_is_not_waited_for_once_earlier_selected_versions_were_seen() {
+fn read_does_not_wait_for_unselected_object_once_earlier_selected_versions_were_seen() {
     let pending = after([stored("ns/a", 10, Selection::Unselected)]);
     assert!(shows(&pending, 5, None));
     assert!(!shows(&pending, 5, Some(("u", 5))), "it was selected before, and must be removed");
@@ -90,14 +91,14 @@ fn an_unselected_object_is_not_waited_for_once_earlier_selected_versions_were_se
 }
 
 #[test]
-fn an_object_of_unknown_selection_is_waited_for_until_its_version() {
+fn read_waits_for_version_of_object_with_unknown_selection() {
     let pending = after([stored("ns/a", 10, Selection::Unknown)]);
     assert!(!shows(&pending, 9, None));
     assert!(shows(&pending, 10, None));
 }
 
 #[test]
-fn an_answer_that_does_not_tell_the_selection_leaves_it_as_it_was() {
+fn response_without_selection_keeps_the_previous_one() {
     let scaled = |version| CompletedWrite { selection: None, ..stored("ns/a", version, Selection::Unknown) };
     assert!(shows(&after([scaled(10)]), 5, None), "the informer never held it");
     let pending = after([stored("ns/a", 8, Selection::Selected), scaled(10)]);
@@ -105,7 +106,7 @@ fn an_answer_that_does_not_tell_the_selection_leaves_it_as_it_was() {
 }
 
 #[test]
-fn confirmed_writes_are_forgotten_and_cost_a_list_nothing() {
+fn confirmed_writes_are_forgotten_and_do_not_slow_down_lists() {
     let mut pending = PendingWrites::new(MAX_PENDING);
     for number in 1..=100_000 {
         pending.record(&stored(&format!("ns/{number}"), number, Selection::Selected), 0);
@@ -121,7 +122,7 @@ fn confirmed_writes_are_forgotten_and_cost_a_list_nothing() {
 }
 
 #[test]
-fn a_write_between_a_look_at_the_store_and_its_confirmation_stays_pending() {
+fn write_between_store_check_and_confirmation_stays_pending() {
     let mut pending = after([stored("ns/a", 10, Selection::Selected)]);
     let seen = pending.pending(&Scope::Kind, 0);
     pending.record(&stored("ns/a", 11, Selection::Selected), 0);
@@ -130,7 +131,7 @@ fn a_write_between_a_look_at_the_store_and_its_confirmation_stays_pending() {
 }
 
 #[test]
-fn too_many_keys_become_a_floor_for_each_namespace() {
+fn too_many_keys_are_replaced_by_a_floor_per_namespace() {
     let mut pending = after([stored("quiet/a", 1, Selection::Selected)]);
     for number in 2..=MAX_PENDING as u64 + 1 {
         pending.record(&stored(&format!("ns/{number}"), number, Selection::Unselected), 0);
@@ -144,7 +145,7 @@ fn too_many_keys_become_a_floor_for_each_namespace() {
 }
 
 #[test]
-fn too_many_namespaces_become_one_floor() {
+fn too_many_namespaces_are_replaced_by_one_floor() {
     let mut pending = PendingWrites::new(1);
     for number in 1..=2 * MAX_FLOORS as u64 + 4 {
         pending.record(&stored(&format!("ns-{number}/a"), number, Selection::Selected), 0);
@@ -166,7 +167,7 @@ fn deletions_of_one_key_are_bounded() {
 }
 
 #[test]
-fn a_write_that_began_after_a_deletion_was_answered_supersedes_it() {
+fn write_after_completed_deletion_supersedes_it() {
     let late = |began| CompletedWrite { began, ..stored("ns/a", 12, Selection::Selected) };
     let concurrent = after([deleted("ns/a", "u"), late(0)]);
     assert!(!shows(&concurrent, 12, Some(("u", 12))));
@@ -182,7 +183,7 @@ fn many_writes_of_one_key_count_once() {
 }
 
 #[test]
-fn a_rewind_forgets_the_writes_before_it_and_keeps_those_after_it() {
+fn rewind_forgets_earlier_writes_and_keeps_later_ones() {
     let mut pending =
         after([stored("ns/a", 600, Selection::Selected), stored("ns/b", 601, Selection::Selected)]);
     pending.record(&stored("ns/a", 301, Selection::Selected), 1);
@@ -194,7 +195,7 @@ fn a_rewind_forgets_the_writes_before_it_and_keeps_those_after_it() {
 }
 
 #[test]
-fn versions_that_are_not_numbers_are_not_waited_for() {
+fn reads_do_not_wait_for_non_numeric_versions() {
     let text = CompletedWrite { version: "x".into(), ..stored("ns/a", 1, Selection::Selected) };
     assert!(shows(&after([text.clone()]), 1, None));
     let pending = after([stored("ns/a", 10, Selection::Selected), text]);

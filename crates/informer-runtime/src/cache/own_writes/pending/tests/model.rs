@@ -1,4 +1,4 @@
-//! Pending writes compared with a model that never forgets, on a server with lagging informers and restores.
+//! Pending writes compared with a model with full history, on a server with lagging informers and restores.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 const NAMES: [&str; 2] = ["x", "y"];
 
-/// A change of the server.
+/// A change on the server.
 #[derive(Debug, Clone)]
 struct Change {
     version: u64,
@@ -36,7 +36,7 @@ impl Watches {
     }
 }
 
-/// A change of the program, with the times of its beginning and its answer.
+/// A change by the program, with the tickets of its start and its response.
 #[derive(Debug, Clone)]
 struct Write {
     change: Change,
@@ -57,9 +57,9 @@ impl Write {
 
 struct Informer {
     watches: Watches,
-    /// The changes of the server that it has received or passed over.
+    /// The changes of the server that it has received or skipped.
     position: u64,
-    /// The version that it knows of.
+    /// The latest version that it knows.
     store: u64,
     held: BTreeMap<ObjectKey, (u64, u64)>,
     rewinds: u64,
@@ -68,11 +68,11 @@ struct Informer {
     writes: Vec<Write>,
     /// It was created after some of the writes, whose selection it does not know.
     is_late: bool,
-    /// It has received more than the restored server has.
+    /// It has received more changes than the restored server has.
     must_rewind: bool,
     /// It must rewind, and writes were completed since the restore. The contract does not cover them.
     has_uncovered: bool,
-    /// A restore undid writes that it had not received, so that it did not rewind. It waits for them.
+    /// A restore undid writes that it had not received, so it did not rewind. It waits for them.
     waits_in_vain: bool,
 }
 
@@ -149,7 +149,7 @@ impl Informer {
         missing
     }
 
-    /// Whether a read of a key may be completed, from all covered writes since the last rewind.
+    /// Whether a read of a key may complete, according to all covered writes since the last rewind.
     fn may_answer(&self, key: &ObjectKey, with_deletions: bool) -> bool {
         let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
         let stored = || writes().filter(|change| change.labelled.is_some());
@@ -205,7 +205,7 @@ struct World {
     changes: Vec<Change>,
     /// Writes that the server has made and not completed.
     in_flight: Vec<Write>,
-    /// Writes that created or labelled an object and whose answer is in flight or lost.
+    /// Writes that created or labelled an object and whose response is in flight or lost.
     unknown: Vec<Change>,
     clock: Ticket,
     uids: u64,
@@ -272,7 +272,7 @@ impl World {
 
     fn write(&mut self, key: ObjectKey, labelled: Option<bool>) {
         let began = self.tick();
-        // A read cannot wait for the removal of an object that it does not know of.
+        // A read cannot wait for the removal of an object that it does not know.
         let hides =
             |change: &Change| change.key == key && (labelled.is_none() || change.labelled == Some(true));
         let labelled = if self.unknown.iter().any(hides) { Some(true) } else { labelled };
@@ -321,7 +321,7 @@ impl World {
     /// Restores the state of an earlier version.
     fn restore(&mut self, back: usize) {
         self.changes.truncate(self.changes.len().saturating_sub(back));
-        // Their answers are lost with the server.
+        // Their responses are lost with the server.
         self.in_flight.clear();
         let version = self.version();
         let is_kept = |write: &Write| write.change.version <= version;
@@ -443,7 +443,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn reads_wait_exactly_as_long_as_a_model_that_forgets_nothing(steps in steps()) {
+    fn reads_wait_exactly_as_long_as_a_model_with_full_history(steps in steps()) {
         run(steps, MAX_PENDING, true);
     }
 

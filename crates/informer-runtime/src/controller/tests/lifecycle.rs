@@ -20,7 +20,7 @@ fn slow(starts: &Arc<Mutex<u32>>, takes: Duration) -> impl source::Source<Reques
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_every_source_has_delivered() {
+async fn no_reconcile_before_all_sources_have_synced() {
     let calls = Calls::new();
     let mut controller = scripted(&[("early", 0)], &calls, |_, _| Ok(Outcome::Done));
     let starts = Arc::default();
@@ -36,7 +36,7 @@ async fn nothing_is_reconciled_before_every_source_has_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_never_delivers_is_named_at_the_deadline() {
+async fn error_names_source_that_does_not_sync_in_time() {
     let forever = source::function("forever", |_| std::future::pending());
     let options = ControllerOptions::new().sync_timeout(10 * SECOND);
     let controller = Controller::builder().named("test").with_options(options).source(forever);
@@ -44,13 +44,13 @@ async fn a_source_that_never_delivers_is_named_at_the_deadline() {
     let error = Running::start(controller.reconciler(done())).ended().await.unwrap_err();
     assert_eq!(
         error,
-        "controller test: the source function forever has not delivered what was there within 10s, and does not say why"
+        "controller test: the source function forever did not deliver its initial objects within 10s and returned no error"
     );
     assert_eq!(begin.elapsed(), 11 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]
-async fn deadlines_may_be_without_end() {
+async fn timeouts_may_be_unlimited() {
     let calls = Calls::new();
     let noted = calls.clone();
     let options = ControllerOptions::new().sync_timeout(Duration::MAX).drain_within(Duration::MAX);
@@ -68,7 +68,7 @@ async fn deadlines_may_be_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_sources_is_two_minutes() {
+async fn default_sync_timeout_is_two_minutes() {
     let starts = Arc::default();
     let controller = Controller::builder().named("test").source(slow(&starts, 119 * SECOND));
     let running = Running::start(controller.reconciler(done()));
@@ -78,7 +78,7 @@ async fn the_deadline_of_sources_is_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_while_sources_start_is_no_error() {
+async fn stop_while_sources_start_is_not_an_error() {
     let starts = Arc::default();
     let controller = Controller::builder().named("test").source(slow(&starts, 100 * SECOND));
     let running = Running::start(controller.reconciler(done()));
@@ -89,11 +89,11 @@ async fn a_stop_while_sources_start_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_fails_or_panics_ends_the_controller_and_is_named() {
+async fn failing_or_panicking_source_stops_the_controller_and_is_named() {
     let fails = source::function("broken", |_| async { Err("no such thing".into()) });
     let controller = Controller::builder().named("test").source(fails);
     let error = Running::start(controller.reconciler(done())).task.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "controller test: the source function broken could not be started");
+    assert_eq!(error.to_string(), "controller test: the source function broken failed to start");
     assert_eq!(error.source().unwrap().to_string(), "no such thing");
     let panics = source::function("broken", |_| async { panic!("oh no") });
     let controller = Controller::builder().named("test").source(panics);
@@ -102,7 +102,7 @@ async fn a_source_that_fails_or_panics_ends_the_controller_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_start_once_and_who_comes_second_waits_for_the_first() {
+async fn sources_start_once_and_second_caller_waits() {
     let starts: Arc<Mutex<u32>> = Arc::default();
     let options = ControllerOptions::new().warm_up(true);
     let controller =
@@ -126,7 +126,7 @@ async fn sources_start_once_and_who_comes_second_waits_for_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_warm_controller_has_a_full_queue_and_reconciles_nothing() {
+async fn warm_up_fills_the_queue_without_reconciling() {
     let starts: Arc<Mutex<u32>> = Arc::default();
     let options = ControllerOptions::new().warm_up(true);
     let controller = Controller::builder().named("test").with_options(options).source(slow(&starts, SECOND));
@@ -144,7 +144,7 @@ async fn a_warm_controller_has_a_full_queue_and_reconciles_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_warm_up_there_is_none() {
+async fn sources_do_not_start_early_without_warm_up() {
     let starts: Arc<Mutex<u32>> = Arc::default();
     let controller = Controller::builder().named("test").source(slow(&starts, SECOND));
     let mut runnable = controller.reconciler(done()).assemble(environment()).unwrap();
@@ -153,7 +153,7 @@ async fn without_warm_up_there_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_start_is_refused() {
+async fn second_start_is_rejected() {
     let controller = Controller::builder().named("test").source(of(&[("a", 0)])).reconciler(done());
     let runnable = controller.assemble(environment()).unwrap();
     let (engine, stop) = (Arc::clone(&runnable.engine), CancellationToken::new());
@@ -180,7 +180,7 @@ fn long(takes: Duration, tidy: bool) -> Controller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_reconciles_finish_and_drops_what_waits() {
+async fn stop_lets_reconciles_finish_and_drops_queued_requests() {
     let running = Running::start(long(10 * SECOND, false));
     let handle = running.handle.clone();
     tokio::time::sleep(SECOND).await;
@@ -194,7 +194,7 @@ async fn a_stop_lets_reconciles_finish_and_drops_what_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reconciles_that_take_too_long_are_told_to_tidy_up() {
+async fn reconciles_that_exceed_the_drain_time_are_cancelled() {
     let running = Running::start(long(1000 * SECOND, true));
     tokio::time::sleep(SECOND).await;
     let begin = Instant::now();
@@ -203,7 +203,7 @@ async fn reconciles_that_take_too_long_are_told_to_tidy_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_hangs_is_dropped_and_named() {
+async fn hanging_reconcile_is_dropped_and_named() {
     let running = Running::start(long(1000 * SECOND, false));
     let handle = running.handle.clone();
     tokio::time::sleep(SECOND).await;
@@ -215,7 +215,7 @@ async fn a_reconcile_that_hangs_is_dropped_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_controller_leaves_no_task_and_no_source() {
+async fn stopped_controller_leaves_no_task_and_no_source() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Arc<informer_core::Header>>(1);
     let channel = source::channel("c", receiver, crate::handler::enqueue_object());

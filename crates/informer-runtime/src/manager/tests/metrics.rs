@@ -1,4 +1,4 @@
-//! What a manager shows of a client and a cache that were made before it.
+//! Metrics and debug pages of a client and a cache that were created before their manager.
 
 use informer_apiserver::{FaultMatch, Verb};
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
@@ -14,7 +14,7 @@ fn server(namespaces: &[&str]) -> ApiServer {
     let server = ApiServer::builder().build();
     for namespace in namespaces {
         let map = json!({"metadata": {"name": "m", "namespace": namespace}, "data": {"color": "red"}});
-        server.create(&Gvr::new("", "v1", "configmaps"), namespace, map).expect("it is valid");
+        server.create(&Gvr::new("", "v1", "configmaps"), namespace, map).expect("a valid object");
     }
     server
 }
@@ -28,25 +28,25 @@ fn metrics(handle: &ManagerHandle) -> String {
     let page = &mut text;
     let encoded =
         handle.register_metrics(|registry| prometheus_client::encoding::text::encode(page, registry));
-    encoded.expect("it is text");
+    encoded.expect("valid text");
     text
 }
 
-/// The names of the informers that it was told of.
+/// The names of the observed informers.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct RecordedNames(Mutex<Vec<String>>);
 
-impl InformerMetrics for Told {
+impl InformerMetrics for RecordedNames {
     fn observe(&self, probe: InformerProbe) {
         self.0.lock().extend(probe.state().map(|state| state.name));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_was_configured_before_is_shown_whole_and_once() {
+async fn preconfigured_cache_is_in_metrics_once() {
     let server = server(&["a", "b", "c"]);
-    let told = Arc::new(Told::default());
-    let cache = Cache::builder(client_of(&server)).namespaces(["a", "b"]).metrics(Arc::clone(&told) as _);
+    let recorded = Arc::new(RecordedNames::default());
+    let cache = Cache::builder(client_of(&server)).namespaces(["a", "b"]).metrics(Arc::clone(&recorded) as _);
     let cache = cache.build();
     let _before = cache.informer::<ConfigMap>();
     let manager = Manager::of(crate::CachedClient::new(&cache));
@@ -68,31 +68,31 @@ async fn a_cache_that_was_configured_before_is_shown_whole_and_once() {
         let batches = format!("informer_processing_latency_seconds_count{{name=\"{name}\"}}");
         assert!(text.contains(&batches), "{name}: {text}");
     }
-    let mut told = std::mem::take(&mut *told.0.lock());
-    told.sort_unstable();
-    assert_eq!(told, all.concat(), "whom the builder named is told, too");
-    running.await.expect("no panic").expect("it was asked to end");
+    let mut recorded = std::mem::take(&mut *recorded.0.lock());
+    recorded.sort_unstable();
+    assert_eq!(recorded, all.concat(), "the receiver of the builder is notified, too");
+    running.await.expect("no panic").expect("a clean stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_the_client_and_waits_for_own_writes_are_among_the_metrics() {
+async fn client_requests_and_own_write_waits_are_in_metrics() {
     let server = server(&["default"]);
     let manager = Manager::new(client_of(&server));
     let handle = manager.handle();
     let client = handle.services().client.clone();
     let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
-    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it runs");
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it is running");
     let blue = Patch::merge(json!({"data": {"color": "blue"}}));
-    assert!(client.get::<ConfigMap>("default/m").await.expect("it is read").is_some());
+    assert!(client.get::<ConfigMap>("default/m").await.expect("a successful read").is_some());
     sleep(seconds(1)).await;
     for verb in [Verb::Watch, Verb::List] {
         server.faults().on(FaultMatch::verb(verb)).status(503);
     }
     server.disconnect_watchers();
-    client.patch::<ConfigMap>("default/m", &blue).await.expect("it is there");
+    client.patch::<ConfigMap>("default/m", &blue).await.expect("it exists");
     client.patch::<ConfigMap>("default/none", &blue).await.expect_err("it is not there");
     let read = client.get::<ConfigMap>("default/m").await;
-    assert!(matches!(read, Err(ReadError::Behind { .. })), "the cache is told nothing: {read:?}");
+    assert!(matches!(read, Err(ReadError::Behind { .. })), "the cache gets no events: {read:?}");
 
     let text = metrics(&handle);
     let requests = |code: u16| {
@@ -103,11 +103,11 @@ async fn requests_of_the_client_and_waits_for_own_writes_are_among_the_metrics()
     for line in [requests(200), requests(404), waits("seconds_count"), waits("timeouts_total")] {
         assert!(text.contains(&line), "{line}{text}");
     }
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
 }
 
 #[test]
-fn a_server_is_labelled_by_its_host_and_port_alone() {
+fn server_label_is_host_and_port() {
     for (address, host) in [
         ("https://10.0.0.1:6443/", "10.0.0.1:6443"),
         ("https://cluster.example/prefix", "cluster.example"),
@@ -127,7 +127,7 @@ fn controller(workers: usize) -> Controller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_workers_of_a_controller_that_is_refused_are_not_among_the_metrics() {
+async fn workers_of_rejected_controller_are_not_in_metrics() {
     let manager = Manager::new(client_of(&server(&["a"])));
     let handle = manager.handle();
     let workers = |count: u32| {
@@ -145,7 +145,7 @@ async fn the_workers_of_a_controller_that_is_refused_are_not_among_the_metrics()
     workers(3);
     handle.add(controller(7)).expect_err("the name is taken");
     workers(3);
-    running.await.expect("no panic").expect("it was asked to end");
+    running.await.expect("no panic").expect("a clean stop");
     workers(0);
     drop(state);
 }
