@@ -159,11 +159,11 @@ impl Cache {
         if let Some(held) = self.existing_informer::<O>(kind.gvk()) {
             return held;
         }
-        let made = self.make::<O>(&kind);
+        let new = self.create::<O>(&kind);
         let rewinds = self.rewinds();
         let (held, manager) = {
             let mut table = self.shared.table.lock();
-            let (held, is_new) = table.insert(kind.gvk(), made, rewinds);
+            let (held, is_new) = table.insert(kind.gvk(), new, rewinds);
             (held, self.shared.observers.manager().filter(|_| is_new).cloned())
         };
         if let Some(manager) = manager {
@@ -189,7 +189,7 @@ impl Cache {
         self.shared.table.lock().get(gvk)
     }
 
-    fn make<O: Representation>(&self, kind: &ScopedKind) -> CacheInformer<O> {
+    fn create<O: Representation>(&self, kind: &ScopedKind) -> CacheInformer<O> {
         let parts = self.shared.levels.plan(kind).into_iter().map(|plan| ScopedInformer {
             informer: self.shared_informer(kind, &plan),
             selectors: plan.selectors(),

@@ -10,7 +10,7 @@
 //!
 //! # Lock order
 //!
-//! `starting`, which is asynchronous, then `sources`, then `life`; or one of the worker slots. User code runs
+//! `starting`, which is asynchronous, then `sources`, then `lifecycle`; or one of the worker slots. User code runs
 //! under no other lock.
 //!
 //! # Shutdown

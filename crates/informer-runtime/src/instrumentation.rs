@@ -239,8 +239,8 @@ impl<T> Default for Probes<T> {
 
 /// Adds a probe. Removes the probes of dropped informers or queues when the number of probes reaches a power
 /// of two.
-fn keep<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, lives: impl Fn(&T) -> bool) {
-    let crowded = {
+fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T) -> bool) {
+    let snapshot = {
         let mut probes = probes.lock();
         let id = probes.next;
         probes.next += 1;
@@ -248,10 +248,10 @@ fn keep<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, lives: impl Fn(&T) -> boo
         probes.all.len().is_power_of_two().then(|| probes.all.clone())
     };
     // Evaluated outside of the lock.
-    let Some(all) = crowded else { return };
-    let gone: Vec<u64> = all.iter().filter(|(_, probe)| !lives(probe)).map(|(id, _)| *id).collect();
+    let Some(all) = snapshot else { return };
+    let dropped: Vec<u64> = all.iter().filter(|(_, probe)| !is_alive(probe)).map(|(id, _)| *id).collect();
     let mut probes = probes.lock();
-    for id in gone {
+    for id in dropped {
         probes.all.remove(&id);
     }
     while probes.all.len() > MAX_PROBES {
@@ -267,7 +267,7 @@ impl InformerMetrics for Instrumentation {
     fn observe(&self, probe: InformerProbe) {
         #[cfg(feature = "prometheus")]
         self.prometheus.informers.observe(probe.clone());
-        keep(&self.informers, probe, InformerProbe::is_alive);
+        add_probe(&self.informers, probe, InformerProbe::is_alive);
     }
 
     fn processed(&self, informer: &str, changes: usize, took: Duration) {
@@ -311,6 +311,6 @@ impl QueueMetrics for InstrumentedQueue {
     fn attach(&self, probe: QueueProbe) {
         #[cfg(feature = "prometheus")]
         self.inner.attach(probe.clone());
-        keep(&self.instrumentation.queues, (self.name.clone(), probe), |(_, probe)| probe.is_alive());
+        add_probe(&self.instrumentation.queues, (self.name.clone(), probe), |(_, probe)| probe.is_alive());
     }
 }

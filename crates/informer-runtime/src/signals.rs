@@ -45,9 +45,9 @@ impl Signals {
 
     async fn next(&mut self) {
         poll_fn(|context| {
-            let came =
+            let received =
                 self.0.iter_mut().any(|signal| matches!(signal.poll_recv(context), Poll::Ready(Some(()))));
-            if came { Poll::Ready(()) } else { Poll::Pending }
+            if received { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -186,12 +186,12 @@ impl WebhookServer {
             #[cfg(feature = "prometheus")]
             let began = metrics.get().map(|metrics| metrics.begin(&name));
             async move {
-                let answered = review::serve(&request, |body| review(body)).await;
+                let response = review::serve(&request, |body| review(body)).await;
                 #[cfg(feature = "prometheus")]
                 if let Some(began) = began {
-                    began.answered(answered.response.status(), answered.panicked);
+                    began.completed(response.response.status(), response.panicked);
                 }
-                answered.response
+                response.response
             }
         });
         self

@@ -80,19 +80,19 @@ enum Sources {
 /// use informer_control::controller::{CANCEL_GRACE, DrainStep, SourceStart, ControllerLifecycle};
 ///
 /// let now = tokio::time::Instant::now().into_std();
-/// let mut life = ControllerLifecycle::new(Duration::from_secs(20));
-/// assert!(life.run() && !life.run());
-/// assert_eq!(life.start_sources(), SourceStart::Start);
-/// assert!(!life.accepts_requests());
-/// life.sources_started(true);
-/// assert!(life.start_reconciling() && life.accepts_requests());
+/// let mut lifecycle = ControllerLifecycle::new(Duration::from_secs(20));
+/// assert!(lifecycle.run() && !lifecycle.run());
+/// assert_eq!(lifecycle.start_sources(), SourceStart::Start);
+/// assert!(!lifecycle.accepts_requests());
+/// lifecycle.sources_started(true);
+/// assert!(lifecycle.start_reconciling() && lifecycle.accepts_requests());
 ///
-/// life.stop(now);
-/// assert!(!life.accepts_requests());
-/// assert_eq!(life.tick(now), None);
+/// lifecycle.stop(now);
+/// assert!(!lifecycle.accepts_requests());
+/// assert_eq!(lifecycle.tick(now), None);
 /// let late = now + Duration::from_secs(20);
-/// assert_eq!(life.tick(late), Some(DrainStep::Cancel));
-/// assert_eq!(life.tick(late + CANCEL_GRACE), Some(DrainStep::Drop));
+/// assert_eq!(lifecycle.tick(late), Some(DrainStep::Cancel));
+/// assert_eq!(lifecycle.tick(late + CANCEL_GRACE), Some(DrainStep::Drop));
 /// ```
 #[derive(Debug)]
 pub struct ControllerLifecycle {

@@ -35,66 +35,70 @@ fn start() -> std::time::Instant {
 }
 
 fn running() -> ControllerLifecycle {
-    let mut life = ControllerLifecycle::new(Duration::from_secs(20));
-    assert!(life.run());
-    assert_eq!(life.start_sources(), SourceStart::Start);
-    life.sources_started(true);
-    assert!(life.start_reconciling());
-    life
+    let mut lifecycle = ControllerLifecycle::new(Duration::from_secs(20));
+    assert!(lifecycle.run());
+    assert_eq!(lifecycle.start_sources(), SourceStart::Start);
+    lifecycle.sources_started(true);
+    assert!(lifecycle.start_reconciling());
+    lifecycle
 }
 
 #[test]
 fn requests_are_not_accepted_before_sources_synced_or_after_they_failed() {
     for delivered in [None, Some(false)] {
-        let mut life = ControllerLifecycle::new(Duration::ZERO);
-        assert!(life.sources_not_started() && life.run());
-        assert_eq!(life.start_sources(), SourceStart::Start);
-        delivered.into_iter().for_each(|delivered| life.sources_started(delivered));
-        assert!(!life.start_reconciling() && !life.accepts_requests(), "{delivered:?}");
-        assert_eq!(life.start_sources(), SourceStart::Failed, "not started again");
+        let mut lifecycle = ControllerLifecycle::new(Duration::ZERO);
+        assert!(lifecycle.sources_not_started() && lifecycle.run());
+        assert_eq!(lifecycle.start_sources(), SourceStart::Start);
+        delivered.into_iter().for_each(|delivered| lifecycle.sources_started(delivered));
+        assert!(!lifecycle.start_reconciling() && !lifecycle.accepts_requests(), "{delivered:?}");
+        assert_eq!(lifecycle.start_sources(), SourceStart::Failed, "not started again");
     }
 }
 
 #[test]
 fn sources_of_the_warm_up_serve_the_run() {
-    let mut life = ControllerLifecycle::new(Duration::ZERO);
-    assert_eq!(life.start_sources(), SourceStart::Start);
-    life.sources_started(true);
-    assert!(!life.start_reconciling(), "not started");
-    assert!(life.run());
-    assert_eq!(life.start_sources(), SourceStart::Started);
-    assert!(life.start_reconciling());
+    let mut lifecycle = ControllerLifecycle::new(Duration::ZERO);
+    assert_eq!(lifecycle.start_sources(), SourceStart::Start);
+    lifecycle.sources_started(true);
+    assert!(!lifecycle.start_reconciling(), "not started");
+    assert!(lifecycle.run());
+    assert_eq!(lifecycle.start_sources(), SourceStart::Started);
+    assert!(lifecycle.start_reconciling());
 }
 
 #[test]
 fn controller_that_is_not_running_stops_at_once_and_a_running_one_drains() {
-    let mut life = ControllerLifecycle::new(Duration::ZERO);
-    life.run();
-    life.stop(start());
-    assert_eq!((life.phase(), life.next_deadline()), (ControllerPhase::Stopped, None));
+    let mut lifecycle = ControllerLifecycle::new(Duration::ZERO);
+    lifecycle.run();
+    lifecycle.stop(start());
+    assert_eq!((lifecycle.phase(), lifecycle.next_deadline()), (ControllerPhase::Stopped, None));
 
-    let (mut life, now) = (running(), start());
-    life.stop(now);
-    assert_eq!(life.phase(), ControllerPhase::Stopping);
-    assert_eq!(life.next_deadline(), Some(now + Duration::from_secs(20)));
-    life.stop(now + Duration::from_secs(9));
-    assert_eq!(life.next_deadline(), Some(now + Duration::from_secs(20)), "the second stop has no effect");
-    life.end();
-    assert!(life.phase() == ControllerPhase::Stopped && !life.run(), "cannot be restarted");
+    let (mut lifecycle, now) = (running(), start());
+    lifecycle.stop(now);
+    assert_eq!(lifecycle.phase(), ControllerPhase::Stopping);
+    assert_eq!(lifecycle.next_deadline(), Some(now + Duration::from_secs(20)));
+    lifecycle.stop(now + Duration::from_secs(9));
+    assert_eq!(
+        lifecycle.next_deadline(),
+        Some(now + Duration::from_secs(20)),
+        "the second stop has no effect"
+    );
+    lifecycle.end();
+    assert!(lifecycle.phase() == ControllerPhase::Stopped && !lifecycle.run(), "cannot be restarted");
 }
 
 #[test]
 fn reconciles_that_outlast_the_drain_are_cancelled_and_dropped_after_a_grace_period() {
     let moment = Duration::from_nanos(1);
-    let (mut life, now) = (running(), start());
-    assert_eq!(life.tick(now), None, "not stopped");
-    life.stop(now);
-    let cancel = life.next_deadline().expect("the end of the drain");
-    assert_eq!((life.tick(cancel - moment), life.next_deadline()), (None, Some(cancel)));
-    assert_eq!(life.tick(cancel), Some(DrainStep::Cancel));
-    let drop = life.next_deadline().expect("the end of the grace period");
-    assert!(drop > cancel && life.phase() == ControllerPhase::Stopping);
-    assert_eq!((life.tick(drop - moment), life.next_deadline()), (None, Some(drop)));
-    assert_eq!(life.tick(drop), Some(DrainStep::Drop));
-    assert_eq!((life.tick(drop), life.next_deadline()), (None, None));
+    let (mut lifecycle, now) = (running(), start());
+    assert_eq!(lifecycle.tick(now), None, "not stopped");
+    lifecycle.stop(now);
+    let cancel = lifecycle.next_deadline().expect("the end of the drain");
+    assert_eq!((lifecycle.tick(cancel - moment), lifecycle.next_deadline()), (None, Some(cancel)));
+    assert_eq!(lifecycle.tick(cancel), Some(DrainStep::Cancel));
+    let drop = lifecycle.next_deadline().expect("the end of the grace period");
+    assert!(drop > cancel && lifecycle.phase() == ControllerPhase::Stopping);
+    assert_eq!((lifecycle.tick(drop - moment), lifecycle.next_deadline()), (None, Some(drop)));
+    assert_eq!(lifecycle.tick(drop), Some(DrainStep::Drop));
+    assert_eq!((lifecycle.tick(drop), lifecycle.next_deadline()), (None, None));
 }

@@ -61,11 +61,11 @@ impl<O> PredicateFuncs<O> {
 
 impl<O: 'static> Predicate<O> for PredicateFuncs<O> {
     fn holds(&self, trigger: &Trigger<O>) -> bool {
-        let ask = |decide: &Option<OnObject<O>>, object: &O| decide.as_ref().is_none_or(|f| f(object));
+        let decides = |decide: &Option<OnObject<O>>, object: &O| decide.as_ref().is_none_or(|f| f(object));
         match trigger {
-            Trigger::Event(Event::Added { object, .. }) => ask(&self.added, object),
-            Trigger::Event(Event::Deleted { last, .. }) => ask(&self.deleted, last),
-            Trigger::Generic(object) => ask(&self.generic, object),
+            Trigger::Event(Event::Added { object, .. }) => decides(&self.added, object),
+            Trigger::Event(Event::Deleted { last, .. }) => decides(&self.deleted, last),
+            Trigger::Generic(object) => decides(&self.generic, object),
             Trigger::Event(Event::Updated { old, new, .. }) => {
                 self.updated.as_ref().is_none_or(|decide| decide(old, new))
             }

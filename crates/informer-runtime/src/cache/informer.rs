@@ -198,11 +198,11 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
-        let mut found = Vec::new();
+        let mut objects = Vec::new();
         for informer in self.informers() {
-            found.extend(informer.by_index(name, value)?);
+            objects.extend(informer.by_index(name, value)?);
         }
-        Ok(found)
+        Ok(objects)
     }
 
     /// Returns the number of objects.

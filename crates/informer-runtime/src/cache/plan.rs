@@ -81,10 +81,10 @@ impl Levels {
 /// Returns a selector of all namespaces except these, combined with `fields`.
 fn all_but<'a>(namespaces: impl Iterator<Item = &'a String>, fields: Option<FieldSelector>) -> FieldSelector {
     let others = namespaces.filter(|namespace| !namespace.is_empty());
-    let apart = others
+    let excluded = others
         .map(|namespace| FieldRequirement::new(NAMESPACE_FIELD, FieldOperator::NotEquals, namespace.clone()));
-    let chosen = fields.iter().flat_map(|fields| fields.requirements().iter().cloned());
-    apart.chain(chosen).fold(FieldSelector::everything(), FieldSelector::and)
+    let selected = fields.iter().flat_map(|fields| fields.requirements().iter().cloned());
+    excluded.chain(selected).fold(FieldSelector::everything(), FieldSelector::and)
 }
 
 fn informer_plan(scope: InformerScope, options: InformerOptions) -> InformerPlan {
@@ -114,8 +114,8 @@ impl InformerPlan {
             ("share", shown(self.options.shares.as_ref())),
             ("form", Some(form.to_owned()).filter(|form| !form.is_empty())),
         ];
-        for (what, value) in selectors.into_iter().filter_map(|(what, value)| Some((what, value?))) {
-            name.push_str(&format!(" {what}={value}"));
+        for (label, value) in selectors.into_iter().filter_map(|(label, value)| Some((label, value?))) {
+            name.push_str(&format!(" {label}={value}"));
         }
         name
     }

@@ -54,7 +54,7 @@ impl Table {
     pub(super) fn insert<O: Representation>(
         &mut self,
         gvk: &Gvk,
-        made: CacheInformer<O>,
+        new: CacheInformer<O>,
         rewinds: u64,
     ) -> (CacheInformer<O>, bool) {
         if let Some(held) = self.get(gvk) {
@@ -62,16 +62,16 @@ impl Table {
         }
         if let Some(recent) = self.recent_writes.get_mut(&(gvk.group.clone(), gvk.kind.clone())) {
             recent.follow(rewinds);
-            recent.register_with(&made);
+            recent.register_with(&new);
         }
-        let informer: Arc<dyn ErasedInformer> = Arc::new(made.clone());
+        let informer: Arc<dyn ErasedInformer> = Arc::new(new.clone());
         let runs = match &self.life {
             Lifecycle::Running(runtime) => start(&*informer, runtime),
             Lifecycle::Created | Lifecycle::Stopped => Vec::new(),
         };
-        let entry = Entry { typed: Box::new(made.clone()), informer, runs };
+        let entry = Entry { typed: Box::new(new.clone()), informer, runs };
         self.entries.insert((gvk.clone(), TypeId::of::<O>()), entry);
-        (made, true)
+        (new, true)
     }
 
     pub(super) fn remove(&mut self, gvk: &Gvk, form: TypeId) -> Option<Entry> {

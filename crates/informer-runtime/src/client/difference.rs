@@ -115,14 +115,14 @@ fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option
             |key: &ListKey<'_>| element.get(key.name).or(key.default.as_ref()).cloned().unwrap_or_default();
         Value::from_iter(keys.iter().map(member)).to_string()
     };
-    let mut places = HashMap::with_capacity(old.len());
+    let mut indexes = HashMap::with_capacity(old.len());
     for (index, element) in old.iter().enumerate() {
-        if places.insert(identity(element), index).is_some() {
+        if indexes.insert(identity(element), index).is_some() {
             return None;
         }
     }
     // Of two new elements with the same key, the first one is matched.
-    Some(new.iter().map(|element| places.remove(&identity(element))).collect())
+    Some(new.iter().map(|element| indexes.remove(&identity(element))).collect())
 }
 
 /// Maps a member's value to the element's index; `None` unless every element has the member and the values
@@ -152,8 +152,8 @@ pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
         };
         patch.extend(change.map(|change| (name.clone(), change)));
     }
-    let gone = old.keys().filter(|name| !new.contains_key(*name));
-    patch.extend(gone.map(|name| (name.clone(), Value::Null)));
+    let removed = old.keys().filter(|name| !new.contains_key(*name));
+    patch.extend(removed.map(|name| (name.clone(), Value::Null)));
     Some(Value::Object(patch))
 }
 

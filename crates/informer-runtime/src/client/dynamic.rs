@@ -176,7 +176,7 @@ impl DynamicClient {
         patch: &Patch,
     ) -> Result<DynamicObject, WriteError> {
         let operation = Operation::on(OperationVerb::Patch(patch.format), &self.kind, key.as_ref());
-        self.answered(operation.sending(patch.body.clone())).await
+        self.execute(operation.sending(patch.body.clone())).await
     }
 
     /// Deletes an object; see [`CachedClient::delete_with`].
@@ -218,10 +218,10 @@ impl DynamicClient {
         let gvk = self.kind.gvk();
         body["apiVersion"] = Value::from(gvk.api_version());
         body["kind"] = Value::from(gvk.kind.clone());
-        self.answered(operation.sending(body)).await
+        self.execute(operation.sending(body)).await
     }
 
-    async fn answered(&self, operation: Operation) -> Result<DynamicObject, WriteError> {
+    async fn execute(&self, operation: Operation) -> Result<DynamicObject, WriteError> {
         let attempt = operation.to_string();
         decoded(&attempt, self.client.execute(operation).await?)
     }

@@ -39,8 +39,8 @@ pub enum WriteError {
     },
     /// A replacement by an object that was read.
     #[error(
-        "{attempt}: this is a view of an object that was read, and what the view does not have would be lost; change a copy of it \
-         with `edit` and hand that to `update`, or state what is wanted with `apply`"
+        "{attempt}: the object was read and may lack fields of the stored one, which a replacement would remove; use \
+         `edit` and `update`, or `apply`"
     )]
     View {
         /// The operation.

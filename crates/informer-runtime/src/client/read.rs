@@ -214,8 +214,8 @@ impl CachedClient {
         operation: Operation,
     ) -> Result<Option<Fetched<K>>, ReadError> {
         let attempt = operation.to_string();
-        let found = Arc::new(Mutex::new(None::<(Value, Fetched<K>)>));
-        let (client, slot) = (self.clone(), Arc::clone(&found));
+        let read = Arc::new(Mutex::new(None::<(Value, Fetched<K>)>));
+        let (client, slot) = (self.clone(), Arc::clone(&read));
         let last = move |operation: Operation| -> BoxFuture<'static, _> {
             let (client, slot) = (client.clone(), Arc::clone(&slot));
             Box::pin(async move {
@@ -228,8 +228,8 @@ impl CachedClient {
             })
         };
         let Some(value) = self.intercepted(operation, last).await? else { return Ok(None) };
-        let found = found.lock().take();
-        match found {
+        let read = read.lock().take();
+        match read {
             Some((passed, object)) if passed == value => Ok(Some(object)),
             // An interceptor changed a view that may lack fields of the object.
             Some((_, object)) if object.whole().is_none() => {

@@ -61,7 +61,7 @@ pub(super) struct Engine<R: ReconcileRequest> {
     /// Identifies this run in reconcile ids.
     pub(super) run: u64,
     pub(super) next: AtomicU64,
-    life: Mutex<ControllerLifecycle>,
+    lifecycle: Mutex<ControllerLifecycle>,
     sources: Mutex<Vec<Arc<dyn Source<R>>>>,
     /// Held while the sources start; other callers wait for it.
     starting: AsyncMutex<()>,
@@ -86,7 +86,7 @@ impl<R: ReconcileRequest> Engine<R> {
         Self {
             kind,
             slots: (0..settings.workers).map(|_| WorkerSlot::default()).collect(),
-            life: Mutex::new(ControllerLifecycle::new(settings.drain_within)),
+            lifecycle: Mutex::new(ControllerLifecycle::new(settings.drain_within)),
             settings,
             queue,
             reconciler,
@@ -111,14 +111,14 @@ impl<R: ReconcileRequest> Engine<R> {
 
     /// Runs until `stop` is cancelled and all reconciles have ended.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
-        if !self.life.lock().run() {
+        if !self.lifecycle.lock().run() {
             return Err(ControllerError::StartedTwice { controller: self.controller() });
         }
         let _workers = self.instruments.start_workers(self.settings.workers);
         let _detach = DetachOnDrop { engine: &self, only_unused: false };
         let ended = self.clone().start_and_work(&stop).await;
         self.end().await;
-        self.life.lock().end();
+        self.lifecycle.lock().end();
         ended
     }
 
@@ -133,7 +133,7 @@ impl<R: ReconcileRequest> Engine<R> {
                 stop.cancelled().await;
             }
         }
-        let unused = self.life.lock().phase() == ControllerPhase::Created;
+        let unused = self.lifecycle.lock().phase() == ControllerPhase::Created;
         if unused {
             self.end().await;
         }
@@ -151,7 +151,7 @@ impl<R: ReconcileRequest> Engine<R> {
             workers = self.settings.workers,
             "the controller's sources have synced; starting workers"
         );
-        if !self.life.lock().start_reconciling() {
+        if !self.lifecycle.lock().start_reconciling() {
             return Err(ControllerError::SourcesFailed { controller: self.controller() });
         }
         if self.sharded.is_some() {
@@ -166,7 +166,7 @@ impl<R: ReconcileRequest> Engine<R> {
             failed = self.join(&mut workers) => return failed,
             () = stop.cancelled() => {}
         }
-        self.life.lock().stop(Instant::now().into_std());
+        self.lifecycle.lock().stop(Instant::now().into_std());
         self.detach();
         self.queue.shut_down();
         self.drain(workers).await
@@ -192,13 +192,13 @@ impl<R: ReconcileRequest> Engine<R> {
     /// Lets running reconciles finish, then cancels them, then drops them.
     async fn drain(&self, mut workers: JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         loop {
-            let deadline = self.life.lock().next_deadline();
+            let deadline = self.lifecycle.lock().next_deadline();
             tokio::select! {
                 biased;
                 ended = self.join(&mut workers) => return ended,
                 () = sleep_until(deadline) => {}
             }
-            let drain = self.life.lock().tick(Instant::now().into_std());
+            let drain = self.lifecycle.lock().tick(Instant::now().into_std());
             match drain {
                 Some(DrainStep::Cancel) => self.context.cancel.cancel(),
                 Some(DrainStep::Drop) => break,
@@ -219,7 +219,7 @@ impl<R: ReconcileRequest> Engine<R> {
             // `watch` pushes under this lock: it sees either that the sources are not started, or starts its
             // source itself.
             let sources = self.sources.lock();
-            match self.life.lock().start_sources() {
+            match self.lifecycle.lock().start_sources() {
                 SourceStart::Start => sources.clone(),
                 SourceStart::Started => return Ok(()),
                 SourceStart::Failed => {
@@ -228,7 +228,7 @@ impl<R: ReconcileRequest> Engine<R> {
             }
         };
         let started = try_join_all(sources.iter().map(|source| self.start_source(&**source))).await;
-        self.life.lock().sources_started(started.is_ok());
+        self.lifecycle.lock().sources_started(started.is_ok());
         started.map(drop)
     }
 
@@ -250,7 +250,7 @@ impl<R: ReconcileRequest> Engine<R> {
         {
             let mut sources = self.sources.lock();
             sources.push(Arc::clone(&source));
-            if self.life.lock().sources_not_started() {
+            if self.lifecycle.lock().sources_not_started() {
                 return Ok(());
             }
         }
@@ -271,7 +271,7 @@ impl<R: ReconcileRequest> Engine<R> {
 
     /// Returns true while requests are reconciled.
     pub(super) fn accepts_requests(&self) -> bool {
-        self.life.lock().accepts_requests()
+        self.lifecycle.lock().accepts_requests()
     }
 
     pub(super) fn sources(&self) -> Vec<Arc<dyn Source<R>>> {
@@ -301,7 +301,7 @@ impl<R: ReconcileRequest> Engine<R> {
     pub(super) fn state(&self) -> ControllerState {
         // Not under a lock, not even a temporary one of the expression below: a source may read the state.
         let sources = self.sources().iter().map(|source| source.name()).collect();
-        let phase = self.life.lock().phase();
+        let phase = self.lifecycle.lock().phase();
         ControllerState {
             name: self.controller(),
             kind: self.kind.to_string(),
@@ -328,7 +328,7 @@ struct DetachOnDrop<'a, R: ReconcileRequest> {
 
 impl<R: ReconcileRequest> Drop for DetachOnDrop<'_, R> {
     fn drop(&mut self) {
-        let unused = self.engine.life.lock().phase() == ControllerPhase::Created;
+        let unused = self.engine.lifecycle.lock().phase() == ControllerPhase::Created;
         if unused || !self.only_unused {
             self.engine.detach();
             self.engine.queue.shut_down();
@@ -340,7 +340,7 @@ impl<R: ReconcileRequest> fmt::Debug for Engine<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("name", &self.name())
-            .field("phase", &self.life.lock().phase())
+            .field("phase", &self.lifecycle.lock().phase())
             .finish_non_exhaustive()
     }
 }

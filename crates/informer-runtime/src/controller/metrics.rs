@@ -191,9 +191,9 @@ impl Instruments {
         Self { counters: Counters::default(), metrics }
     }
 
-    fn report(&self, what: impl FnOnce(&dyn ControllerMetrics)) {
+    fn report(&self, call: impl FnOnce(&dyn ControllerMetrics)) {
         if let Some(metrics) = &self.metrics {
-            what(&**metrics);
+            call(&**metrics);
         }
     }
 

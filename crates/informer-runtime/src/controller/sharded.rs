@@ -86,9 +86,9 @@ struct ShardCounters {
 }
 
 impl ShardCounters {
-    fn report(&self, what: impl FnOnce(&dyn ShardMetrics)) {
+    fn report(&self, call: impl FnOnce(&dyn ShardMetrics)) {
         if let Some(metrics) = &self.metrics {
-            what(&**metrics);
+            call(&**metrics);
         }
     }
 }

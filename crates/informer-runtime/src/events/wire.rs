@@ -25,7 +25,7 @@ pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Resu
         StatusCode::NOT_FOUND if write.exists => Ok(WriteResult::NotFound),
         StatusCode::CONFLICT if !write.exists => Ok(WriteResult::NameTaken),
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
-            Err(format!("the server said {}", status.as_u16()))
+            Err(format!("the server responded with {}", status.as_u16()))
         }
         status => {
             warn(write, &format!("the server rejected it with {}", status.as_u16()));

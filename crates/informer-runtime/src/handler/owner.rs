@@ -29,9 +29,9 @@ impl EnqueueOwner {
     }
 
     fn matches(&self, owner: &OwnerReference) -> bool {
-        let wanted = owner.is_controller() || !self.only_controller;
+        let matches_controller = owner.is_controller() || !self.only_controller;
         let gvk = self.kind.gvk();
-        wanted && owner.kind() == gvk.kind && group(owner.api_version()) == Some(&gvk.group)
+        matches_controller && owner.kind() == gvk.kind && group(owner.api_version()) == Some(&gvk.group)
     }
 
     fn request(&self, object: &ObjectKey, owner: &OwnerReference) -> Option<Request> {
@@ -51,12 +51,12 @@ fn group(api_version: &str) -> Option<&str> {
 
 impl<O: Object> Handler<O> for EnqueueOwner {
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, Request>) {
-        let mut told: Vec<Request> = Vec::new();
+        let mut enqueued: Vec<Request> = Vec::new();
         for object in trigger.states() {
             for owner in object.owners().iter().filter(|owner| self.matches(owner)) {
                 let Some(request) = self.request(object.key(), owner) else { continue };
-                if !told.contains(&request) {
-                    told.push(request.clone());
+                if !enqueued.contains(&request) {
+                    enqueued.push(request.clone());
                     enqueue.add(request);
                 }
             }

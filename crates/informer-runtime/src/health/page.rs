@@ -24,8 +24,8 @@ impl HealthChecks {
     }
 
     async fn one(&self, probe: Probe, name: &str) -> Response<Bytes> {
-        let found = self.of(probe).into_iter().find(|(found, _)| found == name);
-        let Some((_, check)) = found else {
+        let check = self.of(probe).into_iter().find(|(other, _)| other == name);
+        let Some((_, check)) = check else {
             return match (probe, name) {
                 (_, "ping") => text(StatusCode::OK, "ok"),
                 _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
@@ -43,9 +43,9 @@ impl HealthChecks {
         let mut excluded = parameters(query, "exclude");
         let verbose = query.split('&').any(|part| part == "verbose" || part.starts_with("verbose="));
         let checks = self.of(probe);
-        let asked = checks.iter().filter(|(name, _)| !excluded.contains(name));
-        let asked: Vec<(&String, _)> = asked.map(|(name, check)| (name, run(check.clone()))).collect();
-        let (names, runs): (Vec<&String>, Vec<_>) = asked.into_iter().unzip();
+        let selected = checks.iter().filter(|(name, _)| !excluded.contains(name));
+        let selected: Vec<(&String, _)> = selected.map(|(name, check)| (name, run(check.clone()))).collect();
+        let (names, runs): (Vec<&String>, Vec<_>) = selected.into_iter().unzip();
         let results: Vec<(&String, bool)> = names
             .into_iter()
             .zip(join_all(runs).await)
@@ -53,7 +53,7 @@ impl HealthChecks {
             .collect();
         let mut page = String::new();
         for (name, _) in &checks {
-            let line = match results.iter().find(|(asked, _)| *asked == name) {
+            let line = match results.iter().find(|(selected, _)| *selected == name) {
                 Some((_, true)) => writeln!(page, "[+]{name} ok"),
                 Some((_, false)) => writeln!(page, "[-]{name} failed: reason withheld"),
                 None => writeln!(page, "[+]{name} excluded: ok"),
@@ -83,9 +83,9 @@ impl HealthChecks {
 
 /// Returns the values of a query parameter. Names of checks are plain text, so only `%2F` and similar are
 /// decoded.
-fn parameters(query: &str, wanted: &str) -> BTreeSet<String> {
+fn parameters(query: &str, parameter: &str) -> BTreeSet<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
-    pairs.filter(|(name, _)| name == wanted).map(|(_, value)| value.into_owned()).collect()
+    pairs.filter(|(name, _)| name == parameter).map(|(_, value)| value.into_owned()).collect()
 }
 
 async fn run(check: Check) -> Result<(), BoxError> {

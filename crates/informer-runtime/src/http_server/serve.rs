@@ -166,7 +166,7 @@ async fn answer(request: Request<Incoming>, context: &ConnectionContext, slot: &
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
     };
     let (head, body) = request.into_parts();
-    let answered = async {
+    let handled = async {
         if let Some(access) = &context.access
             && let Err(refused) = access.check(&head).await
         {
@@ -186,7 +186,7 @@ async fn answer(request: Request<Incoming>, context: &ConnectionContext, slot: &
             .await
             .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "the handler panicked\n"))
     };
-    match tokio::time::timeout(REQUEST_TIMEOUT, answered).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, handled).await {
         Ok(response) => response,
         Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "the request timed out\n"),
     }

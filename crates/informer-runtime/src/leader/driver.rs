@@ -227,8 +227,8 @@ impl LeaderElector {
             (_, Leadership::Leading(_)) => Some(("StopLeading", "stopped leading")),
             _ => None,
         };
-        if let (Some(recorder), Some((action, what))) = (&self.recorder, change) {
-            let note = format!("{} {what}", self.identity);
+        if let (Some(recorder), Some((action, change))) = (&self.recorder, change) {
+            let note = format!("{} {change}", self.identity);
             recorder.normal(self.lock.subject(), "LeaderElection", action, note);
         }
         #[cfg(feature = "prometheus")]

@@ -128,7 +128,7 @@ impl LeaseHealth {
     /// for longer than the tolerance.
     pub(crate) fn ready(&self) -> Result<(), BoxError> {
         match self.state.lock().failures.unready(now()) {
-            Some(why) => Err(why.into()),
+            Some(reason) => Err(reason.into()),
             None => Ok(()),
         }
     }

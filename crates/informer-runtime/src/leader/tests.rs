@@ -245,24 +245,33 @@ fn invalid_election_config_is_rejected() {
     assert_eq!(rejected(election().identity("")), "the identity is empty; set it, or leave the default");
     assert!(rejected(LeaderElection::new("../secrets")).starts_with("the name or namespace is invalid"));
     assert!(
-        rejected(election().lease_duration(seconds(10))).starts_with("the lease duration (10s) must be greater")
+        rejected(election().lease_duration(seconds(10)))
+            .starts_with("the lease duration (10s) must be greater")
     );
     assert!(rejected(election().renew_deadline(seconds(2))).starts_with("the renew deadline (2s) must be"));
     assert!(rejected(election().retry_period(Duration::ZERO)).starts_with("the retry period"));
-    assert!(rejected(election().lease_duration(Duration::ZERO)).starts_with("the lease duration is less than a second"));
     assert!(
-        rejected(election().retry_period(Duration::MAX)).starts_with("the renew deadline (10s) must be")
+        rejected(election().lease_duration(Duration::ZERO))
+            .starts_with("the lease duration is less than a second")
     );
-    assert!(rejected(election().lease_duration(Duration::MAX)).starts_with("the lease duration is greater than"));
+    assert!(rejected(election().retry_period(Duration::MAX)).starts_with("the renew deadline (10s) must be"));
+    assert!(
+        rejected(election().lease_duration(Duration::MAX)).starts_with("the lease duration is greater than")
+    );
 }
 
 #[test]
 fn lease_duration_is_truncated_to_whole_seconds() {
     let lease = Duration::from_millis(1_900);
     let times = LeaderElection::new("operator").lease_duration(lease).retry_period(seconds(1) / 10);
-    let rejected =
-        times.clone().renew_deadline(seconds(1)).elector(client(&server())).expect_err("an invalid configuration");
-    assert!(rejected.to_string().contains("the lease duration (1s) must be greater than the renew deadline (1s)"));
+    let rejected = times
+        .clone()
+        .renew_deadline(seconds(1))
+        .elector(client(&server()))
+        .expect_err("an invalid configuration");
+    assert!(
+        rejected.to_string().contains("the lease duration (1s) must be greater than the renew deadline (1s)")
+    );
     let _elector = times.renew_deadline(seconds(1) / 2).elector(client(&server())).expect("a valid election");
 }
 

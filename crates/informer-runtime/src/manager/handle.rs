@@ -272,9 +272,9 @@ fn own_checks(
         health.add(probe, "manager", move || {
             let ping = ping.clone();
             async move {
-                let (answer, answered) = oneshot::channel();
-                ping.send(answer).await.map_err(|_| "the manager has ended")?;
-                Ok(answered.await.map_err(|_| "the manager has ended")?)
+                let (reply_sender, reply) = oneshot::channel();
+                ping.send(reply_sender).await.map_err(|_| "the manager has ended")?;
+                Ok(reply.await.map_err(|_| "the manager has ended")?)
             }
         });
     }

@@ -272,10 +272,10 @@ impl ManagerState {
         }
     }
 
-    /// Cancels all groups below `asked`.
-    fn last_call(&mut self, asked: usize) {
+    /// Cancels all groups below `first_cancelled`, which were not cancelled yet.
+    fn last_call(&mut self, first_cancelled: usize) {
         let leaders = self.members(index(RunnableGroup::LeaderOnly)).next().is_some();
-        for group in RunnableGroup::ALL[..asked].iter().rev().copied() {
+        for group in RunnableGroup::ALL[..first_cancelled].iter().rev().copied() {
             let abandon = leaders && group == RunnableGroup::LeaderElection;
             self.effects.push_back(if abandon { Effect::Abandon(group) } else { Effect::Stop(group) });
         }

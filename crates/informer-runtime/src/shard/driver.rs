@@ -87,13 +87,13 @@ impl ShardMember {
         // rejected.
         let mut failing = [false; 2];
         loop {
-            let (action, deadline, gone, view) = {
+            let (action, deadline, has_left, view) = {
                 let mut state = shared.state.lock();
                 state.tick(now());
                 (state.poll_action(), state.next_deadline(), state.is_gone(), Arc::clone(state.view()))
             };
-            shared.view.send_if_modified(|told| {
-                let changed = told.number != view.number;
+            shared.view.send_if_modified(|current| {
+                let changed = current.number != view.number;
                 if changed {
                     tracing::info!(
                         group = self.group,
@@ -101,12 +101,12 @@ impl ShardMember {
                         active = view.is_active(),
                         "the shard changed"
                     );
-                    *told = view;
+                    *current = view;
                 }
                 changed
             });
             self.health.set_active(shared.view.borrow().is_active());
-            if gone {
+            if has_left {
                 self.health.stopped();
                 return;
             }

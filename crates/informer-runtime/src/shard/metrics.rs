@@ -17,7 +17,7 @@ pub(crate) trait ShardMetrics: Send + Sync + 'static {
     fn gained(&self, requests: u64);
 
     /// A request was rejected.
-    fn request_refused(&self, why: NotOwned);
+    fn request_refused(&self, reason: NotOwned);
 
     /// A write was not sent.
     fn write_refused(&self);

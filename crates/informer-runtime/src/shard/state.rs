@@ -241,8 +241,8 @@ impl MemberState {
         if self.phase == Phase::Gone {
             return None;
         }
-        let ask = self.in_flight.is_none().then(|| self.request_due().max(self.not_before));
-        ask.into_iter().chain(self.trusted).min()
+        let request = self.in_flight.is_none().then(|| self.request_due().max(self.not_before));
+        request.into_iter().chain(self.trusted).min()
     }
 
     fn request_due(&self) -> Instant {

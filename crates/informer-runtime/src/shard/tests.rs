@@ -197,10 +197,13 @@ async fn foreign_fields_of_a_lease_are_kept() {
 #[test]
 fn invalid_shard_group_is_rejected() {
     let server = ApiServer::builder().build();
-    let rejected = |group: ShardGroup| group.member(client(&server)).expect_err("an invalid configuration").to_string();
+    let rejected =
+        |group: ShardGroup| group.member(client(&server)).expect_err("an invalid configuration").to_string();
     assert!(rejected(ShardGroup::new("")).contains("the name or namespace is invalid"));
     assert!(rejected(ShardGroup::new("a").namespace("../b")).contains("the name or namespace is invalid"));
-    assert!(rejected(ShardGroup::new("a").lease_duration(seconds(0))).contains("between a second and an hour"));
+    assert!(
+        rejected(ShardGroup::new("a").lease_duration(seconds(0))).contains("between a second and an hour")
+    );
     assert!(rejected(ShardGroup::new("a").retry_period(seconds(6))).contains("three retry periods"));
     assert!(rejected(ShardGroup::new("a").retry_period(Duration::MAX)).contains("three retry periods"));
 }

@@ -72,11 +72,11 @@ impl<R: ReconcileRequest> Enqueuer<R> {
     }
 
     /// Runs code of the program; catches a panic.
-    pub(crate) async fn contain(&self, what: &str, work: impl Future<Output = ()>) {
+    pub(crate) async fn contain(&self, task: &str, work: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let (controller, panic) = (&*self.controller, panic_text(&*panic));
-            tracing::error!(controller, panic, "{what} panicked and has ended");
+            tracing::error!(controller, panic, "{task} panicked and has ended");
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Review {
 }
 
 impl Review {
-    pub(super) fn answered(&self, status: StatusCode, panicked: bool) {
+    pub(super) fn completed(&self, status: StatusCode, panicked: bool) {
         let mut labels = self.labels.clone();
         labels.push(("code", status.as_u16().to_string()));
         self.metrics.requests.get_or_create_owned(&labels).inc();

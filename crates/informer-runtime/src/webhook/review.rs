@@ -23,7 +23,7 @@ where
     F: FnOnce(Value) -> Fut,
     Fut: Future<Output = Value>,
 {
-    let (body, mut answered) = match read(request) {
+    let (body, mut envelope) = match read(request) {
         Ok(read) => read,
         Err((status, problem)) => return ReviewResponse { response: text(status, problem), panicked: false },
     };
@@ -32,8 +32,8 @@ where
     let panicked = reviewed.is_err();
     let mut response = reviewed.unwrap_or_else(|_| failure(500, "the webhook panicked"));
     response["uid"] = uid;
-    answered["response"] = response;
-    ReviewResponse { response: answer(StatusCode::OK, "application/json", answered.to_string()), panicked }
+    envelope["response"] = response;
+    ReviewResponse { response: answer(StatusCode::OK, "application/json", envelope.to_string()), panicked }
 }
 
 /// Returns the review of a request, and the start of its response.

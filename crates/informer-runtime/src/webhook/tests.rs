@@ -321,7 +321,10 @@ async fn failed_conversion_names_the_object() {
     assert_eq!(nothing["result"]["status"], "Failure");
     assert_eq!(message(nothing), "convert Greeting hi to v1: it says nothing");
     let unknown = converted("example.com/v7", json!([greeting("v1", "text", "a")])).await;
-    assert_eq!(message(unknown), "convert Greeting hi to v7: there is no conversion of Greeting to or from v7");
+    assert_eq!(
+        message(unknown),
+        "convert Greeting hi to v7: there is no conversion of Greeting to or from v7"
+    );
     let field = converted("example.com/v1", json!([greeting("v1beta1", "text", "secret")])).await;
     assert!(!message(field.clone()).contains("secret") && message(field).contains("the field"));
     let group = converted("other.com/v1", json!([greeting("v1", "text", "a")])).await;

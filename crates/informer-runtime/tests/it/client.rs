@@ -69,7 +69,7 @@ async fn replacing_a_read_object_is_rejected_with_alternatives() {
     let pod = client.get::<Pod>("default/web-0").await.unwrap().unwrap();
     let error = client.replace(&**pod.view()).await.unwrap_err().to_string();
     assert!(
-        error.starts_with("replace pods default/web-0: this is a view of an object that was read"),
+        error.starts_with("replace pods default/web-0: the object was read and may lack fields"),
         "{error}"
     );
     assert!(error.contains("`update`") && error.contains("`apply`"), "{error}");

@@ -196,10 +196,7 @@ async fn source_stopped_while_starting_leaves_no_handler() {
     let controller = Controller::builder().named("test").source(SharedSource(kind));
     let running = Running::start_in(environment, controller.reconciler(noting(&Calls::new())));
     let error = tokio::time::timeout(60 * SECOND, running.ended()).await.unwrap().unwrap_err();
-    assert!(
-        error.starts_with("controller test: the source kind ConfigMap.v1 failed to start"),
-        "{error}"
-    );
+    assert!(error.starts_with("controller test: the source kind ConfigMap.v1 failed to start"), "{error}");
     let handlers = cache.states().iter().map(|state| state.handlers.len()).sum::<usize>();
     assert_eq!(handlers, 0);
 }

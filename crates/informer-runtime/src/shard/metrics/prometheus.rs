@@ -76,8 +76,8 @@ impl PrometheusShards {
 
     pub(crate) fn controller(&self, name: &str) -> Arc<dyn ShardMetrics> {
         let labels = vec![("controller", name.to_owned())];
-        let refused = |why: NotOwned| {
-            let labels = vec![("controller", name.to_owned()), ("reason", why.as_str().to_owned())];
+        let refused = |reason: NotOwned| {
+            let labels = vec![("controller", name.to_owned()), ("reason", reason.as_str().to_owned())];
             self.refused.get_or_create_owned(&labels)
         };
         Arc::new(ShardSeries {
@@ -116,8 +116,8 @@ impl ShardMetrics for ShardSeries {
         self.gained.inc_by(requests);
     }
 
-    fn request_refused(&self, why: NotOwned) {
-        self.refused[why as usize].inc();
+    fn request_refused(&self, reason: NotOwned) {
+        self.refused[reason as usize].inc();
     }
 
     fn write_refused(&self) {
