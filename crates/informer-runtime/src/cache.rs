@@ -70,7 +70,7 @@ use table::Table;
 ///   starts its cache, or takes over a started one: the informers keep running and stop with the manager.
 /// - *Staleness.* A read never contacts the API server. It returns the informer's state, which follows the
 ///   server with a delay. Objects are shared, not copied, and immutable. Lists are unordered.
-/// - *CacheInner informers.* Controllers and reads of one kind and representation share one informer. The
+/// - *Shared informers.* Controllers and reads of one kind and representation share one informer. The
 ///   representation is a type parameter; two representations of a kind are two watches and two stores, unless
 ///   the kind is [pinned](CacheBuilder::only_form) to one.
 /// - *Isolation.* A kind that cannot sync delays only its own readers.
@@ -152,8 +152,8 @@ impl Cache {
         self.informer_of(kind)
     }
 
-    /// Returns the informer of a kind in the representation `O`. If there is none, creates one, and starts it
-    /// if the cache runs. Does not wait, and ignores [`MissingInformer`], which is about reads.
+    /// Returns the informer of a kind in the representation `O`. If it does not exist, creates it, and starts
+    /// it if the cache runs. Does not wait, and ignores [`MissingInformer`], which is about reads.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ScopedKind>) -> CacheInformer<O> {
         let kind = kind.into();
         if let Some(held) = self.existing_informer::<O>(kind.gvk()) {

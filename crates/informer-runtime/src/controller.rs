@@ -10,8 +10,8 @@
 //!
 //! # Lock order
 //!
-//! `starting`, which is asynchronous, then `sources`, then `lifecycle`; or one of the worker slots. User code runs
-//! under no other lock.
+//! `starting`, which is asynchronous, then `sources`, then `lifecycle`; or one of the worker slots. User code
+//! runs under no other lock.
 //!
 //! # Shutdown
 //!
@@ -57,7 +57,7 @@ pub use sharded::ShardState;
 pub struct ControllerState {
     /// The name of the controller.
     pub name: String,
-    /// The reconciled kind, for example `Website.example.com`; empty if there is none.
+    /// The reconciled kind, for example `Website.example.com`; empty without one.
     pub kind: String,
     /// The lifecycle phase.
     pub phase: ControllerPhase,

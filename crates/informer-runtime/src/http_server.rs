@@ -163,7 +163,8 @@ impl HttpServer {
     ///
     /// # Permissions
     ///
-    /// `create` on `tokenreviews` of `authentication.k8s.io` and on `subjectaccessreviews` of `authorization.k8s.io`.
+    /// `create` on `tokenreviews` of `authentication.k8s.io` and on `subjectaccessreviews` of
+    /// `authorization.k8s.io`.
     pub fn authorized_by(mut self, client: impl Into<informer_client::Client>) -> Self {
         self.access = Some(Arc::new(Access::new(client.into())));
         self

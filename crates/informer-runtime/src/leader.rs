@@ -71,8 +71,8 @@ type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 /// lease is acquired at once. Without that permission it reads every 2 to 4.4 s, as in client-go.
 ///
 /// Upstream: [`leaderelection`](https://pkg.go.dev/k8s.io/client-go/tools/leaderelection). There, a leader
-/// that observes another holder goes on until the renew deadline, and the deadline counts from the response,
-/// so that slow responses can make two leaders.
+/// that observes another holder continues until the renew deadline, and the deadline counts from the
+/// response, so that slow responses can make two leaders.
 ///
 /// # Failures
 ///
@@ -150,8 +150,8 @@ impl LeaderElection {
     }
 
     /// Sends the requests of the election over the connections of its client. By default the election has
-    /// connections of its own ([`Client::with_separate_connections`]), so that renewals do not wait for the lists and
-    /// watches of caches.
+    /// connections of its own ([`Client::with_separate_connections`]), so that renewals do not wait for the
+    /// lists and watches of caches.
     pub fn share_connections(mut self, share: bool) -> Self {
         self.share_connections = share;
         self

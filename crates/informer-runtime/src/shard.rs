@@ -176,8 +176,8 @@ impl ShardGroup {
     }
 
     /// Sends the requests of the membership over the connections of its client. By default the membership has
-    /// connections of its own ([`Client::with_separate_connections`]), so that renewals do not wait for the lists and
-    /// watches of caches.
+    /// connections of its own ([`Client::with_separate_connections`]), so that renewals do not wait for the
+    /// lists and watches of caches.
     pub fn share_connections(mut self, share: bool) -> Self {
         self.share_connections = share;
         self

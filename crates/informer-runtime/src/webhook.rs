@@ -133,8 +133,8 @@ impl WebhookServer {
 
     /// Defaults objects of a kind, or changes them otherwise. `defaulter` is called for creations and updates
     /// with the object, and returns the changed one. The response is the difference as a patch, so that
-    /// fields unknown to `K` stay. In lists they stay with their element, which is matched by the list map keys
-    /// of built-in kinds and of a [`crd`](Self::crd).
+    /// fields unknown to `K` stay. In lists they stay with their element, which is matched by the list map
+    /// keys of built-in kinds and of a [`crd`](Self::crd).
     ///
     /// Deletions and connections are allowed without decoding anything. An object that does not fit `K` is
     /// denied with code 400, unless it is being deleted: then it is allowed as it is, so that its finalizers
@@ -153,7 +153,8 @@ impl WebhookServer {
     }
 
     /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Call it before
-    /// [`default`](Self::default) of the kind. Without the keys, elements are matched by fields such as `name`.
+    /// [`default`](Self::default) of the kind. Without the keys, elements are matched by fields such as
+    /// `name`.
     pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
         self.list_keys.extend(crate::client::list_keys(definition));
         self

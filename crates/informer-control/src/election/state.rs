@@ -99,7 +99,7 @@ pub enum ElectionResponse {
 pub enum ElectionNotice {
     /// The term begins.
     Leading(Fence),
-    /// Another holder was observed; empty if there is none.
+    /// Another holder was observed; empty without one.
     Holder(String),
     /// The term ended before [`stop`](ElectorState::stop). The last notice.
     Lost(LeaderLost),
@@ -399,7 +399,7 @@ impl ElectorState {
         self.lease_write(transitions, record.acquired.clone().filter(|_| ours))
     }
 
-    /// Until when a leader goes on without another renewal after a write sent at `sent`.
+    /// Until when a leader continues without another renewal after a write sent at `sent`.
     fn renew_deadline(&self, sent: Instant) -> Instant {
         sent + self.times.lease * GIVE_UP_TENTHS / 10
     }

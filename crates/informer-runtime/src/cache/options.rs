@@ -41,21 +41,21 @@ pub struct InformerOptions {
 }
 
 impl InformerOptions {
-    /// InformerSelectors objects by labels, on the server.
+    /// Selects objects by labels, on the server.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = Some(selector);
         self
     }
 
-    /// InformerSelectors objects by fields, on the server. A selector that requires a `metadata.namespace` restricts
-    /// the informer to that namespace.
+    /// Selects objects by fields, on the server. A selector that requires a `metadata.namespace`
+    /// restricts the informer to that namespace.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = Some(selector);
         self
     }
 
-    /// InformerSelectors a share of the objects by hash, for replicas that each hold a part of a kind. Servers with the
-    /// feature filter; with other servers the client drops the rest on arrival.
+    /// Selects a share of the objects by hash, for replicas that each hold a part of a kind.
+    /// Servers with the feature filter; with other servers the client drops the rest on arrival.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.shares = Some(shares);
         self

@@ -11,7 +11,7 @@ use informer_store::{AddIndexersError, IndexFn, Snapshot};
 use super::{Cache, CacheInformer, MissingInformer, ReadError};
 use crate::{KubeKind, ScopedKind};
 
-/// InformerSelectors the objects of a list. The default selects all.
+/// Selects the objects of a list. The default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     pub(crate) namespace: Option<String>,
@@ -27,14 +27,15 @@ impl ListOptions {
         self
     }
 
-    /// InformerSelectors by labels.
+    /// Selects by labels.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = selector;
         self
     }
 
-    /// InformerSelectors by fields. A cache supports only equality, of `metadata.name`, `metadata.namespace` and
-    /// [indexed](Cache::index_field) fields; a live read supports the server's selectable fields of the kind.
+    /// Selects by fields. A cache supports only equality, of `metadata.name`, `metadata.namespace`
+    /// and [indexed](Cache::index_field) fields; a live read supports the server's selectable fields of the
+    /// kind.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = selector;
         self
@@ -235,7 +236,7 @@ impl<O: Object> CacheInformer<O> {
         }
     }
 
-    /// InformerSelectors from one version of a store.
+    /// Selects from one version of a store.
     fn select_from(
         &self,
         snapshot: &Snapshot<O>,

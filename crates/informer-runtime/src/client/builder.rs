@@ -62,9 +62,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Updates then keep
-    /// fields that the type does not know with the right list element. Without the keys, elements are matched
-    /// by fields such as `name`.
+    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Updates then
+    /// keep fields that the type does not know with the right list element. Without the keys, elements are
+    /// matched by fields such as `name`.
     pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
         self.list_keys.extend(list_keys(definition));
         self

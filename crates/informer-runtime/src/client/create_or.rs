@@ -25,7 +25,7 @@ pub enum OperationResult {
 
 impl CachedClient {
     /// Creates or updates an object. `change` is called with a copy of the cached object, or with `object` if
-    /// there is none, and sets the desired state. Does not write the status; see
+    /// it does not exist, and sets the desired state. Does not write the status; see
     /// [`create_or_patch`](Self::create_or_patch).
     ///
     /// ```no_run

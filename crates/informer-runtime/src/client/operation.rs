@@ -73,7 +73,7 @@ pub struct Operation {
     pub name: Option<String>,
     /// The subresource, for example `status`.
     pub subresource: Option<String>,
-    /// The request body; null if there is none.
+    /// The request body; null without a body.
     pub body: Value,
     /// Query parameters.
     pub query: Vec<(String, String)>,

@@ -81,17 +81,19 @@ pub enum LookupError {
 impl Context {
     /// Reads an object of a watched kind from the cache. Returns `None` if it does not exist.
     ///
-    /// The object shows the program's own writes: as [`CachedClient::get`](crate::CachedClient::get), the read waits until the cache shows the
-    /// writes to this object that have returned before. It waits at most for the
-    /// [bound](crate::ClientBuilder::read_your_writes), usually for milliseconds, and not at all without such a write. It
-    /// creates no informer, and sends no request unless the cache could not read all fields of the object. Of several
-    /// representations of the kind in the cache, the lazy one is read before the typed and the packed one.
+    /// The object shows the program's own writes: as [`CachedClient::get`](crate::CachedClient::get), the
+    /// read waits until the cache shows the writes to this object that have returned before. It waits at most
+    /// for the [bound](crate::ClientBuilder::read_your_writes), usually for milliseconds, and not at all
+    /// without such a write. It creates no informer, and sends no request unless the cache could not read all
+    /// fields of the object. Of several representations of the kind in the cache, the lazy one is read before
+    /// the typed and the packed one.
     ///
     /// # Errors
     ///
-    /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these representations.
-    /// - [`LookupError::Read`] otherwise, as [`CachedClient::get`](crate::CachedClient::get): with [`ReadError::Behind`] if the cache does not show
-    ///   an own write within the bound.
+    /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these
+    ///   representations.
+    /// - [`LookupError::Read`] otherwise, as [`CachedClient::get`](crate::CachedClient::get): with
+    ///   [`ReadError::Behind`] if the cache does not show an own write within the bound.
     ///
     /// # Cancel safety
     ///
@@ -116,14 +118,17 @@ impl Context {
         Err(LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })
     }
 
-    /// Reads an object of a watched kind from the cache without waiting. Returns `None` if the cache does not have it.
+    /// Reads an object of a watched kind from the cache without waiting. Returns `None` if the cache does not
+    /// have it.
     ///
-    /// The object may be older than this controller's own writes: an object that it has just created may be missing, and one that it
-    /// has just changed may be shown as before. [`get`](Self::get) waits for own writes.
+    /// The object may be older than this controller's own writes: an object that it has just created may be
+    /// missing, and one that it has just changed may be shown as before. [`get`](Self::get) waits for own
+    /// writes.
     ///
     /// # Errors
     ///
-    /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these representations, or it is not synced.
+    /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these
+    ///   representations, or it is not synced.
     /// - [`LookupError::Read`] if the namespace is not cached.
     /// - [`LookupError::Decode`] if the object does not match the type.
     pub fn get_cached<K: KubeObject>(

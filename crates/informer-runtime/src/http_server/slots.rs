@@ -1,4 +1,5 @@
-//! Limits the connections of a server. When all slots are taken, the connection that has waited longest for its peer is closed.
+//! Limits the connections of a server. When all slots are taken, the connection that has waited longest for
+//! its peer is closed.
 //!
 //! # Invariants
 //!

@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The first failure of a streak is logged at once, and so is the first one of each kind. The others are logged at
-//!    intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
+//! 1. The first failure of a streak is logged at once, and so is the first one of each kind. The others are
+//!    logged at intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
 //! 2. A streak ends with a round of requests that succeeded as a whole: successful reads do not hide rejected
 //!    writes.
 

@@ -272,7 +272,7 @@ impl ManagerState {
         }
     }
 
-    /// Cancels all groups below `first_cancelled`, which were not cancelled yet.
+    /// Cancels all groups below `first_cancelled`, the first one that was cancelled before.
     fn last_call(&mut self, first_cancelled: usize) {
         let leaders = self.members(index(RunnableGroup::LeaderOnly)).next().is_some();
         for group in RunnableGroup::ALL[..first_cancelled].iter().rev().copied() {

@@ -110,7 +110,7 @@ pub(crate) struct MemberState {
     name: Arc<str>,
     times: ShardTimes,
     phase: Phase,
-    /// The version of its Lease; `None` if there is none, or if it is unknown.
+    /// The version of its Lease; `None` if it does not exist or is unknown.
     own: Option<ResourceVersion>,
     beat: u64,
     /// Until when its lease is relied on.

@@ -83,8 +83,8 @@ impl<K: DeserializeOwned> AdmissionRequest<K> {
     /// # Errors
     ///
     /// If the stored object does not match the type, for example because it was stored under an older schema.
-    /// With `?`, a validator denies the request. It may allow the request instead: if it denies every change and
-    /// deletion of such an object, the object can be neither repaired nor removed.
+    /// With `?`, a validator denies the request. It may allow the request instead: if it denies every change
+    /// and deletion of such an object, the object can be neither repaired nor removed.
     pub fn old_object(&self) -> Result<Option<K>, UndecodableObject> {
         decoded(&self.old, "oldObject")
     }

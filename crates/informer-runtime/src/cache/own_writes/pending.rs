@@ -92,7 +92,7 @@ pub(super) struct Expectation {
     selection: Selection,
     /// The version of the newest write after which the informer may hold the object.
     held_from: ResourceVersion,
-    /// The uids that must be gone, and the tickets at which their deletions completed.
+    /// The uids that must be deleted, and the tickets at which their deletions completed.
     deleted: Vec<(String, Ticket)>,
     /// Changes with each change of the expectation.
     revision: u64,
@@ -203,7 +203,7 @@ pub(crate) struct PendingWrites {
     namespaces: HashMap<String, Backlog>,
     /// The floor of all namespaces.
     floor: Option<Expectation>,
-    /// The keys in all namespaces, and the uids that must be gone.
+    /// The keys in all namespaces, and the uids that must be deleted.
     size: usize,
     /// The size at which the store is checked next.
     check_at: usize,
@@ -246,7 +246,8 @@ impl PendingWrites {
         }
     }
 
-    /// Returns what the store must show before a read of `scope`. The cost does not depend on confirmed writes.
+    /// Returns what the store must show before a read of `scope`. The cost does not depend on confirmed
+    /// writes.
     pub(super) fn pending(&mut self, scope: &Scope, rewinds: u64) -> Vec<Expectation> {
         self.follow(rewinds);
         let mut pending: Vec<Expectation> = self.floor.iter().cloned().collect();

@@ -167,7 +167,7 @@ async fn second_start_is_rejected() {
     assert!(matches!(error, ControllerError::StartedTwice { .. }), "{error}");
 }
 
-/// A controller whose reconciles take so long; they tidy up in no time when they are told to, if `tidy`.
+/// A controller whose reconciles take `takes`. With `tidy`, they end at once when they are cancelled.
 fn long(takes: Duration, tidy: bool) -> Controller {
     let options = ControllerOptions::new().drain_within(20 * SECOND);
     let controller = Controller::builder().named("test").with_options(options);

@@ -22,7 +22,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Takes a permit; false if there is none.
+    /// Takes a permit. Returns false if all are taken.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let taken = self.taken_at(now);
         let free = taken + 1.0 <= f64::from(UNKNOWN_BURST);

@@ -131,7 +131,7 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // Whatever the runnables do, everything has ended two deadlines after a stop.
+        // In any case, everything has ended two deadlines after a stop.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {

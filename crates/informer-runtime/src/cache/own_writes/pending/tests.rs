@@ -65,7 +65,7 @@ fn out_of_order_responses_keep_the_newest_version() {
 }
 
 #[test]
-fn deletion_is_shown_once_creation_was_seen_and_uid_is_gone() {
+fn deletion_is_shown_once_creation_was_seen_and_uid_is_deleted() {
     let pending = after([stored("ns/a", 10, Selection::Selected), deleted("ns/a", "u")]);
     assert!(!shows(&pending, 10, Some(("u", 10))));
     assert!(!shows(&pending, 9, None), "the store has not seen the creation yet");

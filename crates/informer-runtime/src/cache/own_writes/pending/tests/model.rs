@@ -130,7 +130,8 @@ impl Informer {
         }
         let selection = write.change.labelled.map(|labelled| self.watches.selection(labelled));
         self.pending.record(&write.completed(selection), self.rewinds);
-        // Its version is from before the restore, so that it may reach that of a write which it has not received.
+        // Its version is from before the restore, so that it may reach that of a write which it has not
+        // received.
         if self.must_rewind {
             self.has_uncovered = true;
         } else {
@@ -284,7 +285,8 @@ impl World {
         }
     }
 
-    /// Another program updates or deletes an object. What it creates or relabels is not an own write, and not covered.
+    /// Another program updates or deletes an object. Objects that it creates or relabels are not own writes
+    /// and not covered.
     fn interfere(&mut self, key: ObjectKey, deletes: bool) {
         if let Some((_, labelled)) = self.state_of(&key) {
             self.change(key, (!deletes).then_some(labelled));
