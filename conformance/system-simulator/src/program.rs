@@ -114,8 +114,8 @@ fn configured<K: Sample>(
     };
     let builder = builder.kind_of(&scoped, options);
     match kind.representation {
-        Representation::Typed => builder.only_form::<Typed<K>>(&scoped),
-        Representation::Packed => builder.only_form::<Packed<K>>(&scoped),
+        Representation::Typed => builder.pin_representation::<Typed<K>>(&scoped),
+        Representation::Packed => builder.pin_representation::<Packed<K>>(&scoped),
         _ => builder,
     }
 }

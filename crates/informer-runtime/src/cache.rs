@@ -72,7 +72,7 @@ use table::Table;
 ///   server with a delay. Objects are shared, not copied, and immutable. Lists are unordered.
 /// - *Shared informers.* Controllers and reads of one kind and representation share one informer. The
 ///   representation is a type parameter; two representations of a kind are two watches and two stores, unless
-///   the kind is [pinned](CacheBuilder::only_form) to one.
+///   the kind is [pinned](CacheBuilder::pin_representation) to one.
 /// - *Isolation.* A kind that cannot sync delays only its own readers.
 ///
 /// Upstream: [`cache.Cache`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Cache).
@@ -216,8 +216,8 @@ impl Cache {
         if let Some(shares) = &options.shares {
             source = source.shares(shares.clone());
         }
-        let form = if O::METADATA_ONLY { "metadata" } else { "" };
-        let mut informer = SharedInformer::builder(source).name(plan.name(kind, form));
+        let representation = if O::METADATA_ONLY { "metadata" } else { "" };
+        let mut informer = SharedInformer::builder(source).name(plan.name(kind, representation));
         if let Some(reflector) = &options.reflector {
             informer = informer.reflector(reflector.clone());
         }
@@ -236,7 +236,7 @@ impl Cache {
 
     /// Returns true if the kind is pinned to the representation `O`.
     pub(crate) fn is_pinned_to<O: Representation>(&self, gvk: &Gvk) -> bool {
-        self.shared.pinned.get(gvk).is_some_and(|(form, _)| *form == TypeId::of::<O>())
+        self.shared.pinned.get(gvk).is_some_and(|(representation, _)| *representation == TypeId::of::<O>())
     }
 
     /// Removes the informer of a kind and representation from the cache. It stops unless another run of it is

@@ -119,8 +119,8 @@ impl CacheBuilder {
 
     /// Pins a kind to the representation `O`. Reads in another representation fail, and so do controllers
     /// that watch it in one: it would be a second watch and a second store, which may show different states.
-    pub fn only_form<O: Representation>(mut self, kind: &ScopedKind) -> Self {
-        self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::form_name::<O>()));
+    pub fn pin_representation<O: Representation>(mut self, kind: &ScopedKind) -> Self {
+        self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::representation_name::<O>()));
         self
     }
 

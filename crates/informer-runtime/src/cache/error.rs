@@ -68,7 +68,7 @@ pub enum ReadError {
     },
     /// The kind is pinned to another representation: a second one would be a second watch and a second store.
     #[error(
-        "read {kind} as {requested}: the cache is pinned to {pinned}; read it as that, or change `only_form`"
+        "read {kind} as {requested}: the cache is pinned to {pinned}; read it as that, or change `pin_representation`"
     )]
     OtherRepresentation {
         /// The kind.

@@ -118,8 +118,8 @@ impl InformerOptions {
         self.read = self.read.or_else(|| other.read.clone());
         self.streaming = self.streaming.or(other.streaming);
         self.reflector = self.reflector.or_else(|| other.reflector.clone());
-        for (form, transform) in &other.transforms {
-            self.transforms.entry(*form).or_insert_with(|| Arc::clone(transform));
+        for (representation, transform) in &other.transforms {
+            self.transforms.entry(*representation).or_insert_with(|| Arc::clone(transform));
         }
         self
     }

@@ -105,14 +105,14 @@ impl InformerPlan {
     }
 
     /// Returns the name of the informer: its resource and its selectors.
-    pub(super) fn name(&self, kind: &ScopedKind, form: &str) -> String {
+    pub(super) fn name(&self, kind: &ScopedKind, representation: &str) -> String {
         let mut name = kind.kind().gvr().to_string();
         let selectors = [
             ("namespace", self.namespace.clone()),
             ("labels", shown(self.options.labels.as_ref().filter(|labels| !labels.is_everything()))),
             ("fields", shown(self.options.fields.as_ref().filter(|fields| !fields.is_everything()))),
             ("share", shown(self.options.shares.as_ref())),
-            ("form", Some(form.to_owned()).filter(|form| !form.is_empty())),
+            ("form", Some(representation.to_owned()).filter(|name| !name.is_empty())),
         ];
         for (label, value) in selectors.into_iter().filter_map(|(label, value)| Some((label, value?))) {
             name.push_str(&format!(" {label}={value}"));

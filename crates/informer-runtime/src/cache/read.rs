@@ -54,10 +54,10 @@ fn index_name(field: &str) -> String {
 }
 
 /// Returns the last segment of the type name of a representation, for errors.
-pub(super) fn form_name<O>() -> &'static str {
+pub(super) fn representation_name<O>() -> &'static str {
     let whole = std::any::type_name::<O>();
-    let form = whole.split('<').next().unwrap_or(whole);
-    form.rsplit("::").next().unwrap_or(form)
+    let representation = whole.split('<').next().unwrap_or(whole);
+    representation.rsplit("::").next().unwrap_or(representation)
 }
 
 impl Cache {
@@ -126,7 +126,7 @@ impl Cache {
         kind: impl Into<ScopedKind>,
     ) -> Result<CacheInformer<O>, ReadError> {
         let kind = kind.into();
-        self.check_form::<O>(&kind)?;
+        self.check_representation::<O>(&kind)?;
         let informer = match (self.existing_informer::<O>(kind.gvk()), self.shared.missing) {
             (Some(held), _) => held,
             (None, MissingInformer::Refuse) => return Err(ReadError::NotCached { kind: kind.to_string() }),
@@ -153,18 +153,20 @@ impl Cache {
         if self.shared.table.lock().is_stopped() {
             return Err(ReadError::Stopped { kind: kind.to_string() });
         }
-        tracing::info!(%kind, representation = form_name::<O>(), "a read starts an informer of the whole kind");
+        tracing::info!(%kind, representation = representation_name::<O>(), "a read starts an informer of the whole kind");
         Ok(self.informer_of(kind))
     }
 
     /// Fails if the kind is pinned to another representation.
-    pub(crate) fn check_form<O: Representation>(&self, kind: &ScopedKind) -> Result<(), ReadError> {
+    pub(crate) fn check_representation<O: Representation>(&self, kind: &ScopedKind) -> Result<(), ReadError> {
         match self.shared.pinned.get(kind.gvk()) {
-            Some((form, pinned)) if *form != TypeId::of::<O>() => Err(ReadError::OtherRepresentation {
-                kind: kind.to_string(),
-                requested: form_name::<O>(),
-                pinned,
-            }),
+            Some((representation, pinned)) if *representation != TypeId::of::<O>() => {
+                Err(ReadError::OtherRepresentation {
+                    kind: kind.to_string(),
+                    requested: representation_name::<O>(),
+                    pinned,
+                })
+            }
             _ => Ok(()),
         }
     }

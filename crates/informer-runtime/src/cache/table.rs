@@ -43,8 +43,10 @@ pub(super) struct Entry {
 impl Table {
     pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
         // A lookup by key would need an owned kind; the table has a few dozen entries.
-        let (_, entry) =
-            self.entries.iter().find(|((held, form), _)| held == gvk && *form == TypeId::of::<O>())?;
+        let (_, entry) = self
+            .entries
+            .iter()
+            .find(|((held, representation), _)| held == gvk && *representation == TypeId::of::<O>())?;
         entry.typed.downcast_ref().cloned()
     }
 
@@ -74,13 +76,13 @@ impl Table {
         (new, true)
     }
 
-    pub(super) fn remove(&mut self, gvk: &Gvk, form: TypeId) -> Option<Entry> {
-        self.entries.remove(&(gvk.clone(), form))
+    pub(super) fn remove(&mut self, gvk: &Gvk, representation: TypeId) -> Option<Entry> {
+        self.entries.remove(&(gvk.clone(), representation))
     }
 
     pub(super) fn remove_kind(&mut self, gvk: &Gvk) -> Vec<Entry> {
-        let forms: Vec<_> = self.entries.keys().filter(|(held, _)| held == gvk).cloned().collect();
-        forms.iter().filter_map(|form| self.entries.remove(form)).collect()
+        let removed: Vec<_> = self.entries.keys().filter(|(held, _)| held == gvk).cloned().collect();
+        removed.iter().filter_map(|key| self.entries.remove(key)).collect()
     }
 
     pub(super) fn informers(&self) -> Vec<Arc<dyn ErasedInformer>> {

@@ -30,13 +30,17 @@ pub struct TypedIndex<K, F> {
 
 /// Implements it for every representation that provides the typed object.
 macro_rules! index {
-    ($form:ident) => {
-        impl<K, F> IndexFn<$form<K>> for TypedIndex<K, F>
+    ($representation:ident) => {
+        impl<K, F> IndexFn<$representation<K>> for TypedIndex<K, F>
         where
             K: DeserializeOwned + Send + Sync + 'static,
             F: Fn(&K) -> Vec<String> + Send + Sync + 'static,
         {
-            fn index(&self, object: &$form<K>, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
+            fn index(
+                &self,
+                object: &$representation<K>,
+                emit: &mut dyn FnMut(&str),
+            ) -> Result<(), IndexFnError> {
                 let values = (self.function)(&*object.get()?);
                 values.iter().for_each(|value| emit(value));
                 Ok(())

@@ -19,7 +19,7 @@ use crate::{KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
 
 impl CachedClient {
     /// Returns one object; `None` if it does not exist. Reads the lazy representation, unless the cache is
-    /// [pinned](crate::CacheBuilder::only_form) to the typed or packed one.
+    /// [pinned](crate::CacheBuilder::pin_representation) to the typed or packed one.
     ///
     /// # Errors
     ///

@@ -146,7 +146,7 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
                 _ => return Err("the source was started before".into()),
             }
             let (route, cache) = (Arc::clone(&self.route), &enqueuer.services().cache);
-            cache.check_form::<O>(&self.kind)?;
+            cache.check_representation::<O>(&self.kind)?;
             let informer = cache.informer_of::<O>(&self.kind);
             let mut options =
                 HandlerOptions::for_work_queue().name(format!("controller {}", enqueuer.controller()));

@@ -486,12 +486,12 @@ async fn pinned_kind_is_rejected_in_other_representations() {
     let server = Server::start();
     server.pod("default/web-0");
     let pods = ScopedKind::of::<Pod>();
-    let cache = server.cache().only_form::<Metadata<Pod>>(&pods).build();
+    let cache = server.cache().pin_representation::<Metadata<Pod>>(&pods).build();
     cache.start();
     let error = cache.get::<Pod>("default/web-0").await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "read Pod.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `only_form`"
+        "read Pod.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `pin_representation`"
     );
     assert!(cache.get_of::<Metadata<Pod>>(&pods, "default/web-0").await.unwrap().is_some());
 }

@@ -167,7 +167,7 @@ async fn update_of_a_list_reads_the_whole_object_for_incomplete_views() {
     let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
     server.create("deployments", "default/web", json!({"spec": spec}));
     let kind = ScopedKind::of::<OldDeployment>();
-    let cache = server.cache().only_form::<Typed<OldDeployment>>(&kind).build();
+    let cache = server.cache().pin_representation::<Typed<OldDeployment>>(&kind).build();
     cache.start();
     let client = CachedClient::new(&cache);
     let mut edited = client.get::<OldDeployment>("default/web").await.unwrap().unwrap().edit();

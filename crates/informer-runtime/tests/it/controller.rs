@@ -295,11 +295,11 @@ async fn controllers_share_informers_per_representation() {
 async fn watching_a_pinned_kind_in_another_representation_stops_the_manager() {
     let server = Server::start();
     let maps = ScopedKind::of::<ConfigMap>();
-    let cache = Cache::builder(server.api_client()).only_form::<Metadata<ConfigMap>>(&maps).build();
+    let cache = Cache::builder(server.api_client()).pin_representation::<Metadata<ConfigMap>>(&maps).build();
     let lazy = Seen::default().by(Controller::new::<ConfigMap>("lazy"));
     let manager = Manager::of(CachedClient::new(&cache)).controller(lazy);
     let text = with_causes(&manager.run_until(std::future::pending::<()>()).await.unwrap_err());
-    assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `only_form`"), "{text}");
+    assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `pin_representation`"), "{text}");
     assert_eq!(server.api.requests().len(), 0);
 }
 

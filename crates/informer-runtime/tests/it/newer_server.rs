@@ -57,8 +57,8 @@ pub(crate) const ALL_READS: [Reads; 6] =
 pub(crate) fn client<K: KubeObject>(server: &Server, reads: Reads) -> CachedClient {
     let kind = ScopedKind::of::<K>();
     let cache = match reads {
-        Reads::Typed => server.cache().only_form::<Typed<K>>(&kind).build(),
-        Reads::Packed => server.cache().only_form::<Packed<K>>(&kind).build(),
+        Reads::Typed => server.cache().pin_representation::<Typed<K>>(&kind).build(),
+        Reads::Packed => server.cache().pin_representation::<Packed<K>>(&kind).build(),
         Reads::Transformed => {
             let remade = |object: Arc<Lazy<K>>| Ok(Arc::new(Lazy::from_json(&object.json()?)?));
             server.cache().kind_of(&kind, InformerOptions::default().transform(remade)).build()

@@ -155,7 +155,7 @@ async fn kind_pinned_to_packed_is_read_and_written_through_the_client() {
     let server = Server::start();
     server.create("configmaps", "a/m", json!({"data": {"color": "red"}}));
     let kind = ScopedKind::of::<ConfigMap>();
-    let cache = server.cache().only_form::<Packed<ConfigMap>>(&kind).build();
+    let cache = server.cache().pin_representation::<Packed<ConfigMap>>(&kind).build();
     cache.start();
     let client = CachedClient::new(&cache);
     let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it exists");

@@ -23,9 +23,9 @@ fn kind() -> ScopedKind {
 
 const REPRESENTATIONS: [(&str, Configure); 4] = [
     ("default", |cache| cache),
-    ("lazy", |cache| cache.only_form::<Lazy<ConfigMap>>(&kind())),
-    ("typed", |cache| cache.only_form::<Typed<ConfigMap>>(&kind())),
-    ("packed", |cache| cache.only_form::<Packed<ConfigMap>>(&kind())),
+    ("lazy", |cache| cache.pin_representation::<Lazy<ConfigMap>>(&kind())),
+    ("typed", |cache| cache.pin_representation::<Typed<ConfigMap>>(&kind())),
+    ("packed", |cache| cache.pin_representation::<Packed<ConfigMap>>(&kind())),
 ];
 
 fn pass(client: CachedClient) -> CachedClient {
@@ -143,7 +143,8 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
         },
     });
     server.create("deployments", "default/web", json!({"spec": spec}));
-    let cache = server.cache().only_form::<Typed<OldDeployment>>(&ScopedKind::of::<OldDeployment>()).build();
+    let cache =
+        server.cache().pin_representation::<Typed<OldDeployment>>(&ScopedKind::of::<OldDeployment>()).build();
     cache.start();
     let renaming = |operation: Operation, next: Next| async move {
         let mut answer = next.run(operation.clone()).await?;
@@ -167,7 +168,7 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
 #[tokio::test(start_paused = true)]
 async fn lists_of_pinned_kind_name_its_representation() {
     let server = Server::start();
-    let cache = server.cache().only_form::<Typed<ConfigMap>>(&kind()).build();
+    let cache = server.cache().pin_representation::<Typed<ConfigMap>>(&kind()).build();
     cache.start();
     for client in [CachedClient::new(&cache), pass(CachedClient::new(&cache))] {
         let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
