@@ -52,7 +52,7 @@ pub use typed_index::{TypedIndex, typed};
 use crate::instrumentation::Observers;
 use crate::{KubeKind, ScopedKind};
 use informer::ErasedInformer;
-use plan::{InformerPlan, Levels};
+use plan::{InformerPlan, OptionLevels};
 use table::Table;
 
 /// The informers of a program: one per kind and representation (and namespace, if the cache is restricted to
@@ -98,7 +98,7 @@ pub struct Cache {
 
 struct CacheInner {
     client: Client,
-    levels: Levels,
+    levels: OptionLevels,
     missing: MissingInformer,
     read_timeout: Duration,
     observers: Arc<Observers<dyn InformerMetrics>>,

@@ -45,7 +45,7 @@ pub use subresource::Subresource;
 
 use crate::Cache;
 use crate::instrumentation::Observers;
-use settings::Settings;
+use settings::ClientSettings;
 
 /// Reads from a [`Cache`] and writes to the API server.
 ///
@@ -94,7 +94,7 @@ use settings::Settings;
 #[derive(Clone)]
 pub struct CachedClient {
     shared: Arc<ClientInner>,
-    settings: Arc<Settings>,
+    settings: Arc<ClientSettings>,
 }
 
 /// The state shared by all clones of a client.

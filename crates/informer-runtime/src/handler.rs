@@ -26,7 +26,7 @@ use informer_workqueue::{AddOptions, WorkQueue};
 pub use map::{Map, map};
 pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 
-use crate::source::Only;
+use crate::source::RequestFilter;
 use crate::{ReconcileRequest, Request, Trigger};
 
 /// Maps a trigger to requests.
@@ -52,7 +52,7 @@ where
 pub struct Enqueue<'a, R: ReconcileRequest> {
     queue: &'a WorkQueue<R>,
     priority: i32,
-    only: Option<&'a Only<R>>,
+    only: Option<&'a RequestFilter<R>>,
 }
 
 impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
@@ -61,7 +61,7 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
         Self { queue, priority, only: None }
     }
 
-    pub(crate) fn only(self, only: Option<&'a Only<R>>) -> Self {
+    pub(crate) fn only(self, only: Option<&'a RequestFilter<R>>) -> Self {
         Self { only, ..self }
     }
 

@@ -67,7 +67,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The default limit of request bodies: requests for pages have none.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
+pub(crate) type RouteHandler =
+    Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
 
 /// A server in a manager: for probes, metrics and debug pages, or for other routes.
 ///
@@ -102,11 +103,11 @@ enum Address {
 
 /// Handlers by path; prefixes end with a slash.
 #[derive(Clone, Default)]
-struct Routes(Arc<RwLock<BTreeMap<String, Handler>>>);
+struct Routes(Arc<RwLock<BTreeMap<String, RouteHandler>>>);
 
 impl Routes {
     /// Returns the handler of the path, or of its longest prefix.
-    fn find(&self, path: &str) -> Option<Handler> {
+    fn find(&self, path: &str) -> Option<RouteHandler> {
         let routes = self.0.read();
         let prefixes = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| &path[..=at]);
         let exact = routes.get(path.trim_end_matches('/')).or_else(|| routes.get(path));
@@ -178,7 +179,7 @@ impl HttpServer {
         F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Response<Bytes>> + Send + 'static,
     {
-        let handler: Handler = Arc::new(move |request| handler(request).boxed());
+        let handler: RouteHandler = Arc::new(move |request| handler(request).boxed());
         self.routes.0.write().insert(path.into(), handler);
         self
     }
@@ -191,7 +192,7 @@ impl HttpServer {
     }
 
     #[cfg(all(test, feature = "webhook"))]
-    pub(crate) fn handler(&self, path: &str) -> Option<Handler> {
+    pub(crate) fn handler(&self, path: &str) -> Option<RouteHandler> {
         self.routes.find(path)
     }
 

@@ -12,7 +12,7 @@ use kube_core::{NamespaceResourceScope, Resource};
 use parking_lot::Mutex;
 
 use super::options::InformerOptions;
-use super::plan::Levels;
+use super::plan::OptionLevels;
 use super::table::Table;
 use super::{Cache, CacheInner};
 use crate::instrumentation::Observers;
@@ -41,7 +41,7 @@ pub enum MissingInformer {
 #[must_use = "call `build` to create the cache"]
 pub struct CacheBuilder {
     client: Client,
-    levels: Levels,
+    levels: OptionLevels,
     missing: MissingInformer,
     read_timeout: Duration,
     metrics: Option<Arc<dyn InformerMetrics>>,
@@ -52,7 +52,7 @@ impl CacheBuilder {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
-            levels: Levels::default(),
+            levels: OptionLevels::default(),
             missing: MissingInformer::default(),
             read_timeout: READ_TIMEOUT,
             metrics: None,

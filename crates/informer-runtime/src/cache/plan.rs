@@ -17,7 +17,7 @@ pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";
 
 /// The configured options of all levels.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Levels {
+pub(super) struct OptionLevels {
     pub(super) all: InformerOptions,
     /// Empty: all namespaces. The empty name stands for all namespaces that are not listed.
     pub(super) namespaces: BTreeMap<String, InformerOptions>,
@@ -53,7 +53,7 @@ pub(super) struct InformerPlan {
     pub(super) options: InformerOptions,
 }
 
-impl Levels {
+impl OptionLevels {
     /// Plans the informers of a kind; never empty.
     pub(super) fn plan(&self, kind: &ScopedKind) -> Vec<InformerPlan> {
         let none = KindOptions::default();

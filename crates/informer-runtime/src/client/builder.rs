@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings::Settings;
+use super::settings::ClientSettings;
 use super::{CachedClient, ClientInner, ClientMetrics};
 use crate::instrumentation::Observers;
 use crate::{Cache, KubeKind, ScopedKind};
@@ -94,7 +94,7 @@ impl ClientBuilder {
             metrics,
             list_keys,
         });
-        CachedClient { shared, settings: Arc::new(Settings::new()) }
+        CachedClient { shared, settings: Arc::new(ClientSettings::new()) }
     }
 }
 

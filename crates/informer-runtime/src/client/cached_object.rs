@@ -18,12 +18,12 @@ use crate::KubeObject;
 ///
 /// To change it, copy it with [`edit`](Self::edit).
 pub struct Fetched<K> {
-    base: Base<K>,
+    base: ViewSource<K>,
     view: Arc<K>,
 }
 
 /// The source of the typed view.
-enum Base<K> {
+enum ViewSource<K> {
     /// The encoded object in the cache: pruned, otherwise complete.
     Lazy(Arc<Lazy<K>>),
     /// As `Lazy`, compressed.
@@ -37,7 +37,7 @@ enum Base<K> {
     Partial,
 }
 
-impl<K> Clone for Base<K> {
+impl<K> Clone for ViewSource<K> {
     fn clone(&self) -> Self {
         match self {
             Self::Lazy(lazy) => Self::Lazy(Arc::clone(lazy)),
@@ -64,7 +64,7 @@ impl<K: KubeObject> Fetched<K> {
     ///
     /// If it does not match the type.
     pub fn of_lazy(lazy: Arc<Lazy<K>>) -> Result<Self, DecodeError> {
-        Ok(Self { view: lazy.get()?, base: Base::Lazy(lazy) })
+        Ok(Self { view: lazy.get()?, base: ViewSource::Lazy(lazy) })
     }
 
     /// Creates it from a compressed object of a cache, which is decompressed first.
@@ -74,7 +74,7 @@ impl<K: KubeObject> Fetched<K> {
     /// If it does not match the type.
     #[cfg(feature = "packed")]
     pub fn of_packed(packed: Arc<Packed<K>>) -> Result<Self, DecodeError> {
-        Ok(Self { view: packed.get()?, base: Base::Packed(packed) })
+        Ok(Self { view: packed.get()?, base: ViewSource::Packed(packed) })
     }
 
     /// Creates it from a decoded object of a cache.
@@ -83,17 +83,17 @@ impl<K: KubeObject> Fetched<K> {
     ///
     /// Never; the signature matches [`of_lazy`](Self::of_lazy).
     pub fn of_typed(typed: Arc<Typed<K>>) -> Result<Self, DecodeError> {
-        Ok(Self { view: typed.get()?, base: Base::Typed(typed) })
+        Ok(Self { view: typed.get()?, base: ViewSource::Typed(typed) })
     }
 
     pub(super) fn of_whole(whole: Value) -> Result<Self, serde_json::Error> {
         let view = Arc::new(K::deserialize(&whole)?);
-        Ok(Self { view, base: Base::Whole(Arc::new(whole)) })
+        Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }
 
     /// Creates it from an object that may lack fields.
     pub(super) fn of_partial(part: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self { view: Arc::new(K::deserialize(part)?), base: Base::Partial })
+        Ok(Self { view: Arc::new(K::deserialize(part)?), base: ViewSource::Partial })
     }
 
     /// Returns the object as JSON: complete if that is available, otherwise the fields that the type knows.
@@ -109,11 +109,11 @@ impl<K: KubeObject> Fetched<K> {
     /// Returns the key.
     pub fn key(&self) -> Option<ObjectKey> {
         match &self.base {
-            Base::Lazy(lazy) => Some(lazy.key().clone()),
+            ViewSource::Lazy(lazy) => Some(lazy.key().clone()),
             #[cfg(feature = "packed")]
-            Base::Packed(packed) => Some(packed.key().clone()),
-            Base::Typed(typed) => Some(typed.key().clone()),
-            Base::Whole(_) | Base::Partial => {
+            ViewSource::Packed(packed) => Some(packed.key().clone()),
+            ViewSource::Typed(typed) => Some(typed.key().clone()),
+            ViewSource::Whole(_) | ViewSource::Partial => {
                 let meta = self.view.meta();
                 ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref()?).ok()
             }
@@ -125,14 +125,14 @@ impl<K: KubeObject> Fetched<K> {
     /// know.
     pub(super) fn whole(&self) -> Option<Value> {
         match &self.base {
-            Base::Lazy(lazy) if lazy.is_partial() => None,
-            Base::Lazy(lazy) => serde_json::from_str(&lazy.json().ok()?).ok(),
+            ViewSource::Lazy(lazy) if lazy.is_partial() => None,
+            ViewSource::Lazy(lazy) => serde_json::from_str(&lazy.json().ok()?).ok(),
             #[cfg(feature = "packed")]
-            Base::Packed(packed) if packed.is_partial() => None,
+            ViewSource::Packed(packed) if packed.is_partial() => None,
             #[cfg(feature = "packed")]
-            Base::Packed(packed) => serde_json::from_str(&packed.json().ok()?).ok(),
-            Base::Typed(_) | Base::Partial => None,
-            Base::Whole(whole) => Some(Value::clone(whole)),
+            ViewSource::Packed(packed) => serde_json::from_str(&packed.json().ok()?).ok(),
+            ViewSource::Typed(_) | ViewSource::Partial => None,
+            ViewSource::Whole(whole) => Some(Value::clone(whole)),
         }
     }
 }

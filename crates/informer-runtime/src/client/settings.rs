@@ -10,7 +10,7 @@ pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 
 /// The settings of a client, applied to all its requests.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct ClientSettings {
     pub(super) dry_run: bool,
     /// `None`: the program did not choose, so `default_owner` decides.
     pub(super) force: Option<bool>,
@@ -84,8 +84,8 @@ impl FieldValidation {
 }
 
 impl CachedClient {
-    pub(super) fn with(&self, change: impl FnOnce(&mut Settings)) -> Self {
-        let mut settings = Settings::clone(&self.settings);
+    pub(super) fn with(&self, change: impl FnOnce(&mut ClientSettings)) -> Self {
+        let mut settings = ClientSettings::clone(&self.settings);
         change(&mut settings);
         Self { shared: Arc::clone(&self.shared), settings: Arc::new(settings) }
     }
@@ -151,7 +151,7 @@ impl CachedClient {
     }
 }
 
-impl Settings {
+impl ClientSettings {
     pub(super) fn new() -> Self {
         Self {
             dry_run: false,
@@ -224,9 +224,9 @@ impl Settings {
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for ClientSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("ClientSettings")
             .field("dry_run", &self.dry_run)
             .field("field_owner", &self.field_owner)
             .field("namespace", &self.namespace)

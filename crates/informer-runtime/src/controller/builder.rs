@@ -146,8 +146,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     ///         let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
     ///         let mut edited = map.edit();
     ///         edited.data.iter_mut().flat_map(|data| data.values_mut()).for_each(|text| text.make_ascii_uppercase());
-    ///         // Has the uid and version that were read as preconditions; not sent once another replica may
-    ///         own the key.
+    ///         // Has the uid and version as preconditions; not sent if another replica may own the key.
     ///         ctx.client.update(&edited).await?;
     ///         Ok(Outcome::Done)
     ///     },

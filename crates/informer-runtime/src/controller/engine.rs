@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::context::ControllerContext;
 use super::metrics::Instruments;
-use super::options::Settings;
+use super::options::ControllerSettings;
 use super::reconciler::DynReconciler;
 use super::sharded::{Sharded, follow_shares};
 use super::worker::{WorkerSlot, work};
@@ -39,7 +39,7 @@ const REASON_GRACE: Duration = Duration::from_secs(1);
 pub(super) struct EngineParts<R: ReconcileRequest> {
     pub(super) name: Arc<str>,
     pub(super) kind: Arc<str>,
-    pub(super) settings: Settings,
+    pub(super) settings: ControllerSettings,
     pub(super) queue: WorkQueue<R>,
     pub(super) reconciler: Box<dyn DynReconciler<R>>,
     pub(super) services: Services,
@@ -50,7 +50,7 @@ pub(super) struct EngineParts<R: ReconcileRequest> {
 
 pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) kind: Arc<str>,
-    pub(super) settings: Settings,
+    pub(super) settings: ControllerSettings,
     pub(super) queue: WorkQueue<R>,
     pub(super) reconciler: Box<dyn DynReconciler<R>>,
     pub(super) context: Arc<ControllerContext>,

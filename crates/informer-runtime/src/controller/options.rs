@@ -190,7 +190,7 @@ impl<R: ReconcileRequest> fmt::Debug for ControllerOptions<R> {
 
 /// The resolved options of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct ControllerSettings {
     pub(super) workers: usize,
     pub(super) sync_timeout: Duration,
     pub(super) reconcile_timeout: Option<Duration>,
@@ -207,10 +207,10 @@ pub(super) fn resolve(
     own: &ControllerDefaults,
     manager: &ControllerDefaults,
     group_kind: Option<&str>,
-) -> Settings {
+) -> ControllerSettings {
     let by_kind = group_kind.and_then(|kind| manager.workers_by_kind.get(kind).copied());
     let timeout = own.reconcile_timeout.or(manager.reconcile_timeout);
-    Settings {
+    ControllerSettings {
         workers: own.workers.or(by_kind).or(manager.workers).unwrap_or(1).max(1),
         sync_timeout: own.sync_timeout.or(manager.sync_timeout).unwrap_or(SYNC_TIMEOUT).min(LONGEST),
         reconcile_timeout: timeout.filter(|timeout| !timeout.is_zero()),
@@ -226,7 +226,7 @@ pub(super) fn resolve(
 /// Creates the queue for `options`, without metrics.
 pub(super) fn queue<R: ReconcileRequest>(
     options: ControllerOptions<R>,
-    settings: &Settings,
+    settings: &ControllerSettings,
 ) -> WorkQueueBuilder<R> {
     let mut queue = WorkQueue::builder();
     queue = match options.limiter {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{EventState, Write, WriteResult};
+use super::state::{EventState, EventWrite, WriteResult};
 use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::{BoxError, Runnable, RunnableGroup};
 
@@ -28,7 +28,7 @@ const RETRY_JITTER: f64 = 0.25;
 /// The timeout of one request. Nothing waits for an event.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Sent = (Write, Option<WriteResult>);
+type Sent = (EventWrite, Option<WriteResult>);
 
 /// Sends the events of an [`EventRecorder`]. A runnable of every manager; it stops last, so that events
 /// recorded during the stop are sent.
@@ -101,14 +101,14 @@ impl EventSender {
         }
     }
 
-    fn record(&mut self, event: Recorded) -> Option<Write> {
+    fn record(&mut self, event: Recorded) -> Option<EventWrite> {
         self.state.record(event, now(), Timestamp::now()).unwrap_or_else(|()| {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             None
         })
     }
 
-    fn sent(&mut self, (write, outcome): Sent) -> Option<Write> {
+    fn sent(&mut self, (write, outcome): Sent) -> Option<EventWrite> {
         let next = self.state.written(&write, outcome.unwrap_or(WriteResult::Refused), now());
         let lost = match outcome {
             Some(WriteResult::Done | WriteResult::NotFound) => false,
@@ -119,7 +119,7 @@ impl EventSender {
         next
     }
 
-    fn send(&self, write: Write, tries: u32) -> BoxFuture<'static, Sent> {
+    fn send(&self, write: EventWrite, tries: u32) -> BoxFuture<'static, Sent> {
         let (client, instance) = (self.client.clone(), Arc::clone(&self.instance));
         async move {
             let mut repeats = write.repeats;

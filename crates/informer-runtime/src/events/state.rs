@@ -35,7 +35,7 @@ const MAX_STEM: usize = 200;
 
 /// A request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Write {
+pub(crate) struct EventWrite {
     pub(crate) key: EventKey,
     pub(crate) name: String,
     pub(crate) note: String,
@@ -102,7 +102,7 @@ impl EventState {
         event: Recorded,
         now: Instant,
         wall: Timestamp,
-    ) -> Result<Option<Write>, ()> {
+    ) -> Result<Option<EventWrite>, ()> {
         if let Some(series) = self.series.get_mut(&event.key) {
             series.count = series.count.saturating_add(1);
             (series.last, series.last_at) = (wall, now);
@@ -133,7 +133,12 @@ impl EventState {
     }
 
     /// Handles the result of a request; returns another one if an update is due.
-    pub(crate) fn written(&mut self, write: &Write, outcome: WriteResult, now: Instant) -> Option<Write> {
+    pub(crate) fn written(
+        &mut self,
+        write: &EventWrite,
+        outcome: WriteResult,
+        now: Instant,
+    ) -> Option<EventWrite> {
         let series = self.series.get_mut(&write.key).filter(|series| series.name == write.name)?;
         (series.on_its_way, series.interrupted) = (false, false);
         match outcome {
@@ -160,7 +165,7 @@ impl EventState {
     }
 
     /// Returns due updates: counts of running series, and final counts of ended ones, which are removed.
-    pub(crate) fn tick(&mut self, now: Instant) -> Vec<Write> {
+    pub(crate) fn tick(&mut self, now: Instant) -> Vec<EventWrite> {
         let due = |series: &Series| {
             let idle = now.saturating_duration_since(series.last_at) >= SERIES_IDLE;
             let refresh = now.saturating_duration_since(series.told_at) >= SERIES_REFRESH;
@@ -176,7 +181,7 @@ impl EventState {
     }
 
     /// Returns the writes that were in flight and everything else that was not sent.
-    pub(crate) fn interrupted(&mut self, now: Instant) -> Vec<Write> {
+    pub(crate) fn interrupted(&mut self, now: Instant) -> Vec<EventWrite> {
         for series in self.series.values_mut() {
             (series.interrupted, series.on_its_way) = (series.on_its_way, false);
         }
@@ -184,21 +189,21 @@ impl EventState {
     }
 
     /// Returns everything that was not sent.
-    pub(crate) fn flush(&mut self, now: Instant) -> Vec<Write> {
+    pub(crate) fn flush(&mut self, now: Instant) -> Vec<EventWrite> {
         self.pending(now, |_| true)
     }
 
-    fn pending(&mut self, now: Instant, due: impl Fn(&Series) -> bool) -> Vec<Write> {
+    fn pending(&mut self, now: Instant, due: impl Fn(&Series) -> bool) -> Vec<EventWrite> {
         let keys = self.series.iter().filter(|(_, series)| series.count > series.sent_count && due(series));
         let keys: Vec<EventKey> = keys.map(|(key, _)| key.clone()).collect();
         keys.iter().filter_map(|key| self.write(key, now)).collect()
     }
 
-    fn write(&mut self, key: &EventKey, now: Instant) -> Option<Write> {
+    fn write(&mut self, key: &EventKey, now: Instant) -> Option<EventWrite> {
         let series = self.series.get_mut(key).filter(|series| !series.on_its_way)?;
         series.on_its_way = true;
         series.told_at = now;
-        Some(Write {
+        Some(EventWrite {
             key: key.clone(),
             name: series.name.clone(),
             note: series.note.clone(),

@@ -7,14 +7,14 @@ use informer_core::Gvr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::{Write, WriteResult};
+use super::state::{EventWrite, WriteResult};
 use super::{EventKey, EventSubject, EventType};
 
 /// The namespace of events about cluster-scoped objects, as in client-go.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Sends a request. `Err` if it may succeed later.
-pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Result<WriteResult, String> {
+pub(super) async fn send(client: &Client, write: &EventWrite, instance: &str) -> Result<WriteResult, String> {
     let Ok(request) = request(write, instance) else {
         warn(write, "the namespace of its object is invalid");
         return Ok(WriteResult::Refused);
@@ -34,7 +34,7 @@ pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Resu
     }
 }
 
-fn warn(write: &Write, problem: &str) {
+fn warn(write: &EventWrite, problem: &str) {
     let EventKey { controller, regarding, reason, .. } = &write.key;
     tracing::warn!(
         event = write.name,
@@ -48,7 +48,7 @@ fn warn(write: &Write, problem: &str) {
     );
 }
 
-fn request(write: &Write, instance: &str) -> Result<Request<Bytes>, http::Error> {
+fn request(write: &EventWrite, instance: &str) -> Result<Request<Bytes>, http::Error> {
     let namespace = namespace(&write.key.regarding);
     let path = Gvr::new("events.k8s.io", "v1", "events").path(Some(namespace));
     let (method, path, content_type, body) = if write.exists {
@@ -66,7 +66,7 @@ fn namespace(subject: &EventSubject) -> &str {
     if subject.namespace.is_empty() { DEFAULT_NAMESPACE } else { &subject.namespace }
 }
 
-fn event(write: &Write, namespace: &str, instance: &str) -> Value {
+fn event(write: &EventWrite, namespace: &str, instance: &str) -> Value {
     let key = &write.key;
     let event_type = match key.event_type {
         EventType::Normal => "Normal",
@@ -94,7 +94,7 @@ fn event(write: &Write, namespace: &str, instance: &str) -> Value {
     event
 }
 
-fn series(write: &Write) -> Value {
+fn series(write: &EventWrite) -> Value {
     json!({"count": write.count, "lastObservedTime": micro_time(write.last)})
 }
 

@@ -44,7 +44,7 @@ pub struct LeaderElector {
 }
 
 /// The request in flight.
-type InFlight = Option<BoxFuture<'static, LeaseReply>>;
+type PendingReply = Option<BoxFuture<'static, LeaseReply>>;
 
 impl LeaderElector {
     pub(crate) fn new(
@@ -125,7 +125,7 @@ impl LeaderElector {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaderLost> {
         let (hint, mut hints) = mpsc::channel(1);
         let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
-        let mut in_flight: InFlight = None;
+        let mut in_flight: PendingReply = None;
         let mut stopping = false;
         // True if the last request has succeeded; the round has, too, unless another request follows.
         let mut succeeded = false;
@@ -272,7 +272,7 @@ pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-async fn reply(in_flight: &mut InFlight) -> LeaseReply {
+async fn reply(in_flight: &mut PendingReply) -> LeaseReply {
     match in_flight {
         Some(request) => request.await,
         None => std::future::pending().await,

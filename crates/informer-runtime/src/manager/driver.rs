@@ -10,7 +10,7 @@ use tokio::task::{self, AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::error::MAX_LATER_ERRORS;
-use super::handle::{Added, DriverEnd};
+use super::handle::{AddedRunnable, DriverEnd};
 use super::state::{Effect, ManagerState, RunnableId};
 use super::{ManagerError, ManagerHandle, ManagerStatus, Options, RunnableError};
 use crate::{BoxError, Leadership, Runnable, RunnableGroup};
@@ -107,7 +107,7 @@ impl Driver {
         }
     }
 
-    fn add(&mut self, added: Added) {
+    fn add(&mut self, added: AddedRunnable) {
         self.serves_webhooks |= added.group == RunnableGroup::Webhooks;
         // A runnable that was added just before the stop is dropped, like those that wait for their group.
         if let Some(id) = self.state.add(added.name, added.group) {

@@ -31,13 +31,13 @@ use crate::{
 pub(super) const MAX_RUNNABLES: usize = 10_000;
 
 /// A runnable on its way to the driver.
-pub(super) struct Added {
+pub(super) struct AddedRunnable {
     pub(super) name: String,
     pub(super) group: RunnableGroup,
     pub(super) runnable: Box<dyn Runnable>,
 }
 
-impl Added {
+impl AddedRunnable {
     /// Reads the properties of a runnable that are needed before it runs, and splits off its warm-up.
     pub(super) fn of(mut runnable: Box<dyn Runnable>) -> Vec<Self> {
         let (name, group) = (runnable.name(), runnable.group());
@@ -81,14 +81,14 @@ const MAX_PINGS: usize = 16;
 
 /// The driver's end of the channels of a handle.
 pub(super) struct DriverEnd {
-    pub(super) added: mpsc::UnboundedReceiver<Added>,
+    pub(super) added: mpsc::UnboundedReceiver<AddedRunnable>,
     pub(super) pings: mpsc::Receiver<Ping>,
 }
 
 struct Gate {
     open: bool,
     taken: usize,
-    runnables: mpsc::UnboundedSender<Added>,
+    runnables: mpsc::UnboundedSender<AddedRunnable>,
 }
 
 impl ManagerHandle {
@@ -147,7 +147,7 @@ impl ManagerHandle {
     /// it.
     pub fn add(&self, runnable: impl IntoRunnable) -> Result<(), AddError> {
         let runnable = runnable.into_runnable(self).map_err(AddError::Refused)?;
-        let runnables = Added::of(runnable);
+        let runnables = AddedRunnable::of(runnable);
         let mut gate = self.shared.gate.lock();
         let name = || runnables.last().map_or_else(String::new, |runnable| runnable.name.clone());
         if !gate.open {

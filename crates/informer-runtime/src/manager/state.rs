@@ -44,7 +44,7 @@ pub(crate) enum Effect {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ManagerPhase {
     Created,
     /// The groups up to this index are open.
     Open(usize),
@@ -77,7 +77,7 @@ struct RunnableEntry {
 /// The groups and their runnables.
 #[derive(Debug)]
 pub(crate) struct ManagerState {
-    phase: Phase,
+    phase: ManagerPhase,
     runnables: BTreeMap<RunnableId, RunnableEntry>,
     next: u64,
     leading: bool,
@@ -88,7 +88,7 @@ impl ManagerState {
     /// Creates the state of a manager. Without an election it leads from the start.
     pub(crate) fn new(elects: bool) -> Self {
         Self {
-            phase: Phase::Created,
+            phase: ManagerPhase::Created,
             runnables: BTreeMap::new(),
             next: 0,
             leading: !elects,
@@ -99,8 +99,8 @@ impl ManagerState {
     /// Adds a runnable. `None` once the manager stops.
     pub(crate) fn add(&mut self, name: String, group: RunnableGroup) -> Option<RunnableId> {
         let open = match self.phase {
-            Phase::Created => false,
-            Phase::Open(open) => index(group) <= open,
+            ManagerPhase::Created => false,
+            ManagerPhase::Open(open) => index(group) <= open,
             _ => return None,
         };
         let id = RunnableId(self.next);
@@ -114,7 +114,7 @@ impl ManagerState {
 
     /// Starts the manager.
     pub(crate) fn start(&mut self) {
-        if self.phase == Phase::Created {
+        if self.phase == ManagerPhase::Created {
             self.open(0);
             self.advance();
         }
@@ -149,20 +149,20 @@ impl ManagerState {
         let reserve = LAST_CALL.min(timeout / 10);
         let last_call = deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(now));
         match &mut self.phase {
-            Phase::Created | Phase::Open(_) => {
+            ManagerPhase::Created | ManagerPhase::Open(_) => {
                 self.runnables.retain(|_, runnable| runnable.step != Step::Waiting);
                 let group = RunnableGroup::ALL.len();
-                self.phase = Phase::Stopping { group, deadline, last_call };
+                self.phase = ManagerPhase::Stopping { group, deadline, last_call };
             }
-            Phase::Stopping { deadline: old, last_call: old_call, .. } => {
+            ManagerPhase::Stopping { deadline: old, last_call: old_call, .. } => {
                 if let Some(new) = deadline
                     && old.is_none_or(|old| new < old)
                 {
                     (*old, *old_call) = (deadline, last_call);
                 }
             }
-            Phase::LastCall { deadline: old } => *old = deadline.map_or(*old, |new| new.min(*old)),
-            Phase::Stopped => {}
+            ManagerPhase::LastCall { deadline: old } => *old = deadline.map_or(*old, |new| new.min(*old)),
+            ManagerPhase::Stopped => {}
         }
         self.advance();
         self.tick(now);
@@ -170,13 +170,13 @@ impl ManagerState {
 
     /// Advances the time.
     pub(crate) fn tick(&mut self, now: Instant) {
-        if let Phase::Stopping { group, deadline: Some(deadline), last_call: Some(call) } = self.phase
+        if let ManagerPhase::Stopping { group, deadline: Some(deadline), last_call: Some(call) } = self.phase
             && call <= now
         {
             self.last_call(group);
-            self.phase = Phase::LastCall { deadline };
+            self.phase = ManagerPhase::LastCall { deadline };
         }
-        if let Phase::LastCall { deadline } = self.phase
+        if let ManagerPhase::LastCall { deadline } = self.phase
             && deadline <= now
         {
             self.finish();
@@ -186,8 +186,8 @@ impl ManagerState {
     /// When [`tick`](Self::tick) must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Stopping { last_call, .. } => last_call,
-            Phase::LastCall { deadline } => Some(deadline),
+            ManagerPhase::Stopping { last_call, .. } => last_call,
+            ManagerPhase::LastCall { deadline } => Some(deadline),
             _ => None,
         }
     }
@@ -218,21 +218,21 @@ impl ManagerState {
     /// Returns true if the group is open and all runnables up to it are ready.
     pub(crate) fn is_ready(&self, group: RunnableGroup) -> bool {
         match self.phase {
-            Phase::Open(open) => index(group) <= open && self.settled(index(group)),
+            ManagerPhase::Open(open) => index(group) <= open && self.settled(index(group)),
             _ => false,
         }
     }
 
     /// Returns true after the first call of [`stop`](Self::stop).
     pub(crate) fn is_stopping(&self) -> bool {
-        !matches!(self.phase, Phase::Created | Phase::Open(_))
+        !matches!(self.phase, ManagerPhase::Created | ManagerPhase::Open(_))
     }
 
     fn advance(&mut self) {
         match self.phase {
-            Phase::Open(open) => self.open_next(open),
-            Phase::Stopping { group, .. } => self.stop_next(group),
-            Phase::LastCall { .. } if self.runnables.is_empty() => self.finish(),
+            ManagerPhase::Open(open) => self.open_next(open),
+            ManagerPhase::Stopping { group, .. } => self.stop_next(group),
+            ManagerPhase::LastCall { .. } if self.runnables.is_empty() => self.finish(),
             _ => {}
         }
     }
@@ -246,7 +246,7 @@ impl ManagerState {
     }
 
     fn open(&mut self, group: usize) {
-        self.phase = Phase::Open(group);
+        self.phase = ManagerPhase::Open(group);
         let waiting: Vec<RunnableId> =
             self.members(group).filter(|(_, p)| p.step == Step::Waiting).map(|(id, _)| id).collect();
         for id in waiting {
@@ -266,7 +266,7 @@ impl ManagerState {
             let Some(next) = group.checked_sub(1) else { return self.finish() };
             group = next;
             self.effects.push_back(Effect::Stop(RunnableGroup::ALL[group]));
-            if let Phase::Stopping { group: current, .. } = &mut self.phase {
+            if let ManagerPhase::Stopping { group: current, .. } = &mut self.phase {
                 *current = group;
             }
         }
@@ -282,7 +282,7 @@ impl ManagerState {
     }
 
     fn finish(&mut self) {
-        self.phase = Phase::Stopped;
+        self.phase = ManagerPhase::Stopped;
         self.effects.push_back(Effect::Finish);
     }
 

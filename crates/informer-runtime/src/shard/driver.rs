@@ -34,7 +34,7 @@ pub struct ShardMember {
 }
 
 /// A request in flight. Resolves to whether it was a list, and its response.
-type InFlight = Option<BoxFuture<'static, (bool, ShardResponse)>>;
+type PendingResponse = Option<BoxFuture<'static, (bool, ShardResponse)>>;
 
 impl ShardMember {
     pub(super) fn new(group: ShardGroup, client: Client) -> Result<Self, ShardConfigError> {
@@ -81,7 +81,7 @@ impl ShardMember {
     /// Dropping the future leaves the lease to expire.
     pub async fn run(self, stop: CancellationToken) {
         let shared = Arc::clone(&self.sharding.shared);
-        let mut in_flight: InFlight = None;
+        let mut in_flight: PendingResponse = None;
         let mut stopping = false;
         // Whether the last write and the last list failed: a successful list must not hide that writes are
         // rejected.
@@ -173,7 +173,7 @@ impl fmt::Debug for ShardMember {
     }
 }
 
-async fn response(in_flight: &mut InFlight) -> (bool, ShardResponse) {
+async fn response(in_flight: &mut PendingResponse) -> (bool, ShardResponse) {
     match in_flight {
         Some(request) => request.await,
         None => std::future::pending().await,

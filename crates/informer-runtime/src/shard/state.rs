@@ -88,7 +88,7 @@ pub(crate) enum ShardResponse {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum MemberPhase {
     Member,
     Leaving,
     /// It has published that it left, and waits until others have observed it.
@@ -109,7 +109,7 @@ enum PendingRequest {
 pub(crate) struct MemberState {
     name: Arc<str>,
     times: ShardTimes,
-    phase: Phase,
+    phase: MemberPhase,
     /// The version of its Lease; `None` if it does not exist or is unknown.
     own: Option<ResourceVersion>,
     beat: u64,
@@ -146,7 +146,7 @@ impl MemberState {
             view: Arc::new(ShardView { name: Arc::clone(&name), ..ShardView::default() }),
             name,
             times,
-            phase: Phase::Member,
+            phase: MemberPhase::Member,
             own: None,
             beat: 0,
             trusted: None,
@@ -174,7 +174,7 @@ impl MemberState {
 
     /// Returns true when it has left and nothing more will happen.
     pub(crate) fn is_gone(&self) -> bool {
-        self.phase == Phase::Gone
+        self.phase == MemberPhase::Gone
     }
 
     /// Returns the next request. [`handle_response`](Self::handle_response) must be called before the next
@@ -228,8 +228,8 @@ impl MemberState {
 
     /// Leaves the group when running work has ended.
     pub(crate) fn stop(&mut self, now: Instant) {
-        if self.phase == Phase::Member {
-            self.phase = Phase::Leaving;
+        if self.phase == MemberPhase::Member {
+            self.phase = MemberPhase::Leaving;
             self.target = Membership::default();
             self.refresh();
             self.tick(now);
@@ -238,7 +238,7 @@ impl MemberState {
 
     /// When [`tick`](Self::tick) must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        if self.phase == Phase::Gone {
+        if self.phase == MemberPhase::Gone {
             return None;
         }
         let request = self.in_flight.is_none().then(|| self.request_due().max(self.not_before));
@@ -249,7 +249,7 @@ impl MemberState {
         let at_once = self.wants_list || self.own.is_none();
         match (self.phase, self.renewed) {
             _ if at_once => self.not_before,
-            (Phase::Lingering(until), _) => self.next_list().min(until),
+            (MemberPhase::Lingering(until), _) => self.next_list().min(until),
             (_, Some(renewed)) if !self.wants_write(self.not_before) => {
                 self.next_list().min(renewed + self.times.retry)
             }
@@ -264,7 +264,7 @@ impl MemberState {
     /// Creates the request that is due.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.expire_lease(now);
-        if self.in_flight.is_none() && now >= self.not_before && self.phase != Phase::Gone {
+        if self.in_flight.is_none() && now >= self.not_before && self.phase != MemberPhase::Gone {
             self.next_request(now);
         }
         self.refresh();
@@ -272,18 +272,18 @@ impl MemberState {
 
     fn next_request(&mut self, now: Instant) {
         let action = match (self.phase, self.own.clone()) {
-            (Phase::Lingering(until), Some(own)) if now >= until || !self.is_named_by_others() => {
+            (MemberPhase::Lingering(until), Some(own)) if now >= until || !self.is_named_by_others() => {
                 self.in_flight = Some((PendingRequest::DeleteOwn, now));
                 ShardAction::Delete(Arc::clone(&self.name), own)
             }
-            (Phase::Leaving | Phase::Lingering(_), None) if !self.wants_list => {
-                self.phase = Phase::Gone;
+            (MemberPhase::Leaving | MemberPhase::Lingering(_), None) if !self.wants_list => {
+                self.phase = MemberPhase::Gone;
                 return;
             }
-            (Phase::Lingering(_), _) if now < self.next_list() && !self.wants_list => return,
+            (MemberPhase::Lingering(_), _) if now < self.next_list() && !self.wants_list => return,
             _ if self.wants_list => self.list(now),
-            (Phase::Member, None) => self.write(None, Membership::default(), now),
-            (Phase::Member | Phase::Leaving, Some(own)) if self.wants_write(now) => {
+            (MemberPhase::Member, None) => self.write(None, Membership::default(), now),
+            (MemberPhase::Member | MemberPhase::Leaving, Some(own)) if self.wants_write(now) => {
                 let membership = if self.is_free() { self.target.clone() } else { self.published() };
                 self.write(Some(own), membership, now)
             }
@@ -305,7 +305,7 @@ impl MemberState {
     }
 
     fn write(&mut self, own: Option<ResourceVersion>, membership: Membership, now: Instant) -> ShardAction {
-        let leaving = self.phase == Phase::Leaving && membership == self.target;
+        let leaving = self.phase == MemberPhase::Leaving && membership == self.target;
         if self.published() != membership {
             self.claims.push(membership.clone());
             self.accepted = false;
@@ -329,7 +329,7 @@ impl MemberState {
 
     fn wants_write(&self, now: Instant) -> bool {
         let renew = self.renewed.is_none_or(|renewed| now >= renewed + self.times.retry);
-        let publish = self.claims.last() != Some(&self.target) || self.phase == Phase::Leaving;
+        let publish = self.claims.last() != Some(&self.target) || self.phase == MemberPhase::Leaving;
         renew || self.trusted.is_none() || (publish && self.is_free())
     }
 
@@ -364,7 +364,7 @@ impl MemberState {
                 self.own = Some(version);
                 self.renew(membership, sent, now);
                 if leaving {
-                    self.phase = Phase::Lingering(now + self.times.retry * LINGER_PERIODS);
+                    self.phase = MemberPhase::Lingering(now + self.times.retry * LINGER_PERIODS);
                     self.list_due = now + self.times.retry / 4;
                 }
             }
@@ -378,7 +378,7 @@ impl MemberState {
                 }
                 self.update_target(now);
             }
-            (PendingRequest::DeleteOwn, _) => self.phase = Phase::Gone,
+            (PendingRequest::DeleteOwn, _) => self.phase = MemberPhase::Gone,
             (PendingRequest::Sweep, _) => {}
             (flight, _) => {
                 self.not_before = now + self.times.retry / 2;
@@ -429,7 +429,7 @@ impl MemberState {
 
     /// Chooses the membership to publish, and the time of the next list.
     fn update_target(&mut self, now: Instant) {
-        if self.phase == Phase::Member {
+        if self.phase == MemberPhase::Member {
             let members = self.peers.iter().filter(|(_, peer)| peer.is_member());
             let mut names: Vec<_> = members.map(|(name, _)| Arc::clone(name)).collect();
             names.push(Arc::clone(&self.name));
@@ -479,7 +479,7 @@ impl MemberState {
             claims => Some((Arc::clone(name), claims.clone())),
         });
         let share = Assignment {
-            active: self.trusted.is_some() && self.phase == Phase::Member,
+            active: self.trusted.is_some() && self.phase == MemberPhase::Member,
             others: others.collect(),
             memberships,
         };

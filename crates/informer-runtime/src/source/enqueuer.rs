@@ -27,11 +27,11 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) deadline: Instant,
     /// Accepts only requests for which this returns true.
-    pub(crate) only: Option<Arc<Only<R>>>,
+    pub(crate) only: Option<Arc<RequestFilter<R>>>,
 }
 
 /// A filter of requests.
-pub(crate) type Only<R> = dyn Fn(&R) -> bool + Send + Sync;
+pub(crate) type RequestFilter<R> = dyn Fn(&R) -> bool + Send + Sync;
 
 impl<R: ReconcileRequest> Enqueuer<R> {
     /// Returns the name of the controller.

@@ -25,7 +25,7 @@ fn pods(
 
 /// Formats the planned informers of a kind as `scope: labels; fields`.
 #[track_caller]
-fn check(levels: Levels, kind: &ScopedKind, expected: &[&str]) {
+fn check(levels: OptionLevels, kind: &ScopedKind, expected: &[&str]) {
     let plan = levels.plan(kind);
     let shown: Vec<String> = plan
         .iter()
@@ -48,15 +48,15 @@ fn pod() -> ScopedKind {
 
 #[test]
 fn without_options_one_informer_holds_all_objects() {
-    check(Levels::default(), &pod(), &["all namespaces: ; "]);
-    check(Levels::default(), &ScopedKind::of::<Node>(), &["all namespaces: ; "]);
+    check(OptionLevels::default(), &pod(), &["all namespaces: ; "]);
+    check(OptionLevels::default(), &ScopedKind::of::<Node>(), &["all namespaces: ; "]);
 }
 
 #[test]
 fn most_specific_level_takes_precedence() {
     let levels = |of_namespace: InformerOptions,
                   of_kind: InformerOptions,
-                  of_cache_namespace: InformerOptions| Levels {
+                  of_cache_namespace: InformerOptions| OptionLevels {
         all: labels("level=all"),
         namespaces: named(&[("a", of_cache_namespace)]),
         kinds: pods(of_kind, Some(named(&[("a", of_namespace)]))),
@@ -73,7 +73,7 @@ fn most_specific_level_takes_precedence() {
 
 #[test]
 fn each_option_is_inherited_individually() {
-    let levels = Levels {
+    let levels = OptionLevels {
         all: fields("status.phase=Running").resync(Duration::from_secs(60)),
         namespaces: named(&[("a", labels("app=web"))]),
         kinds: pods(InformerOptions::default().resync(Duration::from_secs(5)), None),
@@ -85,17 +85,17 @@ fn each_option_is_inherited_individually() {
 
 #[test]
 fn selector_of_everything_overrides_outer_levels() {
-    let levels = Levels {
+    let levels = OptionLevels {
         all: labels("app=web"),
         namespaces: named(&[("a", InformerOptions::default().labels(Default::default()))]),
-        ..Levels::default()
+        ..OptionLevels::default()
     };
     check(levels, &pod(), &["namespace a: ; "]);
 }
 
 #[test]
 fn kind_options_take_precedence_in_namespaces_of_the_cache() {
-    let levels = Levels {
+    let levels = OptionLevels {
         all: labels("level=all"),
         namespaces: named(&[("a", InformerOptions::default()), ("b", InformerOptions::default())]),
         kinds: pods(labels("level=kind"), None),
@@ -105,17 +105,17 @@ fn kind_options_take_precedence_in_namespaces_of_the_cache() {
 
 #[test]
 fn kind_with_own_namespaces_ignores_those_of_the_cache() {
-    let levels = Levels {
+    let levels = OptionLevels {
         namespaces: named(&[("a", InformerOptions::default())]),
         kinds: pods(InformerOptions::default(), Some(named(&[("b", InformerOptions::default())]))),
-        ..Levels::default()
+        ..OptionLevels::default()
     };
     check(levels, &pod(), &["namespace b: ; "]);
 }
 
 #[test]
 fn kind_everywhere_ignores_namespaces_of_the_cache() {
-    let levels = Levels {
+    let levels = OptionLevels {
         all: labels("level=all"),
         namespaces: named(&[("a", labels("level=namespace"))]),
         kinds: pods(InformerOptions::default(), Some(BTreeMap::new())),
@@ -125,13 +125,13 @@ fn kind_everywhere_ignores_namespaces_of_the_cache() {
 
 #[test]
 fn empty_namespace_stands_for_all_unlisted_ones() {
-    let levels = Levels {
+    let levels = OptionLevels {
         namespaces: named(&[
             ("", fields("status.phase=Running")),
             ("b", labels("app=web")),
             ("a", InformerOptions::default()),
         ]),
-        ..Levels::default()
+        ..OptionLevels::default()
     };
     let others = "all other namespaces: ; metadata.namespace!=a,metadata.namespace!=b,status.phase=Running";
     check(levels, &pod(), &[others, "namespace a: ; ", "namespace b: app=web; "]);
@@ -139,23 +139,23 @@ fn empty_namespace_stands_for_all_unlisted_ones() {
 
 #[test]
 fn empty_namespace_alone_means_all_namespaces() {
-    let levels = Levels { namespaces: named(&[("", labels("app=web"))]), ..Levels::default() };
+    let levels = OptionLevels { namespaces: named(&[("", labels("app=web"))]), ..OptionLevels::default() };
     check(levels, &pod(), &["all other namespaces: app=web; "]);
 }
 
 #[test]
 fn cluster_scoped_kinds_use_options_of_kind_and_cache() {
-    let levels = Levels {
+    let levels = OptionLevels {
         all: labels("level=all"),
         namespaces: named(&[("a", labels("level=namespace"))]),
-        ..Levels::default()
+        ..OptionLevels::default()
     };
     check(levels, &ScopedKind::of::<Node>(), &["all namespaces: level=all; "]);
 }
 
 #[test]
 fn field_selector_of_namespace_creates_namespaced_informer() {
-    let levels = Levels { all: fields("metadata.namespace=a"), ..Levels::default() };
+    let levels = OptionLevels { all: fields("metadata.namespace=a"), ..OptionLevels::default() };
     let plan = levels.plan(&pod());
     assert_eq!(plan[0].namespace.as_deref(), Some("a"));
     assert_eq!(
@@ -169,10 +169,10 @@ fn field_selector_of_namespace_creates_namespaced_informer() {
 #[test]
 fn transforms_are_inherited_per_representation() {
     use informer_client::{Lazy, Metadata};
-    let levels = Levels {
+    let levels = OptionLevels {
         all: InformerOptions::default().transform::<Metadata<Pod>>(Ok),
         kinds: pods(InformerOptions::default().transform::<Lazy<Pod>>(Ok), None),
-        ..Levels::default()
+        ..OptionLevels::default()
     };
     let plan = levels.plan(&pod());
     assert!(plan[0].options.transform_of::<Lazy<Pod>>().is_some());

@@ -81,7 +81,7 @@ impl Model {
 }
 
 fn apply(state: &mut ManagerState, model: &mut Model, now: &mut Instant, action: Action) {
-    if let super::Phase::Open(open) = state.phase {
+    if let super::ManagerPhase::Open(open) = state.phase {
         model.open = open + 1;
     }
     match action {
@@ -113,7 +113,8 @@ fn apply(state: &mut ManagerState, model: &mut Model, now: &mut Instant, action:
             state.tick(*now);
         }
     }
-    model.last_call = matches!(state.phase, super::Phase::LastCall { .. } | super::Phase::Stopped);
+    model.last_call =
+        matches!(state.phase, super::ManagerPhase::LastCall { .. } | super::ManagerPhase::Stopped);
     while let Some(effect) = state.poll_effect() {
         model.see(&effect);
     }
