@@ -54,11 +54,11 @@ use crate::admission::plugins::PendingWrite;
 use crate::auth::Requester;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
+use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_service};
 use crate::model::kinds::{Kind, Traits};
-use crate::model::rules::{UsedAddresses, add_default_tolerations, allocate_service, prepare_for_create};
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored};
-use merge::{Origin, check_new, check_schema, decode_typed, fill_status};
+use merge::{Origin, check_new, check_schema, decode_typed};
 pub(crate) use quota_usage::{Commit, QuotaUsage};
 
 /// Maximum number of names tried for one `generateName`, as in kube-apiserver.
@@ -173,7 +173,7 @@ impl Pipeline {
         let managers = managers.as_deref();
         match mode {
             WriteMode::Raw => {}
-            WriteMode::Whole => add_default_tolerations(kind, &mut object),
+            WriteMode::Whole => kind.admit_loaded(&mut object),
             _ if scope.validation == Validation::Unchecked => {}
             _ => self.run_mutating_plugins(kind, scope.namespace, &mut object)?,
         }
@@ -257,7 +257,7 @@ impl Pipeline {
         if mode == WriteMode::Raw || scope.validation == Validation::Unchecked {
             metadata::check_name(kind, name, object)?;
         } else {
-            prepare_for_create(kind, object, &self.now());
+            kind.prepare_for_create(object, &self.now());
             check_new(kind, name, object, mode)?;
             scope.check_params(self, name, None, object)?;
             match taken {
@@ -300,16 +300,19 @@ impl Pipeline {
         if kind.traits.has(Traits::GENERATION) {
             metadata.insert("generation".into(), 1.into());
         }
-        // A node sets its own status when it registers. For other kinds only controllers write the status.
-        if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main && !kind.is("", "Node") {
+        // Only controllers write the status, but a node sets its own one when it registers.
+        if kind.traits.has(Traits::STATUS)
+            && mode == WriteMode::Main
+            && !kind.traits.has(Traits::STATUS_ON_CREATE)
+        {
             object.remove("status");
         }
-        if kind.is("", "Namespace") {
-            namespace::fill(object);
+        if let Some(initialize) = kind.descriptor.hooks.initialize {
+            initialize(object);
         } else if kind.is(DEFINITIONS, "CustomResourceDefinition") {
             crate::model::crd::init_crd_status(object);
         } else if matches!(mode, WriteMode::Main | WriteMode::Whole) {
-            fill_status(kind, object);
+            kind.fill_status(object);
         } else if kind.is("", "Pod") {
             object.entry("status").or_insert_with(|| json!({"phase": "Pending"}));
         }

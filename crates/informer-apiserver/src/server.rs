@@ -65,13 +65,8 @@ impl ApiServer {
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
         // Two kinds are served under two API versions with common storage: Event and HorizontalPodAutoscaler.
-        let core = match (kind.gvr.version.as_str(), kind.gvr.resource.as_str()) {
-            _ if kind.is("events.k8s.io", "Event") => Some(Gvr::new("", "v1", "events")),
-            ("v1", plural) if kind.is("autoscaling", "HorizontalPodAutoscaler") => {
-                Some(Gvr::new("autoscaling", "v2", plural))
-            }
-            _ => None,
-        };
+        let core =
+            kind.descriptor.stored_as.map(|(group, version)| Gvr::new(group, version, &kind.gvr.resource));
         let core = core.map(|core| registry.get(&core));
         let resource = match core.flatten() {
             Some(core) => Resource {

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::Admission;
 use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, json_type};
-use crate::model::rules::fill_defaults;
 use crate::model::write_options::Validation;
 use crate::registry::Resource;
 
@@ -55,7 +54,7 @@ pub(crate) fn decode_patched(
         }
         (None, Some(known)) if !kind.is_custom() => {
             let unknown = crate::model::typed::fit(known.message(), object)?;
-            fill_defaults(kind, known.message(), object);
+            kind.fill_defaults(known.message(), object);
             let managed = crate::model::metadata::take_fields(object);
             crate::model::typed::form(known.message(), object);
             crate::model::metadata::set_fields(object, managed);

@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use crate::admission::Scope;
 use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
 use crate::model::json::parse;
+use crate::model::kinds::core::namespace::{
+    FINALIZER as NAMESPACE_FINALIZER, finalizers as namespace_finalizers,
+};
 use crate::model::metadata::metadata_of_mut;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::DeleteOptions;
-use crate::pipeline::namespace::{FINALIZER as NAMESPACE_FINALIZER, finalizers as namespace_finalizers};
 use crate::pipeline::ready::ready;
 use crate::registry::select::Filter;
 

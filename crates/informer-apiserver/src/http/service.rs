@@ -186,7 +186,7 @@ impl ApiService {
             Ok(Route::Other(segments)) => (discovery::respond(&self.shared, head, &segments), plain),
             Ok(Route::Resource(route)) => {
                 let call = Call { shared: &self.shared, head, query, user: &user, route };
-                let deprecated = call.kind().deprecated();
+                let deprecated = call.kind().deprecated.clone();
                 match call.run(plan, body).await {
                     Ok((mut response, encoding)) => {
                         warn_first(&mut response, deprecated.as_slice());

@@ -1,17 +1,39 @@
 //! The kinds that the server serves: the built-in ones and those that the embedding program registers.
 
-mod autoscalers;
-mod builtin;
+pub(crate) mod admissionregistration;
+pub(crate) mod apiextensions;
+pub(crate) mod apiregistration;
+pub(crate) mod apps;
+pub(crate) mod authentication;
+pub(crate) mod authorization;
+pub(crate) mod autoscaling;
+pub(crate) mod batch;
+pub(crate) mod certificates;
+pub(crate) mod coordination;
+pub(crate) mod core;
+pub(crate) mod descriptor;
+pub(crate) mod discovery;
 pub(crate) mod events;
+pub(crate) mod flowcontrol;
+pub(crate) mod networking;
+pub(crate) mod node;
+pub(crate) mod policy;
+pub(crate) mod rbac;
+mod registry;
+pub(crate) mod resource;
+pub(crate) mod scheduling;
+pub(crate) mod storage;
+mod strategy;
 mod subresources;
+mod workload;
 
 use std::sync::Arc;
 
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
-pub(crate) use autoscalers::{round_trip_v1 as round_trip_autoscaler_v1, to_v2 as autoscaler_to_v2};
-pub(crate) use builtin::built_in;
+use descriptor::KindDescriptor;
+pub(crate) use registry::built_in;
 pub(crate) use subresources::Subresource;
 
 use crate::model::crd::Schema;
@@ -52,8 +74,10 @@ pub struct Kind {
     pub(crate) columns: Vec<PrinterColumn>,
     /// Kinds of a CRD: the schema.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// Kinds of a CRD: the deprecation warning of this version.
+    /// The deprecation warning of this version.
     pub(crate) deprecated: Option<String>,
+    /// What the server knows about the built-in kind.
+    pub(crate) descriptor: &'static KindDescriptor,
 }
 
 /// The JSON paths of the `/scale` subresource, without the leading dot.
@@ -69,6 +93,7 @@ pub(crate) struct ScalePaths {
 pub(crate) struct Traits(pub(crate) u16);
 
 impl Traits {
+    pub(crate) const NONE: Self = Self(0);
     /// A custom resource: sorted keys, strict type meta, different 404 responses.
     pub(crate) const CUSTOM: Self = Self(1);
     /// Has a `/status` subresource. The main endpoint ignores changes of `status`.
@@ -86,7 +111,23 @@ impl Traits {
     /// A review: not stored, only `create` is served.
     pub(crate) const REVIEW: Self = Self(256);
     /// `/status` can also change metadata: labels, annotations, finalizers.
-    pub(crate) const STATUS_METADATA: Self = Self(512);
+    pub(crate) const STATUS_METADATA: Self = Self(512 | Self::STATUS.0);
+
+    /// Changes of annotations count for `metadata.generation`.
+    pub(crate) const ANNOTATIONS_COUNT: Self = Self(128);
+    /// Objects expire, and lists are not served from the watch cache.
+    pub(crate) const EXPIRES: Self = Self(1024);
+    /// A create keeps the status that the client sends.
+    pub(crate) const STATUS_ON_CREATE: Self = Self(2048);
+    /// Field selectors do not support `metadata.namespace`.
+    pub(crate) const NO_NAMESPACE_FIELD: Self = Self(4096);
+    /// `/status` does not change labels, even if it changes other metadata.
+    pub(crate) const STATUS_KEEPS_LABELS: Self = Self(8192);
+    /// A deletion marks the object before it is removed, with a grace period.
+    pub(crate) const GRACEFUL: Self = Self(16384);
+
+    pub(crate) const SPEC_STATUS: Self = Self::STATUS.with(Self::GENERATION);
+    pub(crate) const SPEC_STATUS_METADATA: Self = Self::SPEC_STATUS.with(Self::STATUS_METADATA);
 
     pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -127,6 +168,7 @@ impl Kind {
             columns: Vec::new(),
             schema: None,
             deprecated: None,
+            descriptor: &descriptor::CUSTOM,
         }
     }
 
@@ -172,7 +214,7 @@ impl Kind {
 
     /// Returns true if objects of the kind expire.
     pub(crate) fn expires(&self) -> bool {
-        self.is("", "Event") || self.is("events.k8s.io", "Event")
+        self.traits.has(Traits::EXPIRES)
     }
 
     pub(crate) fn is_custom(&self) -> bool {
@@ -189,12 +231,6 @@ impl Kind {
         qualify(&self.kind, &self.gvr.group)
     }
 
-    /// Returns the deprecation warning of the kind.
-    pub(crate) fn deprecated(&self) -> Option<String> {
-        let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-        self.is("", "Endpoints").then(|| text.to_owned()).or_else(|| self.deprecated.clone())
-    }
-
     /// Returns `core` or `apps`: the Go package of the kind's type in error messages.
     pub(crate) fn go_package(&self) -> &str {
         match (self.is_custom(), self.gvr.group.split('.').next().unwrap_or_default()) {
@@ -206,7 +242,7 @@ impl Kind {
 
     /// Returns true if kube-apiserver serves lists from its watch cache. Events are not cached.
     pub(crate) fn is_cached(&self) -> bool {
-        !self.is("", "Event") && !self.is("events.k8s.io", "Event")
+        !self.expires()
     }
 
     /// Returns true for this kind in this built-in group.
@@ -230,21 +266,10 @@ fn qualify(name: &str, group: &str) -> String {
 /// own version or be of the only other one.
 pub(crate) fn convert_version(to: &Kind, object: &mut Map<String, Value>) {
     let same = object.get("apiVersion").is_some_and(|version| *version == to.api_version);
-    if !same && is_autoscaler(to) {
-        match to.gvr.version.as_str() {
-            "v1" => autoscalers::to_v1(object),
-            _ => autoscalers::to_v2(object),
-        }
-    } else if !same && to.is("events.k8s.io", "Event") {
-        events::from_core(object);
-    } else if !same && to.is("", "Event") {
-        events::to_core(object);
+    if let Some(convert) = to.descriptor.hooks.conversion.filter(|_| !same) {
+        convert(object);
     }
     object.insert("apiVersion".into(), to.api_version.clone().into());
-}
-
-pub(crate) fn is_autoscaler(kind: &Kind) -> bool {
-    kind.is("autoscaling", "HorizontalPodAutoscaler")
 }
 
 /// Returns the sort key of a version for discovery: stable before beta before alpha, then by number.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::Kind;
+use crate::model::kinds::descriptor::ObjectName;
 use crate::model::labels::label_value_problems;
 use crate::model::rules::{label_problems, qualified_problems};
 use crate::model::write_options::WriteMode;
@@ -215,14 +216,22 @@ const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+/// Copies a top-level field, or removes it if the source does not have it.
+pub(crate) fn copy_member(name: &str, from: &Object, to: &mut Object) {
+    match from.get(name) {
+        Some(value) => to.insert(name.to_owned(), value.clone()),
+        None => to.remove(name),
+    };
+}
+
 /// Validates the name of a new object.
 pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
     if name.is_empty() {
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(kind, "", cause));
     }
-    // Names of these kinds become parts of DNS names.
-    if kind.is("", "Namespace") || kind.is("", "Service") || kind.is("apps", "StatefulSet") {
+    let format = kind.descriptor.name_format;
+    if format == ObjectName::Label {
         let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
         let mut causes: Vec<Cause> = label_problems(name).iter().map(cause).collect();
         if !causes.is_empty() {
@@ -230,8 +239,7 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
             return Err(ApiError::invalid_fields(kind, name, causes));
         }
     }
-    // Names of RBAC kinds only have to be valid path segments.
-    let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
+    let valid = match format == ObjectName::PathSegment {
         true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
         false => is_subdomain(name),
     };

@@ -1,54 +1,24 @@
-//! Defaulting and validation of the built-in kinds.
+//! The rules of the built-in kinds: how defaults, validation and warnings are written down and applied. The rules
+//! themselves are in `kinds/<group>/<kind>.rs`.
 //!
-//! Each kind has a list of [`Default`]s and a list of [`Check`]s, in the order in which kube-apiserver
-//! applies them. The order matters: it is the order of the causes in a 422 response. Rules that do not fit
-//! into these lists are small functions next to them. Kinds without a list are neither defaulted nor
-//! validated.
+//! A kind has a list of [`Default`]s and lists of [`Check`]s, in the order in which kube-apiserver applies them. The
+//! order matters: it is the order of the causes in a 422 response.
 
-mod addresses;
-mod admission;
-mod admission_checks;
-mod checks;
-mod config_checks;
-mod defaults;
-mod hook_checks;
-mod mutation_checks;
-mod network;
-mod network_checks;
-mod node_checks;
-mod path;
-mod pod_checks;
-mod pods;
-mod policy;
-mod policy_checks;
-mod prepare;
-mod ranges;
-mod service_checks;
-mod small;
-mod small_checks;
-mod storage;
-mod warnings;
-mod webhooks;
-mod workloads;
+pub(crate) mod checks;
+pub(crate) mod defaults;
+pub(crate) mod path;
+pub(crate) mod ranges;
+pub(crate) mod warnings;
+pub(crate) mod webhook_client;
 
-use informer_schema::{Message, Shape};
 use serde_json::{Map, Value};
 
-use crate::model::metadata::Object;
-
-pub(crate) use addresses::{UsedAddresses, allocate_service, preserve_allocations};
-pub(crate) use path::{get, set};
-pub(crate) use prepare::{
-    add_default_tolerations, add_finalizer, add_tolerations, apply_update_plugins, prepare_for_create,
-    prepare_for_update, qos, taint_new_node, with_value,
-};
-pub(crate) use warnings::object_warnings;
-
 pub(crate) use checks::{SUBDOMAIN_RULE, label_problems, qualified_problems};
-pub(crate) use hook_checks::check_conversion;
+pub(crate) use path::{get, set};
+pub(crate) use webhook_client::check_conversion;
 
 use crate::model::error::Cause;
-use crate::model::kinds::Kind;
+use crate::model::metadata::Object;
 use checks::{Check, FieldView};
 use defaults::Default;
 
@@ -64,37 +34,21 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    const fn new(defaults: &'static [Default], checks: &'static [Check]) -> Self {
+    /// No rules. Objects are converted to the form that Go encodes.
+    pub(crate) const NORMALIZED: Self = Self::new(&[], &[]);
+
+    pub(crate) const fn new(defaults: &'static [Default], checks: &'static [Check]) -> Self {
         Self { defaults, checks, changes: &[], status: &[] }
     }
 
-    const fn changes(mut self, changes: &'static [Check]) -> Self {
+    pub(crate) const fn changes(mut self, changes: &'static [Check]) -> Self {
         self.changes = changes;
         self
     }
 
-    const fn status(mut self, status: &'static [Check]) -> Self {
+    pub(crate) const fn status(mut self, status: &'static [Check]) -> Self {
         self.status = status;
         self
-    }
-
-    /// Returns the rules of a built-in kind, or `None` if it has none.
-    pub(crate) fn of(kind: &Kind) -> Option<Self> {
-        if kind.is_custom() {
-            return None;
-        }
-        let name = (kind.gvr.group.as_str(), kind.kind.as_str());
-        if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
-            return Some(policy::AUTOSCALER_V1);
-        }
-        pods::rules(name)
-            .or_else(|| workloads::rules(name))
-            .or_else(|| network::rules(name))
-            .or_else(|| policy::rules(name))
-            .or_else(|| storage::rules(name))
-            .or_else(|| small::rules(name))
-            .or_else(|| webhooks::rules(name))
-            .or_else(|| admission::rules(name))
     }
 
     /// Applies the defaults.
@@ -130,20 +84,6 @@ impl Rules {
     }
 }
 
-/// Applies the defaults of a built-in kind.
-pub(crate) fn fill_defaults(kind: &Kind, message: Message<'_>, object: &mut Object) {
-    if let Some(rules) = Rules::of(kind) {
-        // In Go these structs are values: they exist even if the client omits them.
-        for name in ["spec", "roleRef"] {
-            let member = message.field(name).is_some_and(|field| field.shape() == Shape::Value);
-            if member && object.get(name).is_none_or(Value::is_null) {
-                object.insert(name.to_owned(), Value::Object(Map::new()));
-            }
-        }
-        rules.fill(object);
-    }
-}
-
 /// Passes an object to a function that takes a [`Value`], without copying it.
 pub(crate) fn as_value<T>(object: &mut Map<String, Value>, look: impl FnOnce(&Value) -> T) -> T {
     let whole = Value::Object(std::mem::take(object));
@@ -152,4 +92,22 @@ pub(crate) fn as_value<T>(object: &mut Map<String, Value>, look: impl FnOnce(&Va
         *object = same;
     }
     seen
+}
+
+/// Changes an object with a function that takes a [`Value`], without copying it.
+pub(crate) fn with_value(object: &mut Object, change: impl FnOnce(&mut Value)) {
+    let mut whole = Value::Object(std::mem::take(object));
+    change(&mut whole);
+    if let Value::Object(changed) = whole {
+        *object = changed;
+    }
+}
+
+/// Adds a finalizer, unless the object has it.
+pub(crate) fn add_finalizer(object: &mut Value, name: &str) {
+    let mut names = get(object, "metadata.finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !names.iter().any(|known| known == name) {
+        names.push(name.into());
+        set(object, "metadata.finalizers", names.into());
+    }
 }

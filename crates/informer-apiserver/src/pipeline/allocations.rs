@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
+use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_service};
 use crate::model::metadata::Object;
-use crate::model::rules::{UsedAddresses, allocate_service};
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::admission::Scope;
 use crate::model::error::ApiError;
+use crate::model::kinds::core::service::allocation::UsedAddresses;
 use crate::model::metadata::{self, metadata_of_mut};
-use crate::model::rules::{UsedAddresses, add_default_tolerations, as_value};
+use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::{DEFINITIONS, Pipeline};
 use crate::registry::Resource;
@@ -79,7 +80,7 @@ impl Pipeline {
             metadata_of_mut(&mut object).insert("uid".into(), uid.into());
         }
         if mode != WriteMode::Raw {
-            add_default_tolerations(kind, &mut object);
+            kind.admit_loaded(&mut object);
         }
         let name = metadata::text(&object, "name").to_owned();
         self.prepare_and_validate_new(scope, (&name, &mut object), mode, taken.as_deref())?;

@@ -192,9 +192,8 @@ impl Pipeline {
             mark_crd_terminating(&mut object, &self.now());
         }
         let grace = grace(kind, &object, options);
-        let pod = !kind.is_custom() && kind.kind == "Pod";
         // A Pod is marked before it is removed, even without grace period: watchers receive two events.
-        if finalizers.is_empty() && grace == 0 && !pod {
+        if finalizers.is_empty() && grace == 0 && !kind.traits.has(Traits::GRACEFUL) {
             return Ok(self.remove_now(scope, current));
         }
         let Some(mut marked) = self.mark(object, grace, &finalizers) else {
@@ -291,7 +290,7 @@ fn pending(current: &Stored, options: &DeleteOptions) -> Deleted {
 }
 
 fn grace(kind: &Kind, object: &Map<String, Value>, options: &DeleteOptions) -> i64 {
-    if kind.is_custom() || kind.kind != "Pod" {
+    if !kind.traits.has(Traits::GRACEFUL) {
         return 0;
     }
     let at = |part: &str, name: &str| object.get(part).and_then(|part| part.get(name));

@@ -396,12 +396,6 @@ fn reset_fields(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
         WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => &[],
         WriteMode::Finalize => &["status"],
-        WriteMode::Status if kind.is_custom() => &["metadata", "spec"],
-        WriteMode::Status if kind.is("apps", "Deployment") => &["spec", "metadata.labels"],
-        WriteMode::Status if kind.is("", "Pod") => {
-            &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]
-        }
-        WriteMode::Status if kind.is("storage.k8s.io", "VolumeAttachment") => &["metadata", "spec"],
-        WriteMode::Status => &["spec"],
+        WriteMode::Status => kind.descriptor.status_reset_fields,
     }
 }

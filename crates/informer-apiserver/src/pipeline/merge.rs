@@ -1,17 +1,15 @@
 //! Decodes objects in request bodies and merges them with the stored object.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::admission::Scope;
 use crate::model::error::{ApiError, Cause, Details};
+use crate::model::kinds::core::namespace;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
-use crate::model::rules::{
-    Rules, apply_update_plugins, fill_defaults, prepare_for_update, preserve_allocations,
-};
 use crate::model::typed::Source;
 use crate::model::write_options::{Validation, WriteMode};
-use crate::pipeline::{DEFINITIONS, namespace};
+use crate::pipeline::DEFINITIONS;
 
 /// The source of an object. It decides the form of decode errors.
 #[derive(Clone, Copy)]
@@ -64,7 +62,7 @@ pub(crate) fn decode_typed(
                 // kube-apiserver finds unknown fields in map order and reports them sorted.
                 unknown.sort_unstable();
             }
-            fill_defaults(kind, known.message(), object);
+            kind.fill_defaults(known.message(), object);
             unknown
         }
         _ => Vec::new(),
@@ -73,14 +71,14 @@ pub(crate) fn decode_typed(
         && !kind.is_custom()
         && scope.validation != Validation::Unchecked
     {
-        if kind.is("", "Namespace") && !metadata::text(object, "name").is_empty() {
-            namespace::label(object);
+        if let Some(complete) = kind.descriptor.hooks.after_decode {
+            complete(object);
         }
         // An empty list of managed fields is significant and must be kept.
         let managed = metadata::take_fields(object);
         crate::model::typed::form(known.message(), object);
-        if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
-            crate::model::kinds::round_trip_autoscaler_v1(object);
+        if let Some(change) = kind.descriptor.hooks.after_normalization {
+            change(object);
         }
         metadata::set_fields(object, managed);
     }
@@ -95,7 +93,7 @@ pub(crate) fn check_new(
     mode: WriteMode,
 ) -> Result<(), ApiError> {
     let named = metadata::check_name(kind, name, object);
-    let Some(rules) = Rules::of(kind) else { return named };
+    let Some(rules) = kind.rules() else { return named };
     let mut problems = rules.check(object, None);
     if mode == WriteMode::Whole {
         problems.extend(rules.check_status(object));
@@ -164,21 +162,18 @@ pub(crate) fn merge_update(
     match mode {
         WriteMode::Status => new = with_status(kind, old, &mut new),
         WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
-        WriteMode::Main if kind.traits.has(Traits::STATUS) => copy_part("status", old, &mut new),
+        WriteMode::Main if kind.traits.has(Traits::STATUS) => metadata::copy_member("status", old, &mut new),
         WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => {}
-    }
-    if kind.is("", "Namespace") && matches!(mode, WriteMode::Main | WriteMode::Whole) {
-        namespace::keep(old, &mut new);
     }
     if let Some(managed) = managed {
         metadata::set_fields(&mut new, managed);
     }
     if mode != WriteMode::Raw {
-        preserve_allocations(kind, old, &mut new);
+        kind.carry_over(old, &mut new, mode);
     }
     let problems = match mode {
         WriteMode::Main | WriteMode::Whole => {
-            apply_update_plugins(kind, whole, &mut new);
+            kind.admit_update(whole, &mut new);
             let mut problems = validate_change(kind, whole, &mut new);
             if mode == WriteMode::Whole {
                 problems.extend(validate_status(kind, &mut new));
@@ -191,7 +186,7 @@ pub(crate) fn merge_update(
     metadata::check_update(kind, old, &new, mode, problems)?;
     metadata::carry_over(old, &mut new);
     if mode != WriteMode::Raw {
-        prepare_for_update(kind, old, &mut new);
+        kind.prepare_for_update(whole, &mut new);
         check_schema(kind, &mut new, Some(whole))?;
     }
     if kind.traits.has(Traits::GENERATION)
@@ -210,23 +205,22 @@ fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
         Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
             crate::model::crd::update_crd(old, new)
         }
-        _ => Rules::of(kind).map(|rules| rules.check(new, Some(old))).unwrap_or_default(),
+        _ => kind.rules().map(|rules| rules.check(new, Some(old))).unwrap_or_default(),
     }
 }
 
 /// Validates the status of an object of a built-in kind.
 fn validate_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
-    Rules::of(kind).map(|rules| rules.check_status(object)).unwrap_or_default()
+    kind.rules().map(|rules| rules.check_status(object)).unwrap_or_default()
 }
 
 /// Returns the stored object with the new status, and with the metadata that a status update may change.
 fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     let mut merged = old.clone();
-    copy_part("status", new, &mut merged);
+    metadata::copy_member("status", new, &mut merged);
     if kind.traits.has(Traits::STATUS_METADATA) {
         let names = ["labels", "annotations", "finalizers"];
-        // A status update does not change the labels of Deployments.
-        let names = if kind.is("apps", "Deployment") { &names[1..] } else { &names[..] };
+        let names = if kind.traits.has(Traits::STATUS_KEEPS_LABELS) { &names[1..] } else { &names[..] };
         let given = metadata_of_mut(new).clone();
         let metadata = metadata_of_mut(&mut merged);
         for name in names {
@@ -245,14 +239,6 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     merged
 }
 
-/// Copies a top-level field, or removes it if the source does not have it.
-pub(crate) fn copy_part(name: &str, from: &Object, to: &mut Object) {
-    match from.get(name) {
-        Some(value) => to.insert(name.to_owned(), value.clone()),
-        None => to.remove(name),
-    };
-}
-
 /// Returns true if a change increments `metadata.generation`.
 fn increments_generation(kind: &Kind, old: &Object, new: &Object) -> bool {
     let skipped = ["metadata", "status", "kind", "apiVersion"];
@@ -260,38 +246,5 @@ fn increments_generation(kind: &Kind, old: &Object, new: &Object) -> bool {
     let skips = |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
     let [before, after] = [old, new].map(|object| object.iter().filter(|(name, _)| !skips(name)));
     let annotations = |object| metadata_of(object).and_then(|metadata| metadata.get("annotations"));
-    before.ne(after) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
-}
-
-/// Fills in the initial status of a new object.
-pub(crate) fn fill_status(kind: &Kind, object: &mut Object) {
-    if !kind.traits.has(Traits::STATUS) || kind.is_custom() {
-        return;
-    }
-    let mut status = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => json!({"phase": "Pending"}),
-        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
-        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),
-        ("apps", "StatefulSet") => json!({"replicas": 0, "availableReplicas": 0}),
-        ("apps", "DaemonSet") => json!({
-            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
-        }),
-        ("policy", "PodDisruptionBudget") => json!({
-            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
-        }),
-        ("autoscaling", _) if kind.gvr.version == "v1" => json!({"currentReplicas": 0, "desiredReplicas": 0}),
-        ("autoscaling", "HorizontalPodAutoscaler") => json!({"desiredReplicas": 0, "currentMetrics": null}),
-        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
-        ("", "Node") => json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {
-            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-            "operatingSystem": "", "architecture": "",
-        }}),
-        ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
-        _ => json!({}),
-    };
-    if let (Some(Value::Object(given)), Some(status)) = (object.remove("status"), status.as_object_mut()) {
-        status.extend(given);
-    }
-    object.insert("status".into(), status);
+    before.ne(after) || (kind.traits.has(Traits::ANNOTATIONS_COUNT) && annotations(old) != annotations(new))
 }

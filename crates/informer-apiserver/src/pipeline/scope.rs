@@ -9,7 +9,7 @@ use crate::admission::quota::QuotaWrite;
 use crate::admission::{Phase, Scope};
 use crate::model::error::ApiError;
 use crate::model::metadata::{self, Object, metadata_of_mut};
-use crate::model::rules::{as_value, object_warnings};
+use crate::model::rules::as_value;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::Pipeline;
 use crate::registry::conversion::Converted;
@@ -128,7 +128,7 @@ impl<'a> Scope<'a> {
     ) -> Vec<String> {
         match self.validation {
             Validation::Unchecked => Vec::new(),
-            _ => as_value(object, |object| object_warnings(self.kind(), object, old, mode)),
+            _ => as_value(object, |object| self.kind().warnings(object, old, mode)),
         }
     }
 

@@ -15,9 +15,7 @@ use crate::pipeline::merge::merge_update;
 use crate::pipeline::patch::PatchType;
 use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::scope::Drafted;
-use crate::pipeline::{
-    Pipeline, Written, grace_of, is_terminating_object, managed_fields, namespace, preconditions,
-};
+use crate::pipeline::{Pipeline, Written, grace_of, is_terminating_object, managed_fields, preconditions};
 use crate::registry::storage::{Changed, Expect, Stored, draft};
 
 impl Pipeline {
@@ -255,7 +253,7 @@ pub(crate) struct Existing {
 /// Returns true for a terminating object that has neither finalizers nor a grace period left.
 fn can_be_removed(kind: &Kind, object: &Object) -> bool {
     let has_finalizers = !metadata::finalizers(object).is_empty()
-        || kind.is("", "Namespace") && !namespace::finalizers(object).is_empty();
+        || kind.is("", "Namespace") && !crate::model::kinds::core::namespace::finalizers(object).is_empty();
     is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
 }
 

@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use super::conversion::Converter;
 use super::storage::{EventType, Stored, draft};
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, convert_version, events, is_autoscaler, version_priority};
-use crate::model::rules::Rules;
+use crate::model::kinds::{Kind, convert_version, version_priority};
 
 /// A served kind and the table of its objects.
 #[derive(Debug)]
@@ -34,15 +33,15 @@ impl Resource {
 
     /// Converts an object to the storage version. Returns `None` if no conversion is needed.
     pub(crate) fn to_stored(&self, object: &Map<String, Value>) -> Option<Map<String, Value>> {
-        if self.kind.is("", "Event") {
+        if let Some(complete) = self.kind.descriptor.hooks.before_store {
             let mut object = object.clone();
-            events::complete(&mut object);
+            complete(&mut object);
             return Some(object);
         }
         let stored = self.stored_as.as_ref()?;
         let mut object = object.clone();
         convert_version(stored, &mut object);
-        if let Some(rules) = Rules::of(stored).filter(|_| is_autoscaler(stored)) {
+        if let Some(rules) = stored.rules() {
             rules.fill(&mut object);
         }
         if let Some(schema) = &stored.schema {

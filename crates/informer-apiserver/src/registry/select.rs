@@ -116,15 +116,11 @@ impl Field {
 }
 
 fn resolve(kind: &Kind, field: &str) -> Result<Field, ApiError> {
-    let field = match field {
-        "spec.host" if kind.kind == "Pod" => "spec.nodeName",
-        field => field,
-    };
-    // In kube-apiserver these two kinds have their own field set without the namespace.
-    let no_namespace = !kind.is_custom() && matches!(kind.kind.as_str(), "Node" | "Namespace");
+    let alias = kind.descriptor.field_aliases.iter().find(|(alias, _)| *alias == field);
+    let field = alias.map_or(field, |(_, field)| field);
     match field {
         "metadata.name" => Ok(Field::Name),
-        "metadata.namespace" if !no_namespace => Ok(Field::Namespace),
+        "metadata.namespace" if !kind.traits.has(Traits::NO_NAMESPACE_FIELD) => Ok(Field::Namespace),
         field => match kind.selectable.iter().position(|known| known == field) {
             Some(index) => Ok(Field::Selectable(index)),
             None if kind.traits.has(Traits::OWN_FIELDS) => {

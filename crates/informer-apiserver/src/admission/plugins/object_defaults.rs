@@ -3,7 +3,9 @@
 use super::{AdmissionPlugin, NewObject};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
-use crate::model::rules::{add_finalizer, add_tolerations, taint_new_node, with_value};
+use crate::model::kinds::core::node::taint_new_node;
+use crate::model::kinds::core::pod::add_tolerations;
+use crate::model::rules::{add_finalizer, with_value};
 
 /// Lets pods stay on unreachable nodes for five minutes.
 pub(super) struct DefaultTolerationSeconds;

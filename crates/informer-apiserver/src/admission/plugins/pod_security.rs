@@ -35,7 +35,7 @@ impl Admission {
         if kind.is("", "Namespace") {
             return self.check_namespace_labels(write);
         }
-        let Some(path) = pod::template_path(kind) else { return Ok(Vec::new()) };
+        let Some(path) = kind.descriptor.pod_template else { return Ok(Vec::new()) };
         let Some(levels) = self.levels_of(write.scope.namespace) else { return Ok(Vec::new()) };
         let enforced = kind.is("", "Pod");
         let enforces = enforced && levels.enforce.level > Level::Privileged;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::evaluator::Evaluator;
-use crate::model::rules::qos;
+use crate::model::kinds::core::pod::qos;
 
 const CLASS: &str = "PriorityClass";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::path::{each, get, join};
 use crate::model::error::Cause;
+use crate::model::rules::path::{each, get, join};
 
 /// A validation rule. Its path is relative to a part of an object; errors name the path from the root.
 #[derive(Clone, Copy)]
-pub(super) enum Check {
+pub(crate) enum Check {
     /// The field must not be missing or an empty string, list or map. The second string is the detail of the
     /// error.
     Required(&'static str, &'static str),
@@ -30,46 +30,46 @@ pub(super) enum Check {
 
 /// A part of an object, the same part of the old object, and its path.
 #[derive(Clone)]
-pub(super) struct FieldView<'a> {
-    pub(super) value: &'a Value,
-    pub(super) old: Option<&'a Value>,
-    pub(super) path: String,
+pub(crate) struct FieldView<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) path: String,
 }
 
 impl<'a> FieldView<'a> {
-    pub(super) fn root(value: &'a Value, old: Option<&'a Value>) -> Self {
+    pub(crate) fn root(value: &'a Value, old: Option<&'a Value>) -> Self {
         Self { value, old, path: String::new() }
     }
 
-    pub(super) fn get(&self, path: &str) -> Option<&'a Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<&'a Value> {
         get(self.value, path)
     }
 
-    pub(super) fn text(&self, path: &str) -> &'a str {
+    pub(crate) fn text(&self, path: &str) -> &'a str {
         self.get(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    pub(super) fn number(&self, path: &str) -> Option<i64> {
+    pub(crate) fn number(&self, path: &str) -> Option<i64> {
         self.get(path).and_then(Value::as_i64)
     }
 
-    pub(super) fn items(&self, path: &str) -> &'a [Value] {
+    pub(crate) fn items(&self, path: &str) -> &'a [Value] {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the strings of a list in the old object.
-    pub(super) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
         let list = self.old.and_then(|old| get(old, path)?.as_array());
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
     /// Returns the full path of a member.
-    pub(super) fn field_path(&self, name: &str) -> String {
+    pub(crate) fn field_path(&self, name: &str) -> String {
         join(&self.path, name)
     }
 
     /// Returns a part of the object; its value is `null` if it is missing.
-    pub(super) fn part(&self, path: &str) -> FieldView<'a> {
+    pub(crate) fn part(&self, path: &str) -> FieldView<'a> {
         const MISSING: &Value = &Value::Null;
         FieldView {
             value: self.get(path).unwrap_or(MISSING),
@@ -79,7 +79,7 @@ impl<'a> FieldView<'a> {
     }
 }
 
-pub(super) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
+pub(crate) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
     for check in checks {
         match *check {
             Check::Required(path, detail) => {
@@ -127,9 +127,9 @@ fn within(at: &FieldView<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cau
     });
 }
 
-pub(super) const IMMUTABLE: &str = "field is immutable";
+pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-pub(super) fn is_missing(value: Option<&Value>) -> bool {
+pub(crate) fn is_missing(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.is_empty(),
@@ -139,7 +139,7 @@ pub(super) fn is_missing(value: Option<&Value>) -> bool {
     }
 }
 
-pub(super) fn required(field: &str, detail: &str) -> Cause {
+pub(crate) fn required(field: &str, detail: &str) -> Cause {
     match detail {
         "" => Cause {
             reason: "FieldValueRequired",
@@ -150,7 +150,7 @@ pub(super) fn required(field: &str, detail: &str) -> Cause {
     }
 }
 
-pub(super) fn duplicate(field: &str, value: &str) -> Cause {
+pub(crate) fn duplicate(field: &str, value: &str) -> Cause {
     Cause {
         reason: "FieldValueDuplicate",
         message: format!("Duplicate value: {value}"),
@@ -158,11 +158,11 @@ pub(super) fn duplicate(field: &str, value: &str) -> Cause {
     }
 }
 
-pub(super) fn not_found(field: &str, value: &str) -> Cause {
+pub(crate) fn not_found(field: &str, value: &str) -> Cause {
     Cause { reason: "FieldValueNotFound", message: format!("Not found: {value:?}"), field: field.to_owned() }
 }
 
-pub(super) fn at_least(field: &str, number: i64, least: i64) -> Cause {
+pub(crate) fn at_least(field: &str, number: i64, least: i64) -> Cause {
     let why = match least {
         0 => "must be greater than or equal to 0".to_owned(),
         least => format!("must be greater than or equal to {least}"),
@@ -170,13 +170,13 @@ pub(super) fn at_least(field: &str, number: i64, least: i64) -> Cause {
     Cause::invalid(field, &number.to_string(), &why)
 }
 
-pub(super) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
+pub(crate) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
     let quoted: Vec<String> = allowed.iter().map(|text| format!("{text:?}")).collect();
     Cause::not_supported(field, &format!("{text:?}"), &quoted.join(", "))
 }
 
 /// Formats a value for an error message.
-pub(super) fn format_value(value: Option<&Value>) -> String {
+pub(crate) fn format_value(value: Option<&Value>) -> String {
     match value {
         None => "null".to_owned(),
         Some(value) => value.to_string(),
@@ -185,7 +185,7 @@ pub(super) fn format_value(value: Option<&Value>) -> String {
 
 /// The formats of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NameFormat {
+pub(crate) enum NameFormat {
     /// A DNS label (RFC 1123).
     Label,
     /// A DNS subdomain (RFC 1123): labels separated by dots.
@@ -203,7 +203,7 @@ const MAX_LABEL_BYTES: usize = 63;
 const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
      alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-pub(super) const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+pub(crate) const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
      end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
      '[a-z]([-a-z0-9]*[a-z0-9])?')";
 pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
@@ -212,7 +212,7 @@ pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must con
 
 impl NameFormat {
     /// Returns true if the string has this format.
-    pub(super) fn is_valid(self, text: &str) -> bool {
+    pub(crate) fn is_valid(self, text: &str) -> bool {
         match self {
             Self::Label => is_label(text),
             Self::Subdomain => text.len() <= 253 && text.split('.').all(is_label_part),
@@ -222,7 +222,7 @@ impl NameFormat {
         }
     }
 
-    pub(super) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
+    pub(crate) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
         let one = |why: &str| if self.is_valid(text) { vec![] } else { vec![why.to_owned()] };
         let problems = match self {
             Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
@@ -270,7 +270,7 @@ pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
     long.into_iter().chain(wrong).collect()
 }
 
-pub(super) fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     text.len() <= MAX_LABEL_BYTES && is_label_part(text)
 }
 
@@ -283,7 +283,7 @@ fn is_label_part(text: &str) -> bool {
 }
 
 /// Validates a label selector.
-pub(super) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_labels(&at.field_path("matchLabels"), at.get("matchLabels"), causes);
     for (index, item) in at.items("matchExpressions").iter().enumerate() {
         let item =
@@ -309,7 +309,7 @@ pub(super) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates labels, or another map with the same syntax.
-pub(super) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         NameFormat::Qualified.check(field, name, causes);
@@ -319,14 +319,14 @@ pub(super) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec
 }
 
 /// Validates a port number.
-pub(super) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
+pub(crate) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
     if !(1..=65_535).contains(&port) {
         causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
     }
 }
 
 /// Reports each duplicate value of `member` in a list.
-pub(super) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     for (index, item) in at.items(list).iter().enumerate() {
         let name = item.get(member).and_then(Value::as_str).unwrap_or_default();
@@ -337,6 +337,58 @@ pub(super) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes:
     }
 }
 
-pub(super) fn is_ip(text: &str) -> bool {
+pub(crate) fn is_ip(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
+}
+
+/// Rejects negative numbers in the named fields.
+pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Vec<Cause>) {
+    for name in names {
+        if let Some(number) = at.number(name).filter(|number| *number < 0) {
+            causes.push(at_least(&at.field_path(name), number, 0));
+        }
+    }
+}
+
+/// Rejects a change of an immutable field.
+pub(crate) fn check_immutable(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
+    let old = at.old.and_then(|old| get(old, field));
+    if old != at.get(field) {
+        let shown = at.get(field).map_or("null".to_owned(), ToString::to_string);
+        causes.push(Cause::invalid(&at.field_path(field), &shown, IMMUTABLE));
+    }
+}
+
+const PERCENT_RULE: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+     '93%', regex used for validation is '[0-9]+%')";
+
+/// Validates a non-negative number or a percentage. Only `maxSurge` may be above 100 %.
+pub(crate) fn check_int_or_percent(at: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
+    let field = at.field_path(name);
+    match at.get(name) {
+        Some(Value::Number(number)) => {
+            if let Some(number) = number.as_i64().filter(|number| *number < 0) {
+                causes.push(at_least(&field, number, 0));
+            }
+        }
+        Some(Value::String(text)) => {
+            let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty());
+            match digits.and_then(|digits| digits.parse::<u64>().ok()) {
+                None => causes.push(Cause::invalid(&field, &format!("{text:?}"), PERCENT_RULE)),
+                Some(percent) if percent > 100 && name != "maxSurge" => {
+                    causes.push(Cause::invalid(
+                        &field,
+                        &format!("{text:?}"),
+                        "must not be greater than 100%",
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn is_zero(at: &FieldView<'_>, name: &str) -> bool {
+    at.get(name).is_some_and(|value| *value == 0 || *value == "0%")
 }

@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
-use super::path::{each_mut, get, set};
+use crate::model::rules::path::{each_mut, get, set};
+
+/// The default of a port's protocol.
+pub(crate) const TCP: &[Default] = &[Default::Fill("protocol", "\"TCP\"")];
 
 /// A default. Its path is relative to a part of an object.
 #[derive(Clone, Copy)]
-pub(super) enum Default {
+pub(crate) enum Default {
     /// Sets a field that is missing or an empty string to this JSON value. Creates missing parents.
     Fill(&'static str, &'static str),
     /// Sets a number that is missing or zero.
@@ -19,7 +22,7 @@ pub(super) enum Default {
     Call(fn(&mut Value)),
 }
 
-pub(super) fn fill(value: &mut Value, defaults: &[Default]) {
+pub(crate) fn fill(value: &mut Value, defaults: &[Default]) {
     for default in defaults {
         match *default {
             Default::Fill(path, json) => {
@@ -43,7 +46,7 @@ pub(super) fn fill(value: &mut Value, defaults: &[Default]) {
     }
 }
 
-pub(super) fn is_empty(value: Option<&Value>) -> bool {
+pub(crate) fn is_empty(value: Option<&Value>) -> bool {
     value.is_none_or(|value| value.as_str() == Some(""))
 }
 

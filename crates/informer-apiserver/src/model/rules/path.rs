@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Calls a function for every existing part of a value that the path matches.
-pub(super) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut Value)) {
+pub(crate) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut Value)) {
     let Some((segment, rest)) = split(path) else { return visit(value) };
     let (name, each) = strip(segment);
     let Some(member) = value.get_mut(name).filter(|member| !member.is_null()) else { return };
@@ -19,7 +19,7 @@ pub(super) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut
 }
 
 /// Like [`each_mut`] for reading. The function also gets the concrete path, with list indexes and map keys.
-pub(super) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
+pub(crate) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
     let Some((segment, rest)) = split(path) else { return visit(value, at) };
     let (name, many) = strip(segment);
     let Some(member) = value.get(name).filter(|member| !member.is_null()) else { return };
@@ -62,7 +62,7 @@ pub(crate) fn set(value: &mut Value, path: &str, new: Value) {
     *place = new;
 }
 
-pub(super) fn join(at: &str, name: &str) -> String {
+pub(crate) fn join(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
 

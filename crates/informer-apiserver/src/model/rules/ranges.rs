@@ -11,18 +11,18 @@ const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::f
 const RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const BITS: &str = "must not have bits set beyond the prefix length";
 
-pub(super) fn check_address(field: &str, text: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_address(field: &str, text: &str, causes: &mut Vec<Cause>) {
     causes.extend(address_problem(text).map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
 /// Validates a CIDR. CIDRs of the old object (`before`) are not validated again.
-pub(super) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Vec<Cause>) {
+pub(crate) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Vec<Cause>) {
     let wrong = range_problem(text).filter(|_| !before.contains(&text));
     causes.extend(wrong.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
 /// Returns why a string is not a valid IP address, in the messages of kube-apiserver.
-pub(super) fn address_problem(text: &str) -> Option<&'static str> {
+pub(crate) fn address_problem(text: &str) -> Option<&'static str> {
     match address(text) {
         None => Some(ADDRESS),
         Some(_) if text.parse::<IpAddr>().is_err() => Some("must not have leading 0s"),
@@ -32,7 +32,7 @@ pub(super) fn address_problem(text: &str) -> Option<&'static str> {
 }
 
 /// Like [`address_problem`], and requires the canonical form.
-pub(super) fn canonical_problem(text: &str) -> Option<String> {
+pub(crate) fn canonical_problem(text: &str) -> Option<String> {
     if let Some(why) = address_problem(text) {
         return Some(why.to_owned());
     }
@@ -41,7 +41,7 @@ pub(super) fn canonical_problem(text: &str) -> Option<String> {
 }
 
 /// Returns why a string is not a valid CIDR, in the messages of kube-apiserver.
-pub(super) fn range_problem(text: &str) -> Option<&'static str> {
+pub(crate) fn range_problem(text: &str) -> Option<&'static str> {
     let Some((address, length)) = range(text) else { return Some(RANGE) };
     if parse_strict(text).is_none() {
         return Some("must not have leading 0s in IP or prefix length");
@@ -53,7 +53,7 @@ pub(super) fn range_problem(text: &str) -> Option<&'static str> {
 }
 
 /// Parses an IP address that may have leading zeros.
-pub(super) fn address(text: &str) -> Option<IpAddr> {
+pub(crate) fn address(text: &str) -> Option<IpAddr> {
     match text.contains(':') {
         true => text.parse().ok(),
         false => text.split('.').map(strip_zeros).collect::<Vec<_>>().join(".").parse().ok(),
@@ -61,7 +61,7 @@ pub(super) fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// Parses a CIDR that may have leading zeros into address and prefix length.
-pub(super) fn range(text: &str) -> Option<(IpAddr, u32)> {
+pub(crate) fn range(text: &str) -> Option<(IpAddr, u32)> {
     let (start, length) = text.split_once('/')?;
     parse_strict(&format!("{}/{}", address(start)?, strip_zeros(length)))
 }
@@ -85,12 +85,12 @@ fn strip_zeros(number: &str) -> &str {
     }
 }
 
-pub(super) fn is_mapped(address: IpAddr) -> bool {
+pub(crate) fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
 /// Returns the first address of a CIDR.
-pub(super) fn first_address(address: IpAddr, bits: u32) -> IpAddr {
+pub(crate) fn first_address(address: IpAddr, bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
             let rest = u32::MAX.checked_shr(bits).unwrap_or_default();
@@ -104,7 +104,7 @@ pub(super) fn first_address(address: IpAddr, bits: u32) -> IpAddr {
 }
 
 /// Returns true if the first CIDR is a strict subset of the second.
-pub(super) fn is_strict_subset((address, length): (IpAddr, u32), (whole, bits): (IpAddr, u32)) -> bool {
+pub(crate) fn is_strict_subset((address, length): (IpAddr, u32), (whole, bits): (IpAddr, u32)) -> bool {
     address.is_ipv4() == whole.is_ipv4()
         && length > bits
         && first_address(address, bits) == first_address(whole, bits)

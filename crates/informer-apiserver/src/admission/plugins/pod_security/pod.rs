@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::part;
-use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
 
 /// The metadata and the spec of a pod or a pod template.
@@ -11,22 +10,6 @@ use crate::model::metadata::Object;
 pub(super) struct Pod<'a> {
     metadata: &'a Value,
     spec: &'a Value,
-}
-
-/// Returns the path of the pod template in an object, or `None` for kinds without one.
-pub(super) fn template_path(kind: &Kind) -> Option<&'static [&'static str]> {
-    if kind.is_custom() {
-        return None;
-    }
-    Some(match (kind.gvr.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => &[],
-        ("", "PodTemplate") => &["template"],
-        ("", "ReplicationController")
-        | ("apps", "ReplicaSet" | "Deployment" | "DaemonSet" | "StatefulSet")
-        | ("batch", "Job") => &["spec", "template"],
-        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template"],
-        _ => return None,
-    })
 }
 
 impl<'a> Pod<'a> {

@@ -1,0 +1,18 @@
+//! MutatingWebhookConfigurations.
+
+use crate::model::kinds::Traits;
+use crate::model::kinds::admissionregistration::webhooks::{CONFIGURATION, WEBHOOK_DEFAULTS};
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::defaults::Default::{self, Fill, In};
+
+pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    Traits::GENERATION,
+)
+.rules(Rules::new(DEFAULTS, CONFIGURATION));
+
+const DEFAULTS: &[Default] =
+    &[In("webhooks[]", WEBHOOK_DEFAULTS), In("webhooks[]", &[Fill("reinvocationPolicy", "\"Never\"")])];

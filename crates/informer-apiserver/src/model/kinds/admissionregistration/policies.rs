@@ -1,0 +1,220 @@
+//! Defaults and validation that validating and mutating admission policies share.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::model::cel::Declared;
+use crate::model::error::Cause;
+use crate::model::kinds::admissionregistration::webhooks::check_rule;
+use crate::model::rules::checks::{
+    Check, FieldView, LABEL_1035_RULE, NameFormat, check_selector, duplicate, format_value, required, run,
+    unsupported,
+};
+use crate::model::rules::defaults::Default::{self, Fill, In};
+
+pub(crate) const POLICY_DEFAULTS: &[Default] =
+    &[Fill("spec.failurePolicy", "\"Fail\""), In("spec.matchConstraints", MATCH)];
+pub(crate) const BINDING_DEFAULTS: &[Default] = &[In("spec.matchResources", MATCH)];
+
+const MATCH: &[Default] = &[
+    Fill("matchPolicy", "\"Equivalent\""),
+    Fill("namespaceSelector", "{}"),
+    Fill("objectSelector", "{}"),
+    In("resourceRules[]", SCOPE),
+    In("excludeResourceRules[]", SCOPE),
+];
+
+const SCOPE: &[Default] = &[Fill("scope", "\"*\"")];
+
+const RESERVED: &[&str] = &[
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Validates the fields that all policies have: `failurePolicy`, `paramKind` and `matchConstraints`. Returns
+/// true if the policy has parameters.
+pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause>) -> bool {
+    run(at, &[Check::OneOf("failurePolicy", &["Fail", "Ignore"])], causes);
+    let params = at.get("paramKind").is_some();
+    if params {
+        param_kind(&at.part("paramKind"), causes);
+    }
+    match at.get("matchConstraints") {
+        None => causes.push(required(&at.field_path("matchConstraints"), "")),
+        Some(_) => {
+            let constraints = at.part("matchConstraints");
+            match_resources(&constraints, causes);
+            if constraints.items("resourceRules").is_empty() {
+                causes.push(required(&constraints.field_path("resourceRules"), ""));
+            }
+        }
+    }
+    params
+}
+
+/// Validates the variables of a policy. Returns the declarations for the expressions that may use them.
+pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
+    let mut declared = Declared::new(params);
+    if !at.items("variables").is_empty() {
+        declared = declared.with_variables();
+    }
+    for (index, item) in at.items("variables").iter().enumerate() {
+        let item = FieldView { value: item, old: None, path: at.field_path(&format!("variables[{index}]")) };
+        let (name, expression) = (item.text("name"), item.text("expression"));
+        if name.trim().is_empty() {
+            causes.push(required(&item.field_path("name"), "name is not specified"));
+        } else if !is_identifier(name) {
+            let why = "must be a valid CEL identifier";
+            causes.push(invalid_field(&item, "name", why));
+        }
+        if expression.trim().is_empty() {
+            causes.push(required(&item.field_path("expression"), "expression is not specified"));
+        } else if let Some(why) = declared.declare(name, expression) {
+            causes.push(invalid_field(&item, "expression", &why));
+        }
+    }
+    declared
+}
+
+fn is_identifier(name: &str) -> bool {
+    let part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    name.chars().all(part)
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && !RESERVED.contains(&name)
+}
+
+pub(crate) fn invalid_field(at: &FieldView<'_>, name: &str, why: &str) -> Cause {
+    Cause::invalid(&at.field_path(name), &format_value(at.get(name)), why)
+}
+
+pub(crate) fn param_kind(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    group_version(at, causes);
+    match at.text("kind") {
+        "" => causes.push(required(&at.field_path("kind"), "")),
+        kind if !NameFormat::Label1035.is_valid(&kind.to_lowercase()) => {
+            let why = format!("may have mixed case, but should otherwise match: {LABEL_1035_RULE}");
+            causes.push(invalid_field(at, "kind", &why));
+        }
+        _ => {}
+    }
+}
+
+fn group_version(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (field, whole) = (at.field_path("apiVersion"), at.text("apiVersion"));
+    let (group, version) = match whole.split('/').collect::<Vec<_>>()[..] {
+        [""] => return causes.push(required(&field, "")),
+        [version] => ("", version),
+        [group, version] => (group, version),
+        _ => {
+            let why = format!("unexpected GroupVersion string: {whole}");
+            return causes.push(invalid_field(at, "apiVersion", &why));
+        }
+    };
+    if !group.is_empty() {
+        NameFormat::Subdomain.check(&field, group, causes);
+    }
+    match version {
+        "" => causes.push(invalid_field(at, "apiVersion", "version must be specified")),
+        version => NameFormat::Label1035.check(&field, version, causes),
+    }
+}
+
+pub(crate) fn match_resources(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    run(at, &[Check::OneOf("matchPolicy", &["Equivalent", "Exact"])], causes);
+    for name in ["namespaceSelector", "objectSelector"] {
+        check_selector(&at.part(name), causes);
+    }
+    for name in ["resourceRules", "excludeResourceRules"] {
+        for (index, rule) in at.items(name).iter().enumerate() {
+            let rule = FieldView { value: rule, old: None, path: at.field_path(&format!("{name}[{index}]")) };
+            resource_names(&rule, causes);
+            check_rule(&rule, causes);
+        }
+    }
+}
+
+fn resource_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let mut names = HashSet::new();
+    for (index, name) in at.items("resourceNames").iter().filter_map(Value::as_str).enumerate() {
+        let field = at.field_path(&format!("resourceNames[{index}]"));
+        check_path_segment(&field, name, causes);
+        if !names.insert(name) {
+            causes.push(duplicate(&field, &format!("{name:?}")));
+        }
+    }
+}
+
+/// Validates a name that may be a path segment.
+fn check_path_segment(field: &str, name: &str, causes: &mut Vec<Cause>) {
+    let mut invalid_field = |why: &str| causes.push(Cause::invalid(field, &format!("{name:?}"), why));
+    if matches!(name, "." | "..") {
+        return invalid_field(&format!("may not be '{name}'"));
+    }
+    for sign in ["/", "%"] {
+        if name.contains(sign) {
+            invalid_field(&format!("may not contain '{sign}'"));
+        }
+    }
+}
+
+/// Validates the fields that all bindings have: `policyName`, `paramRef` and `matchResources`.
+pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    match at.text("policyName") {
+        "" => causes.push(required(&at.field_path("policyName"), "")),
+        name => NameFormat::Subdomain.check(&at.field_path("policyName"), name, causes),
+    }
+    if at.get("paramRef").is_some() {
+        param_ref(&at.part("paramRef"), causes);
+    }
+    if at.get("matchResources").is_some() {
+        match_resources(&at.part("matchResources"), causes);
+    }
+}
+
+fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (name, selector) = (at.text("name"), at.get("selector").is_some());
+    let exclusive = "name and selector are mutually exclusive";
+    if !name.is_empty() {
+        check_path_segment(&at.field_path("name"), name, causes);
+        if selector {
+            causes.push(Cause::forbidden(&at.field_path("name"), exclusive));
+        }
+    }
+    if selector {
+        check_selector(&at.part("selector"), causes);
+        if !name.is_empty() {
+            causes.push(Cause::forbidden(&at.field_path("selector"), exclusive));
+        }
+    }
+    if name.is_empty() && !selector {
+        causes.push(required(&at.path, "one of name or selector must be specified"));
+    }
+    match at.text("parameterNotFoundAction") {
+        "" => causes.push(required(&at.field_path("parameterNotFoundAction"), "")),
+        "Deny" | "Allow" => {}
+        other => {
+            let field = at.field_path("parameterNotFoundAction");
+            causes.push(unsupported(&field, other, &["Deny", "Allow"]));
+        }
+    }
+}

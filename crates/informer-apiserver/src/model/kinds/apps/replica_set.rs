@@ -1,0 +1,36 @@
+//! ReplicaSets.
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::core::pod::defaults::TEMPLATE;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::workload::{
+    IMMUTABLE_SELECTOR, SPEC_TEMPLATE, check_selected_template, check_selector_of, check_status,
+    template_warnings,
+};
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, not_negative};
+use crate::model::rules::defaults::Default::{self, Fill, In};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("apps", "v1", "ReplicaSet", Traits::SPEC_STATUS_METADATA)
+        .initial_status(r#"{"replicas":0}"#)
+        .pod_template(SPEC_TEMPLATE)
+        .rules(
+            Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(IMMUTABLE_SELECTOR).status(STATUS_CHECKS),
+        )
+        .warnings(template_warnings);
+
+const DEFAULTS: &[Default] = &[In("spec", &[Fill("replicas", "1"), In("template", TEMPLATE)])];
+
+const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
+    let counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    check_status(at, &["replicas", "observedGeneration"], &counts, causes);
+})];
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    not_negative(&spec, &["replicas", "minReadySeconds"], causes);
+    check_selector_of(&spec, "deployment", causes);
+    check_selected_template(&spec, ": invalid label selector", causes);
+}

@@ -1,0 +1,133 @@
+//! StatefulSets.
+
+use serde_json::{Value, json};
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::core::pod::defaults::TEMPLATE;
+use crate::model::kinds::core::pod::warnings::of_template;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::workload::{
+    SPEC_TEMPLATE, changed, check_selected_template, check_selector_of, check_status,
+};
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, not_negative};
+use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
+use crate::model::rules::defaults::is_empty;
+use crate::model::rules::path::{get, set};
+use crate::model::rules::warnings::{fractions, list};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("apps", "v1", "StatefulSet", Traits::SPEC_STATUS_METADATA)
+        .name_format(ObjectName::Label)
+        .initial_status(r#"{"replicas":0,"availableReplicas":0}"#)
+        .pod_template(SPEC_TEMPLATE)
+        .rules(
+            Rules::new(DEFAULTS, &[Check::Call(validate)])
+                .changes(&[Check::Call(validate_change)])
+                .status(STATUS_CHECKS),
+        )
+        .warnings(warn);
+
+const DEFAULTS: &[Default] = &[In(
+    "spec",
+    &[
+        Fill("podManagementPolicy", "\"OrderedReady\""),
+        Call(default_update_strategy),
+        In(
+            "updateStrategy",
+            &[When("type", "RollingUpdate", &[In("rollingUpdate", &[Fill("partition", "0")])])],
+        ),
+        Fill("persistentVolumeClaimRetentionPolicy.whenDeleted", "\"Retain\""),
+        Fill("persistentVolumeClaimRetentionPolicy.whenScaled", "\"Retain\""),
+        Fill("replicas", "1"),
+        Fill("revisionHistoryLimit", "10"),
+        In("template", TEMPLATE),
+        In(
+            "volumeClaimTemplates[]",
+            &[
+                Fill("kind", "\"PersistentVolumeClaim\""),
+                Fill("apiVersion", "\"v1\""),
+                Fill("spec.volumeMode", "\"Filesystem\""),
+                Fill("status.phase", "\"Pending\""),
+            ],
+        ),
+    ],
+)];
+
+/// Defaults the update strategy to `RollingUpdate`.
+fn default_update_strategy(spec: &mut Value) {
+    if is_empty(get(spec, "updateStrategy.type")) {
+        set(spec, "updateStrategy.type", "RollingUpdate".into());
+        if get(spec, "updateStrategy.rollingUpdate").is_none() {
+            set(spec, "updateStrategy.rollingUpdate", json!({}));
+        }
+    }
+}
+
+const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
+    let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    check_status(at, &["replicas", "observedGeneration"], &counts, causes);
+})];
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    let management = spec.text("podManagementPolicy");
+    if !matches!(management, "OrderedReady" | "Parallel" | "") {
+        let why = "must be 'OrderedReady' or 'Parallel'";
+        causes.push(Cause::invalid(&spec.field_path("podManagementPolicy"), &format!("{management:?}"), why));
+    }
+    let update = spec.text("updateStrategy.type");
+    if !matches!(update, "RollingUpdate" | "OnDelete" | "") {
+        let value = format!("{{\"Type\":{update:?},\"RollingUpdate\":null}}");
+        causes.push(Cause::invalid(
+            &spec.field_path("updateStrategy"),
+            &value,
+            "must be 'RollingUpdate' or 'OnDelete'",
+        ));
+    }
+    not_negative(&spec, &["replicas", "minReadySeconds"], causes);
+    check_selector_of(&spec, "statefulset", causes);
+    check_selected_template(&spec, "", causes);
+}
+
+fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const MUTABLE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    let rest = |object: &Value| {
+        let mut spec = object["spec"].as_object().cloned().unwrap_or_default();
+        spec.retain(|name, _| !MUTABLE.contains(&name.as_str()));
+        spec
+    };
+    if at.old.is_some_and(|old| rest(old) != rest(at.value)) {
+        let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+                   'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        *causes = vec![Cause::forbidden("spec", why)];
+    }
+}
+
+fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let template = changed(object, old).then(|| of_template(object, "spec.template"));
+    let mut all = template.unwrap_or_default();
+    for (index, claim) in list(&object["spec"]["volumeClaimTemplates"]).enumerate() {
+        // On update kube-apiserver reports another path.
+        let end = if old.is_some() { ".Spec" } else { "" };
+        all.extend(fractions(
+            &claim["spec"],
+            &format!("spec.volumeClaimTemplates[{index}]{end}"),
+            &["storage"],
+        ));
+    }
+    if object["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit < 0) {
+        let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
+        all.push(format!("spec.revisionHistoryLimit: {why}"));
+    }
+    all
+}

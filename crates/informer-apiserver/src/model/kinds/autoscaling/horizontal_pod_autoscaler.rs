@@ -1,0 +1,128 @@
+//! HorizontalPodAutoscalers. They are stored as `autoscaling/v2`.
+
+mod conversion;
+
+use serde_json::{Value, json};
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, at_least, is_missing, required, unsupported};
+use crate::model::rules::defaults::Default::{self, Call, Fill, In};
+use crate::model::rules::path::get;
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("autoscaling", "v2", "HorizontalPodAutoscaler", Traits::STATUS)
+        .bookmark(BOOKMARK)
+        .initial_status(r#"{"desiredReplicas":0,"currentMetrics":null}"#)
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
+        .conversion(conversion::to_v2);
+
+/// The descriptor of `autoscaling/v1`.
+pub(crate) static DESCRIPTOR_V1: KindDescriptor =
+    KindDescriptor::new("autoscaling", "v1", "HorizontalPodAutoscaler", Traits::STATUS)
+        .bookmark(BOOKMARK_V1)
+        .initial_status(r#"{"currentReplicas":0,"desiredReplicas":0}"#)
+        .rules(Rules::new(&[Fill("spec.minReplicas", "1"), Call(percentage)], &[Check::Call(validate_v1)]))
+        .stored_as("autoscaling", "v2")
+        .conversion(conversion::to_v1)
+        .after_normalization(conversion::round_trip_v1);
+
+const BOOKMARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"desiredReplicas":0,"currentMetrics":null}"#;
+const BOOKMARK_V1: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"currentReplicas":0,"desiredReplicas":0}"#;
+
+/// Defaults the target CPU utilization. `autoscaling/v1` has a field for this metric only; the others are in
+/// an annotation.
+fn percentage(object: &mut Value) {
+    let others = object["metadata"]["annotations"].get("autoscaling.alpha.kubernetes.io/metrics");
+    if others.is_none() && object["spec"]["targetCPUUtilizationPercentage"].is_null() {
+        object["spec"]["targetCPUUtilizationPercentage"] = 80.into();
+    }
+}
+
+const DEFAULTS: &[Default] =
+    &[Fill("spec.minReplicas", "1"), In("spec", &[Call(metrics)]), In("spec.behavior", &[Call(behavior)])];
+
+fn metrics(spec: &mut Value) {
+    if is_missing(get(spec, "metrics")) {
+        spec["metrics"] = json!([{"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
+        }}]);
+    }
+}
+
+/// Fills in the missing scaling rules if `spec.behavior` is set.
+fn behavior(behavior: &mut Value) {
+    let up = json!({
+        "stabilizationWindowSeconds": 0, "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15}],
+    });
+    let down =
+        json!({"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]});
+    for (name, rest) in [("scaleUp", up), ("scaleDown", down)] {
+        for (member, value) in rest.as_object().into_iter().flatten() {
+            if behavior[name].get(member).is_none_or(Value::is_null) {
+                behavior[name][member] = value.clone();
+            }
+        }
+    }
+}
+
+/// Validates an `autoscaling/v1` object after converting it to `autoscaling/v2`, as kube-apiserver does.
+fn validate_v1(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let mut object = at.value.clone();
+    if let Value::Object(object) = &mut object {
+        conversion::to_v2(object);
+    }
+    validate(&FieldView { value: &object, old: None, path: at.path.clone() }, causes);
+}
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const METRICS: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
+    let spec = at.part("spec");
+    let least = spec.number("minReplicas").unwrap_or(1);
+    let most = spec.number("maxReplicas").unwrap_or_default();
+    if least < 1 {
+        causes.push(at_least(&spec.field_path("minReplicas"), least, 1));
+    }
+    if most < 1 {
+        causes.push(required(&spec.field_path("maxReplicas"), "must be set and greater than 0"));
+    }
+    if most < least {
+        let why = "must be greater than or equal to `minReplicas`";
+        causes.push(Cause::invalid(&spec.field_path("maxReplicas"), &most.to_string(), why));
+    }
+    let target = spec.part("scaleTargetRef");
+    for name in ["kind", "name"] {
+        if target.text(name).is_empty() {
+            causes.push(required(&target.field_path(name), ""));
+        }
+    }
+    if target.text("apiVersion").is_empty() {
+        let why = "apiVersion must specify API group";
+        causes.push(Cause::invalid(&target.field_path("apiVersion"), "\"\"", why));
+    }
+    let metrics = spec.items("metrics");
+    for (index, metric) in metrics.iter().enumerate() {
+        let kind = metric["type"].as_str().unwrap_or_default();
+        if !METRICS.contains(&kind) {
+            let unsupported_type = unsupported(&format!("spec.metrics[{index}].type"), kind, METRICS);
+            causes.extend([unsupported_type.clone(), unsupported_type]);
+        }
+        for (kind, member) in [("Resource", "resource"), ("ContainerResource", "containerResource")] {
+            let target = &metric[member]["target"];
+            let percent = target["averageUtilization"].as_i64().filter(|_| metric["type"] == kind);
+            if let Some(percent) = percent.filter(|percent| *percent < 1) {
+                let field = format!("spec.metrics[{index}].{member}.target.averageUtilization");
+                causes.push(Cause::invalid(&field, &percent.to_string(), "must be greater than 0"));
+            }
+        }
+    }
+    let scales_to_zero = |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));
+    if least == 0 && !metrics.iter().any(scales_to_zero) {
+        let why = "must specify at least one Object or External metric to support scaling to zero replicas";
+        causes.push(Cause::forbidden("spec.metrics", why));
+    }
+}

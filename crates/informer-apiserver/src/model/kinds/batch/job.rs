@@ -1,0 +1,189 @@
+//! Jobs.
+
+use serde_json::{Value, json};
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::core::pod::defaults::TEMPLATE;
+use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
+use crate::model::kinds::core::pod::warnings::of_template;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::workload::{
+    SPEC_TEMPLATE, changed, default_labels, parse_selector, pod_name_warnings,
+};
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{
+    Check, FieldView, IMMUTABLE, is_missing, label_problems, not_negative, required, run, unsupported,
+};
+use crate::model::rules::defaults::Default::{self, Call, Fill, In};
+use crate::model::rules::path::{get, set};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("batch", "v1", "Job", Traits::SPEC_STATUS_METADATA.with(Traits::OWN_FIELDS))
+        .selectable(&["status.successful"])
+        .pod_template(SPEC_TEMPLATE)
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
+        .prepare_for_create(|job, _| generate_job_selector(job))
+        .warnings(warn);
+
+fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let job = changed(object, old).then(|| spec_warnings(object, "spec"));
+    pod_name_warnings(object, old).chain(job.into_iter().flatten()).collect()
+}
+
+const SPEC_DEFAULTS: &[Default] = &[Call(default_job_counts), In("template", TEMPLATE)];
+
+const DEFAULTS: &[Default] = &[
+    In("spec", SPEC_DEFAULTS),
+    In(
+        "spec",
+        &[
+            Fill("completionMode", "\"NonIndexed\""),
+            Fill("suspend", "false"),
+            Call(default_pod_replacement_policy),
+            Fill("manualSelector", "false"),
+        ],
+    ),
+    Call(default_labels),
+];
+
+fn default_job_counts(spec: &mut Value) {
+    if get(spec, "completions").is_none() && get(spec, "parallelism").is_none() {
+        set(spec, "completions", 1.into());
+    }
+    let limit = if get(spec, "backoffLimitPerIndex").is_some() { i32::MAX } else { 6 };
+    for (name, value) in [("parallelism", 1), ("backoffLimit", limit)] {
+        if get(spec, name).is_none() {
+            set(spec, name, value.into());
+        }
+    }
+}
+
+fn default_pod_replacement_policy(spec: &mut Value) {
+    if get(spec, "podReplacementPolicy").is_none() {
+        let policy = if get(spec, "podFailurePolicy").is_some() { "Failed" } else { "TerminatingOrFailed" };
+        set(spec, "podReplacementPolicy", policy.into());
+    }
+}
+
+/// Generates the selector of a Job from its uid, unless `manualSelector` is set.
+fn generate_job_selector(job: &mut Value) {
+    if get(job, "spec.manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    let labels = [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ];
+    let none = is_missing(get(job, "metadata.labels"));
+    for (label, value) in labels {
+        let template = &mut job["spec"]["template"]["metadata"]["labels"];
+        if !template.is_object() {
+            *template = json!({});
+        }
+        template[label] = value.clone();
+    }
+    if none {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
+    }
+    job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+}
+
+pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let numbers =
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
+    not_negative(spec, &numbers, causes);
+    run(spec, &[Check::OneOf("completionMode", &["NonIndexed", "Indexed"])], causes);
+    if spec.text("completionMode") == "Indexed" && spec.get("completions").is_none() {
+        causes.push(required(&spec.field_path("completions"), "when completion mode is Indexed"));
+    }
+    let template = spec.part("template");
+    check_template(&template, causes);
+    let policy = template.text("spec.restartPolicy");
+    if matches!(policy, "" | "Always") {
+        let detail = "valid values: \"OnFailure\", \"Never\"";
+        causes.push(required(&template.field_path("spec.restartPolicy"), detail));
+    } else if !matches!(policy, "OnFailure" | "Never") {
+        causes.push(unsupported(&template.field_path("spec.restartPolicy"), policy, &["OnFailure", "Never"]));
+    }
+}
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    let own = spec.get("selector.matchLabels").and_then(Value::as_object);
+    let generated = own.is_none_or(|labels| labels.len() == 1);
+    let manual = spec.get("manualSelector") == Some(&Value::Bool(true));
+    if !manual && !generated {
+        let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
+        causes.push(Cause::invalid(&spec.field_path("selector"), &shown, "`selector` not auto-generated"));
+    }
+    validate_spec(&spec, causes);
+    // Reported after all other errors of the spec, those of the template included.
+    if parse_selector(&spec).is_some_and(|selector| {
+        let labels = spec.get("template.metadata.labels");
+        !selector.matches_with(|label| labels.and_then(|labels| labels.get(label)?.as_str()))
+    }) {
+        let shown = shown_labels(&spec.part("template"));
+        let why = "`selector` does not match template `labels`";
+        let suffix = Cause::invalid(&spec.field_path("template.metadata.labels"), &shown, why);
+        // An update reports it twice: kube-apiserver also validates the object as a new one.
+        causes.extend(at.old.map(|_| suffix.clone()));
+        causes.push(suffix);
+    }
+    check_last_hostname(at, causes);
+}
+
+/// Requires `<job name>-<last index>` to be a DNS label: it is the hostname of the last pod of an indexed
+/// Job.
+fn check_last_hostname(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let completions = at.number("spec.completions").unwrap_or_default();
+    let (name, last) = (at.text("metadata.name"), completions - 1);
+    let host = format!("{name}-{last}");
+    if at.old.is_none()
+        && at.text("spec.completionMode") == "Indexed"
+        && completions > 0
+        && !label_problems(&host).is_empty()
+    {
+        let why = format!("will not able to create pod with invalid DNS label: {host}");
+        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), &why));
+    }
+}
+
+fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let check_immutable = |name: &str, causes: &mut Vec<Cause>| {
+        let old = at.old.and_then(|old| get(old, name));
+        if old != at.get(name) {
+            let shown = at.get(name).map_or("null".to_owned(), ToString::to_string);
+            causes.push(Cause::invalid(name, &shown, IMMUTABLE));
+        }
+    };
+    if at.text("spec.completionMode") != "Indexed" {
+        check_immutable("spec.completions", causes);
+    }
+    check_immutable("spec.selector", causes);
+    let old_suspended = at.old.is_some_and(|old| old["spec"]["suspend"] == true);
+    if !old_suspended {
+        check_immutable("spec.template", causes);
+    }
+    check_immutable("spec.completionMode", causes);
+}
+
+/// Indexed Jobs above both limits may lose track of completed indexes.
+const COMPLETIONS: i64 = 100_000;
+
+const PARALLELISM: i64 = 10_000;
+
+pub(crate) fn spec_warnings(job: &Value, at: &str) -> Vec<String> {
+    let spec = at.split('.').fold(job, |value, name| &value[name]);
+    let number = |name: &str| spec[name].as_i64().unwrap_or_default();
+    let huge = spec["completionMode"] == "Indexed"
+        && number("completions") > COMPLETIONS
+        && number("parallelism") > PARALLELISM;
+    let why = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+               Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
+    let huge = huge.then(|| format!("{at}: {why}"));
+    huge.into_iter().chain(of_template(job, &format!("{at}.template"))).collect()
+}

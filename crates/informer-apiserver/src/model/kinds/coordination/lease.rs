@@ -1,0 +1,23 @@
+//! Leases.
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, at_least};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("coordination.k8s.io", "v1", "Lease", Traits::UPSERT.with(Traits::NEEDS_VERSION))
+        .bookmark(r#","spec":{}"#)
+        .rules(Rules::new(&[], &[Check::Call(validate)]));
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    if let Some(seconds) = spec.number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
+        let field = spec.field_path("leaseDurationSeconds");
+        causes.push(Cause::invalid(&field, &seconds.to_string(), "must be greater than 0"));
+    }
+    if let Some(count) = spec.number("leaseTransitions").filter(|count| *count < 0) {
+        causes.push(at_least(&spec.field_path("leaseTransitions"), count, 0));
+    }
+}

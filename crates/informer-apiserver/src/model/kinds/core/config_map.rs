@@ -1,0 +1,68 @@
+//! ConfigMaps.
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView};
+use crate::model::rules::path::get;
+use serde_json::Value;
+
+pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "ConfigMap", Traits::NONE)
+    .rules(Rules::new(&[], &[Check::Call(validate)]).changes(UPDATE_CHECKS));
+
+pub(crate) const UPDATE_CHECKS: &[Check] =
+    &[Check::Call(|at, causes| check_immutable_data(at, &["data", "binaryData"], causes))];
+
+const KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+     'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+
+/// The maximum size of the data of one object, as in kube-apiserver.
+const MAX_DATA_BYTES: usize = 1 << 20;
+
+pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
+    for key in at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
+        let right =
+            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        if !right {
+            causes.push(Cause::invalid(
+                &at.field_path(&format!("{field}[{key}]")),
+                &format!("{key:?}"),
+                KEY_RULE,
+            ));
+        }
+    }
+}
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_keys(at, "data", causes);
+    let binary = at.get("binaryData").and_then(Value::as_object);
+    for key in at.get("data").and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
+        if binary.is_some_and(|binary| binary.contains_key(key)) {
+            let why = "duplicate of key present in binaryData";
+            causes.push(Cause::invalid(&format!("data[{key}]"), &format!("{key:?}"), why));
+        }
+    }
+    check_keys(at, "binaryData", causes);
+    let size = |field: &str, scale: fn(usize) -> usize| -> usize {
+        let values = at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::values);
+        values.filter_map(Value::as_str).map(|text| scale(text.len())).sum()
+    };
+    if size("data", |bytes| bytes) + size("binaryData", |bytes| bytes / 4 * 3) > MAX_DATA_BYTES {
+        causes.push(Cause::too_long("[]", MAX_DATA_BYTES));
+    }
+}
+
+/// Rejects changes of an object that is marked as immutable.
+pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
+    let Some(old) = at.old.filter(|old| old["immutable"] == true) else { return };
+    let why = "field is immutable when `immutable` is set";
+    if at.get("immutable") != Some(&Value::Bool(true)) {
+        causes.push(Cause::forbidden("immutable", why));
+    }
+    for field in fields {
+        if at.get(field) != get(old, field) {
+            causes.push(Cause::forbidden(field, why));
+        }
+    }
+}

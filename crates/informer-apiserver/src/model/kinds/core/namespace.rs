@@ -1,0 +1,77 @@
+//! Namespaces: their name label and `spec.finalizers`.
+
+use serde_json::{Value, json};
+
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::metadata;
+use crate::model::metadata::{Object, metadata_of_mut};
+use crate::model::rules::Rules;
+use crate::model::write_options::WriteMode;
+
+pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
+    "",
+    "v1",
+    "Namespace",
+    Traits::STATUS.with(Traits::RETURNS_DELETED).with(Traits::OWN_FIELDS).with(Traits::NO_NAMESPACE_FIELD),
+)
+.selectable(&["status.phase"])
+.bookmark(r#","spec":{},"status":{}"#)
+.name_format(ObjectName::Label)
+.rules(Rules::NORMALIZED)
+.after_decode(label_named)
+.initialize(fill)
+.carry_over(carry_over);
+
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The finalizer of the namespace controller.
+pub(crate) const FINALIZER: &str = "kubernetes";
+
+/// Sets the fields that the server owns in a new namespace.
+pub(crate) fn fill(object: &mut Object) {
+    label(object);
+    let mut names: Vec<Value> = finalizers(object).into_iter().map(Value::from).collect();
+    if !names.contains(&FINALIZER.into()) {
+        names.push(FINALIZER.into());
+    }
+    object.insert("spec".into(), json!({"finalizers": names}));
+    object.insert("status".into(), json!({"phase": "Active"}));
+}
+
+pub(crate) fn label(object: &mut Object) {
+    let name = metadata::text(object, "name").to_owned();
+    let labels = metadata_of_mut(object).entry("labels").or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert(NAME_LABEL.into(), name.into());
+    }
+}
+
+/// Returns `spec.finalizers`, which block the removal in addition to `metadata.finalizers`.
+pub(crate) fn finalizers(object: &Object) -> Vec<String> {
+    let list = object.get("spec").and_then(|spec| spec.get("finalizers")?.as_array());
+    list.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// Returns the stored namespace with new `spec.finalizers`, for `/finalize`.
+pub(crate) fn with_finalizers(old: &Object, new: &mut Object) -> Object {
+    let names = finalizers(new);
+    let mut merged = old.clone();
+    let spec = if names.is_empty() { json!({}) } else { json!({"finalizers": names}) };
+    merged.insert("spec".into(), spec);
+    merged
+}
+
+fn label_named(object: &mut Object) {
+    if !metadata::text(object, "name").is_empty() {
+        label(object);
+    }
+}
+
+/// Resets the fields that an update of a namespace cannot change.
+fn carry_over(old: &Object, object: &mut Object, mode: WriteMode) {
+    if matches!(mode, WriteMode::Main | WriteMode::Whole) {
+        label(object);
+        metadata::copy_member("spec", old, object);
+    }
+}

@@ -1,0 +1,135 @@
+//! PersistentVolumes.
+
+use serde_json::Value;
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::core::pod::warnings::node_term;
+use crate::model::kinds::core::pod::warnings::volumes::{
+    DEPRECATED_SOURCES, LATER_DEPRECATED_SOURCES, go_path,
+};
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, is_missing, required, run, unsupported};
+use crate::model::rules::defaults::Default::{self, Fill, In};
+use crate::model::rules::path::set;
+use crate::model::rules::warnings::{has_annotation, list};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("", "v1", "PersistentVolume", Traits::STATUS)
+        .bookmark(r#","spec":{},"status":{}"#)
+        .initial_status(r#"{"phase":"Pending"}"#)
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
+        .prepare_for_create(|volume, now| set(volume, "status.lastPhaseTransitionTime", now.into()))
+        .warnings(|volume, _| warn(volume));
+
+const DEFAULTS: &[Default] = &[
+    Fill("status.phase", "\"Pending\""),
+    Fill("spec.persistentVolumeReclaimPolicy", "\"Retain\""),
+    Fill("spec.volumeMode", "\"Filesystem\""),
+    In("spec.hostPath", &[Fill("type", "\"\"")]),
+];
+
+const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+pub(crate) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
+
+pub(crate) fn check_access_modes(at: &FieldView<'_>, detail: &str, causes: &mut Vec<Cause>) {
+    let given = at.items("accessModes");
+    if given.is_empty() {
+        causes.push(required(&at.field_path("accessModes"), detail));
+    }
+    for mode in given.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
+        causes.push(unsupported(&at.field_path("accessModes"), mode, ACCESS_MODES));
+    }
+}
+
+/// The fields of a PersistentVolume spec other than the volume source.
+const NON_SOURCE_FIELDS: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeMode",
+    "volumeAttributesClassName",
+];
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    check_access_modes(&spec, "", causes);
+    let capacity = spec.get("capacity").filter(|capacity| !is_missing(Some(capacity)));
+    if capacity.is_none() {
+        causes.push(required(&spec.field_path("capacity"), ""));
+    }
+    let only_storage =
+        capacity.and_then(Value::as_object).is_some_and(|all| all.len() == 1 && all.contains_key("storage"));
+    if !only_storage {
+        let shown = capacity.map_or("null".to_owned(), ToString::to_string);
+        causes.push(Cause::not_supported(&spec.field_path("capacity"), &shown, "\"storage\""));
+    }
+    run(&spec, &[Check::OneOf("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])], causes);
+    let source = spec.value.as_object().is_some_and(|spec| {
+        spec.iter().any(|(name, value)| !NON_SOURCE_FIELDS.contains(&name.as_str()) && !value.is_null())
+    });
+    if !source {
+        causes.push(required("spec", "must specify a volume type"));
+    }
+    run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
+}
+
+fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (new, Some(old)) = (&at.value["spec"], at.old.map(|old| &old["spec"])) else { return };
+    let source = |spec: &Value| {
+        let mut source = spec.as_object().cloned().unwrap_or_default();
+        source.retain(|name, _| !NON_SOURCE_FIELDS.contains(&name.as_str()));
+        source
+    };
+    if source(new) != source(old) {
+        let why = "spec.persistentvolumesource is immutable after creation";
+        causes.push(Cause::forbidden("spec.persistentvolumesource", why));
+    }
+    if new["volumeMode"] != old["volumeMode"] {
+        let shown = new["volumeMode"].to_string();
+        causes.push(Cause::invalid("volumeMode", &shown, IMMUTABLE));
+    }
+}
+
+pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+pub(crate) const CLASS_ANNOTATION_IS_OLD: &str =
+    "deprecated since v1.8; use \"storageClassName\" attribute instead";
+
+const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
+
+pub(crate) fn warn(volume: &Value) -> Vec<String> {
+    let annotations = [
+        (CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD),
+        (OPTIONS_ANNOTATION, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
+    ];
+    let old = annotations.iter().filter(|(name, _)| has_annotation(volume, name));
+    let mut warnings: Vec<String> =
+        old.map(|(name, why)| format!("metadata.annotations[{name}]: {why}")).collect();
+    let spec = &volume["spec"];
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
+        let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
+                   provisioning.";
+        warnings.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
+    }
+    for (index, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]).enumerate() {
+        warnings.extend(node_term(
+            term,
+            false,
+            &format!("spec.nodeAffinity.required.nodeSelectorTerms[{index}]"),
+        ));
+    }
+    for source in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
+        let known =
+            DEPRECATED_SOURCES.iter().chain(&LATER_DEPRECATED_SOURCES).find(|(name, _)| *name == source);
+        if let Some((_, why)) = known.filter(|_| spec[source].is_object()) {
+            warnings.push(format!("spec.{}: {why}", go_path(source)));
+        }
+    }
+    warnings
+}

@@ -1,0 +1,80 @@
+//! PersistentVolumeClaims.
+
+use serde_json::Value;
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::core::persistent_volume::{
+    CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, check_access_modes,
+};
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::quantity::exceeds;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, required, run};
+use crate::model::rules::defaults::Default::{self, Fill};
+use crate::model::rules::path::get;
+use crate::model::rules::warnings::{fractions, has_annotation};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("", "v1", "PersistentVolumeClaim", Traits::STATUS)
+        .bookmark(r#","spec":{"resources":{}},"status":{}"#)
+        .initial_status(r#"{"phase":"Pending"}"#)
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
+        .warnings(|claim, _| warn(claim));
+
+const DEFAULTS: &[Default] =
+    &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    check_access_modes(&spec, "at least 1 access mode is required", causes);
+    match at.get("spec.resources.requests.storage").and_then(Value::as_str) {
+        None => causes.push(required("spec.resources[storage]", "")),
+        Some(amount) if crate::model::quantity::read(amount).is_some_and(|amount| amount <= 0) => {
+            causes.push(Cause::invalid(
+                "spec.resources[storage]",
+                &format!("{amount:?}"),
+                "must be greater than zero",
+            ));
+        }
+        Some(_) => {}
+    }
+    run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
+}
+
+fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let Some(old) = at.old else { return };
+    let bound = old["status"]["phase"] == "Bound";
+    let fixed = |object: &Value| {
+        let mut spec = object["spec"].clone();
+        // These fields may be set once after creation.
+        for name in ["volumeName", "storageClassName"] {
+            if old["spec"][name].is_null() {
+                spec[name] = Value::Null;
+            }
+        }
+        if bound {
+            spec["resources"]["requests"]["storage"] = Value::Null;
+            spec["volumeAttributesClassName"] = Value::Null;
+        }
+        spec
+    };
+    if fixed(at.value) != fixed(old) {
+        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
+                   claims";
+        causes.push(Cause::forbidden("spec", why));
+    }
+    let (asked, path) = ("spec.resources.requests.storage", "status.capacity.storage");
+    let amount = |object, path| get(object, path).and_then(Value::as_str).unwrap_or("0");
+    let (new, before) = (amount(at.value, asked), amount(old, asked));
+    // A request may shrink, for example after a failed expansion, but not below the current capacity.
+    if exceeds(before, new) && !exceeds(new, amount(old, path)) {
+        causes.push(Cause::forbidden(asked, "field can not be less than status.capacity"));
+    }
+}
+
+fn warn(claim: &Value) -> Vec<String> {
+    let annotated = has_annotation(claim, CLASS_ANNOTATION)
+        .then(|| format!("metadata.annotations[{CLASS_ANNOTATION}]: {}", CLASS_ANNOTATION_IS_OLD));
+    annotated.into_iter().chain(fractions(&claim["spec"], "spec", &["storage"])).collect()
+}

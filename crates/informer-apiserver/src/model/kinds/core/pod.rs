@@ -1,0 +1,140 @@
+//! Pods.
+
+pub(crate) mod defaults;
+pub(crate) mod validation;
+pub(crate) mod warnings;
+
+use serde_json::{Value, json};
+
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::workload::name_warnings;
+use crate::model::rules::Rules;
+use crate::model::rules::path::{get, set};
+
+pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
+    "",
+    "v1",
+    "Pod",
+    Traits::SPEC_STATUS_METADATA
+        .with(Traits::RETURNS_DELETED)
+        .with(Traits::OWN_FIELDS)
+        .with(Traits::GRACEFUL),
+)
+.selectable(&[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+])
+.field_aliases(&[("spec.host", "spec.nodeName")])
+.bookmark(r#","spec":{"containers":null},"status":{}"#)
+.initial_status(r#"{"phase":"Pending"}"#)
+.status_reset_fields(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
+.pod_template(&[])
+.rules(Rules::new(defaults::POD, validation::POD).changes(validation::CHANGES))
+.prepare_for_create(prepare_for_create)
+.admit_loaded(add_tolerations)
+.admit_update(admit_update)
+.warnings(warn)
+.status_warnings(warnings::of_status);
+
+fn prepare_for_create(pod: &mut Value, now: &str) {
+    set(pod, "status.qosClass", qos(pod).into());
+    add_scheduling_gated_condition(pod, now);
+}
+
+/// Applies the Priority and DefaultTolerationSeconds plugins to an update.
+fn admit_update(old: &Value, pod: &mut Value) {
+    keep_priority(old, pod);
+    add_tolerations(pod);
+}
+
+fn warn(pod: &Value, old: Option<&Value>) -> Vec<String> {
+    match old {
+        Some(_) => Vec::new(),
+        None => name_warnings(pod, "the Pod's hostname").chain(warnings::of(pod, "")).collect(),
+    }
+}
+
+/// How long pods stay on unreachable nodes, as in the DefaultTolerationSeconds plugin.
+const TOLERATION_SECONDS: u64 = 300;
+
+pub(crate) const UNREACHABLE_TAINTS: [&str; 2] =
+    ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+/// Copies the resolved priority from the old Pod if an update omits it.
+fn keep_priority(old: &Value, pod: &mut Value) {
+    for path in ["spec.priority", "spec.preemptionPolicy"] {
+        if let (None, Some(known)) = (get(pod, path), get(old, path)) {
+            set(pod, path, known.clone());
+        }
+    }
+}
+
+/// Adds the tolerations of the DefaultTolerationSeconds plugin.
+pub(crate) fn add_tolerations(pod: &mut Value) {
+    let given = get(pod, "spec.tolerations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let missing = UNREACHABLE_TAINTS.map(|key| {
+        let tolerated = given.iter().any(|toleration| {
+            let text = |name: &str| toleration[name].as_str().unwrap_or_default();
+            (text("key") == key || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
+        });
+        (!tolerated).then_some(key)
+    });
+    let missing = missing.into_iter().flatten().map(|key| {
+        json!({
+            "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS,
+        })
+    });
+    if get(pod, "spec.tolerations").is_none_or(|held| !held.is_array()) {
+        set(pod, "spec.tolerations", Value::Array(Vec::new()));
+    }
+    if let Some(Value::Array(held)) = pod["spec"].get_mut("tolerations") {
+        held.extend(missing);
+    }
+}
+
+/// Adds the condition `PodScheduled=False` to a Pod with scheduling gates.
+fn add_scheduling_gated_condition(pod: &mut Value, now: &str) {
+    let list = |path: &str| get(pod, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let has_condition = list("status.conditions").iter().any(|condition| condition["type"] == "PodScheduled");
+    if has_condition || list("spec.schedulingGates").is_empty() {
+        return;
+    }
+    let mut conditions = list("status.conditions").to_vec();
+    conditions.push(json!({
+        "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastProbeTime": null, "lastTransitionTime": now,
+    }));
+    set(pod, "status.conditions", conditions.into());
+}
+
+/// Returns the QoS class of a Pod.
+pub(crate) fn qos(pod: &Value) -> &'static str {
+    let containers = ["containers", "initContainers"];
+    let all = || containers.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let asks = |container: &Value, list: &str, name: &str| container["resources"][list].get(name).cloned();
+    let counted = ["cpu", "memory"];
+    let any = all().any(|container| {
+        counted
+            .iter()
+            .any(|name| asks(container, "limits", name).or(asks(container, "requests", name)).is_some())
+    });
+    let sure = all().all(|container| {
+        counted.iter().all(|name| {
+            let limit = asks(container, "limits", name);
+            limit.is_some() && limit == asks(container, "requests", name)
+        })
+    });
+    match (any, sure) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}

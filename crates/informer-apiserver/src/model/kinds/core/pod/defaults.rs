@@ -1,0 +1,152 @@
+//! Defaults of Pods and pod templates.
+
+use serde_json::{Value, json};
+
+use crate::model::rules::defaults::Default::{self, Call, Fill, FillZero, In};
+use crate::model::rules::defaults::is_empty;
+use crate::model::rules::path::{each_mut, get, set};
+
+/// The defaults of a pod template.
+pub(crate) const TEMPLATE: &[Default] = &[In("spec", SPEC)];
+
+const SPEC: &[Default] = &[
+    Fill("dnsPolicy", "\"ClusterFirst\""),
+    Fill("restartPolicy", "\"Always\""),
+    Fill("securityContext", "{}"),
+    Fill("terminationGracePeriodSeconds", "30"),
+    Fill("schedulerName", "\"default-scheduler\""),
+    Call(sync_service_account_name),
+    In("containers[]", CONTAINER),
+    In("initContainers[]", CONTAINER),
+    In("ephemeralContainers[]", CONTAINER),
+    In("volumes[]", VOLUME),
+];
+
+const CONTAINER: &[Default] = &[
+    Call(default_pull_policy),
+    Fill("terminationMessagePath", "\"/dev/termination-log\""),
+    Fill("terminationMessagePolicy", "\"File\""),
+    In("ports[]", &[Fill("protocol", "\"TCP\"")]),
+    In("env[].valueFrom.fieldRef", FIELD),
+    In("livenessProbe", PROBE),
+    In("readinessProbe", PROBE),
+    In("startupProbe", PROBE),
+    In("lifecycle.postStart.httpGet", GET),
+    In("lifecycle.preStop.httpGet", GET),
+];
+
+const PROBE: &[Default] = &[
+    FillZero("timeoutSeconds", 1),
+    FillZero("periodSeconds", 10),
+    FillZero("successThreshold", 1),
+    FillZero("failureThreshold", 3),
+    In("httpGet", GET),
+    In("grpc", &[Fill("service", "\"\"")]),
+];
+
+const GET: &[Default] = &[Fill("path", "\"/\""), Fill("scheme", "\"HTTP\"")];
+const FIELD: &[Default] = &[Fill("apiVersion", "\"v1\"")];
+const MODE: &[Default] = &[Fill("defaultMode", "420")];
+
+const VOLUME: &[Default] = &[
+    Call(default_volume_source),
+    In("secret", MODE),
+    In("configMap", MODE),
+    In("downwardAPI", MODE),
+    In("downwardAPI.items[].fieldRef", FIELD),
+    In("projected", MODE),
+    In("projected.sources[].downwardAPI.items[].fieldRef", FIELD),
+    In("projected.sources[].serviceAccountToken", &[Fill("expirationSeconds", "3600")]),
+    In("hostPath", &[Fill("type", "\"\"")]),
+    In("iscsi", &[Fill("iscsiInterface", "\"default\"")]),
+    In(
+        "azureDisk",
+        &[
+            Fill("cachingMode", "\"ReadWrite\""),
+            Fill("fsType", "\"ext4\""),
+            Fill("readOnly", "false"),
+            Fill("kind", "\"Shared\""),
+        ],
+    ),
+    In("ephemeral.volumeClaimTemplate", &[Fill("spec.volumeMode", "\"Filesystem\"")]),
+];
+
+pub(crate) const POD: &[Default] = &[
+    In("spec", SPEC),
+    In(
+        "spec",
+        &[
+            In("containers[]", &[Call(default_requests)]),
+            In("initContainers[]", &[Call(default_requests)]),
+            Fill("enableServiceLinks", "true"),
+            Call(default_host_ports),
+            Call(raise_grace_period),
+        ],
+    ),
+];
+
+/// Copies `serviceAccountName` to the deprecated `serviceAccount`, or the reverse if only that one is set.
+fn sync_service_account_name(spec: &mut Value) {
+    for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
+        let name = get(spec, from).cloned().filter(|name| name != "");
+        if let Some(name) = name.filter(|_| is_empty(get(spec, to))) {
+            set(spec, to, name);
+        }
+    }
+}
+
+/// Defaults `imagePullPolicy` to `Always` for an image without a tag or with the tag `latest`.
+fn default_pull_policy(container: &mut Value) {
+    if !is_empty(get(container, "imagePullPolicy")) {
+        return;
+    }
+    let image = get(container, "image").and_then(Value::as_str).unwrap_or_default();
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let latest = match (image.contains('@'), name.split_once(':')) {
+        (true, _) => false,
+        (false, Some((_, tag))) => tag == "latest",
+        // An empty image is not pulled as `latest`.
+        (false, None) => !image.is_empty(),
+    };
+    set(container, "imagePullPolicy", if latest { "Always" } else { "IfNotPresent" }.into());
+}
+
+fn default_volume_source(volume: &mut Value) {
+    let named = volume
+        .as_object()
+        .is_some_and(|members| members.iter().any(|(name, value)| name != "name" && !value.is_null()));
+    if !named {
+        set(volume, "emptyDir", json!({}));
+    }
+}
+
+/// Defaults the resource requests to the limits.
+fn default_requests(container: &mut Value) {
+    let limits = get(container, "resources.limits").and_then(Value::as_object).cloned();
+    for (name, limit) in limits.into_iter().flatten() {
+        if container["resources"]["requests"].get(&name).is_none() {
+            container["resources"]["requests"][&name] = limit;
+        }
+    }
+}
+
+/// Replaces a negative grace period by one second.
+fn raise_grace_period(spec: &mut Value) {
+    if get(spec, "terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        set(spec, "terminationGracePeriodSeconds", 1.into());
+    }
+}
+
+/// Defaults `hostPort` to `containerPort` for pods in the host network.
+fn default_host_ports(spec: &mut Value) {
+    if get(spec, "hostNetwork") != Some(&Value::Bool(true)) {
+        return;
+    }
+    for path in ["containers[].ports[]", "initContainers[].ports[]"] {
+        each_mut(spec, path, &mut |port| {
+            if get(port, "hostPort").is_none_or(|number| *number == 0) {
+                port["hostPort"] = port["containerPort"].clone();
+            }
+        });
+    }
+}

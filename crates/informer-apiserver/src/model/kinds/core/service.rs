@@ -1,0 +1,285 @@
+//! Services.
+
+pub(crate) mod allocation;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::metadata::Object;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{
+    Check, FieldView, NameFormat, check_labels, check_port, duplicate, is_ip, required, run, unsupported,
+};
+use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
+use crate::model::rules::defaults::fill;
+use crate::model::rules::path::{each_mut, get, set};
+use crate::model::rules::ranges::{check_address, check_range};
+use crate::model::rules::warnings::{
+    address_warnings, has_annotation, list, load_balancer_warnings, range_warnings, text, value_warnings,
+};
+use crate::model::write_options::WriteMode;
+
+pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
+    "",
+    "v1",
+    "Service",
+    Traits::STATUS_METADATA.with(Traits::RETURNS_DELETED).with(Traits::UPSERT).with(Traits::OWN_FIELDS),
+)
+.selectable(&["spec.clusterIP", "spec.type"])
+.bookmark(r#","spec":{},"status":{"loadBalancer":{}}"#)
+.name_format(ObjectName::Label)
+.initial_status(r#"{"loadBalancer":{}}"#)
+.rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
+.carry_over(carry_over)
+.warnings(|service, _| warn(service))
+.status_warnings(load_balancer_warnings);
+
+/// Copies the allocated fields that an update omits from the old Service.
+fn carry_over(old: &Object, object: &mut Object, _mode: WriteMode) {
+    allocation::preserve_allocations(old, object);
+}
+
+const DEFAULTS: &[Default] = &[
+    In(
+        "spec",
+        &[
+            Fill("sessionAffinity", "\"None\""),
+            When("sessionAffinity", "None", &[Call(remove_affinity_config)]),
+            When(
+                "sessionAffinity",
+                "ClientIP",
+                &[Fill("sessionAffinityConfig.clientIP.timeoutSeconds", "10800")],
+            ),
+            Fill("type", "\"ClusterIP\""),
+            In("ports[]", &[Fill("protocol", "\"TCP\""), Call(default_target_port)]),
+            When("type", "NodePort", EXTERNAL_TRAFFIC),
+            When("type", "LoadBalancer", EXTERNAL_TRAFFIC),
+            Call(default_external_traffic_policy),
+            When("type", "NodePort", INTERNAL_TRAFFIC),
+            When("type", "LoadBalancer", INTERNAL_TRAFFIC),
+            When("type", "ClusterIP", INTERNAL_TRAFFIC),
+            When("type", "LoadBalancer", &[Fill("allocateLoadBalancerNodePorts", "true")]),
+        ],
+    ),
+    Call(default_ip_mode),
+];
+
+const EXTERNAL_TRAFFIC: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
+const INTERNAL_TRAFFIC: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
+
+/// Defaults `ipMode` in the ingress points of a load balancer.
+fn default_ip_mode(service: &mut Value) {
+    if service["spec"]["type"] != "LoadBalancer" {
+        return;
+    }
+    each_mut(service, "status.loadBalancer.ingress[]", &mut |point| {
+        let addressed = get(point, "ip").is_some_and(|address| *address != "");
+        if addressed && get(point, "ipMode").is_none() {
+            set(point, "ipMode", "VIP".into());
+        }
+    });
+}
+
+fn remove_affinity_config(spec: &mut Value) {
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("sessionAffinityConfig");
+    }
+}
+
+fn default_target_port(port: &mut Value) {
+    let given = get(port, "targetPort");
+    if given.is_none_or(|given| *given == 0 || *given == "") {
+        port["targetPort"] = port["port"].clone();
+    }
+}
+
+fn default_external_traffic_policy(spec: &mut Value) {
+    let addresses = get(spec, "externalIPs").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    if addresses && get(spec, "type").is_some_and(|kind| *kind == "ClusterIP") {
+        fill(spec, EXTERNAL_TRAFFIC);
+    }
+}
+
+const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const AFFINITIES: &[&str] = &["ClientIP", "None"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    let kind = spec.text("type");
+    let headless = spec.text("clusterIP") == "None";
+    let ports = spec.items("ports");
+    check_cluster_ip_unchanged(&spec, causes);
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        causes.push(required(&spec.field_path("ports"), ""));
+    }
+    if kind == "ExternalName" {
+        match spec.text("externalName") {
+            "" => causes.push(required(&spec.field_path("externalName"), "")),
+            name => NameFormat::Subdomain.check(
+                &spec.field_path("externalName"),
+                name.trim_end_matches('.'),
+                causes,
+            ),
+        }
+    }
+    let mut names = HashSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let port = FieldView { value: port, old: None, path: spec.field_path(&format!("ports[{index}]")) };
+        check_service_port(&port, ports.len() > 1, &mut names, causes);
+    }
+    check_labels(&spec.field_path("selector"), spec.get("selector"), causes);
+    run(&spec, &[Check::OneOf("sessionAffinity", AFFINITIES)], causes);
+    let address = spec.text("clusterIP");
+    if !matches!(address, "" | "None") && !is_ip(address) {
+        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        causes.push(Cause::invalid("spec.clusterIPs[0]", &format!("{address:?}"), why));
+    }
+    let before: Vec<&str> = spec.before("externalIPs").collect();
+    for (index, address) in spec.items("externalIPs").iter().filter_map(Value::as_str).enumerate() {
+        if !before.contains(&address) {
+            check_address(&spec.field_path(&format!("externalIPs[{index}]")), address, causes);
+        }
+    }
+    run(&spec, &[Check::OneOf("type", TYPES)], causes);
+    let mut seen = HashSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let key = (port["protocol"].as_str(), port["port"].as_i64());
+        if !seen.insert(key) {
+            let shown = format!("{{\"port\":{},\"protocol\":{}}}", port["port"], port["protocol"]);
+            causes.push(duplicate(&spec.field_path(&format!("ports[{index}]")), &shown));
+        }
+    }
+    if kind == "ClusterIP" {
+        for (index, port) in ports.iter().enumerate() {
+            if port["nodePort"].as_i64().is_some_and(|number| number != 0) {
+                let why = "may not be used when `type` is 'ClusterIP'";
+                causes.push(Cause::forbidden(&spec.field_path(&format!("ports[{index}].nodePort")), why));
+            }
+        }
+    }
+    check_load_balancer_fields(&spec, causes);
+}
+
+/// Rejects load balancer fields in other Services, and validates the source ranges.
+fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let why = "may only be used when `type` is 'LoadBalancer'";
+    let is_load_balancer = spec.text("type") == "LoadBalancer";
+    let ranges = spec.items("loadBalancerSourceRanges");
+    // kube-apiserver reports the Go name of the field.
+    let field = spec.field_path("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && !is_load_balancer {
+        causes.push(Cause::forbidden(&field, why));
+    }
+    let before: Vec<&str> = spec.before("loadBalancerSourceRanges").map(str::trim).collect();
+    for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
+        check_range(&format!("{field}[{index}]"), range.trim(), &before, causes);
+    }
+    if spec.get("allocateLoadBalancerNodePorts").is_some() && !is_load_balancer {
+        causes.push(Cause::forbidden(&spec.field_path("allocateLoadBalancerNodePorts"), why));
+    }
+}
+
+/// Rejects changes of `clusterIP`, unless the Service is or was an ExternalName.
+fn check_cluster_ip_unchanged(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let Some(old) = spec.old else { return };
+    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let named = [spec.value, old].iter().any(|spec| text(spec, "type") == "ExternalName");
+    let (before, after) = (text(old, "clusterIP"), text(spec.value, "clusterIP"));
+    if !named && !before.is_empty() && before != after {
+        let shown = format!("[{after:?}]");
+        let why = "may not change once set";
+        causes.push(Cause::invalid("spec.clusterIPs[0]", &shown, why));
+    }
+}
+
+fn check_service_port<'a>(
+    at: &FieldView<'a>,
+    named: bool,
+    names: &mut HashSet<&'a str>,
+    causes: &mut Vec<Cause>,
+) {
+    match at.text("name") {
+        "" if named => causes.push(required(&at.field_path("name"), "")),
+        "" => {}
+        name => {
+            NameFormat::Label.check(&at.field_path("name"), name, causes);
+            if !names.insert(name) {
+                causes.push(duplicate(&at.field_path("name"), &format!("{name:?}")));
+            }
+        }
+    }
+    check_port(&at.field_path("port"), at.number("port").unwrap_or_default(), causes);
+    match at.text("protocol") {
+        "" => causes.push(required(&at.field_path("protocol"), "")),
+        other if !PROTOCOLS.contains(&other) => {
+            causes.push(unsupported(&at.field_path("protocol"), other, PROTOCOLS));
+        }
+        _ => {}
+    }
+    match at.get("targetPort") {
+        Some(Value::Number(number)) => {
+            check_port(&at.field_path("targetPort"), number.as_i64().unwrap_or_default(), causes);
+        }
+        Some(Value::String(name)) => NameFormat::PortName.check(&at.field_path("targetPort"), name, causes),
+        _ => {}
+    }
+}
+
+const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+
+pub(crate) fn warn(service: &Value) -> Vec<String> {
+    let spec = &service["spec"];
+    let mut warnings = Vec::new();
+    if has_annotation(service, TOPOLOGY_HINTS) {
+        warnings
+            .push(format!("annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"));
+    }
+    let address = text(&spec["clusterIP"]);
+    if !matches!(address, "" | "None") {
+        warnings.extend(value_warnings(&spec["clusterIPs"], "spec.clusterIPs", address_warnings));
+    }
+    let (headless, named) =
+        (spec["type"] == "ClusterIP" && address == "None", spec["type"] == "ExternalName");
+    let (balancer, outside) = (text(&spec["loadBalancerIP"]), list(&spec["externalIPs"]).count() > 0);
+    if headless {
+        let ignored = [
+            (!balancer.is_empty(), "loadBalancerIP"),
+            (outside, "externalIPs"),
+            (spec["sessionAffinity"] != "None", "SessionAffinity"),
+        ];
+        let ignored = ignored.iter().filter(|(there, _)| *there);
+        warnings.extend(ignored.map(|(_, field)| format!("spec.{field} is ignored for headless services")));
+    }
+    warnings.extend(value_warnings(&spec["externalIPs"], "spec.externalIPs", address_warnings));
+    if outside && !headless && !named {
+        warnings.push(
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned(),
+        );
+    }
+    if !balancer.is_empty() {
+        warnings.extend(address_warnings("spec.loadBalancerIP", balancer));
+    }
+    warnings.extend(value_warnings(
+        &spec["loadBalancerSourceRanges"],
+        "spec.loadBalancerSourceRanges",
+        range_warnings,
+    ));
+    if named && outside {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if !named && !text(&spec["externalName"]).is_empty() {
+        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+    }
+    if spec["trafficDistribution"] == "PreferClose" {
+        warnings.push(
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned(),
+        );
+    }
+    warnings
+}

@@ -1,0 +1,239 @@
+//! Allocation of cluster IPs and node ports for Services.
+
+use std::collections::{HashMap, HashSet};
+
+use rand::RngExt;
+use serde_json::{Map, Value, json};
+
+use crate::model::error::{ApiError, Cause};
+use crate::model::kinds::Kind;
+use crate::model::write_options::WriteMode;
+
+type Object = Map<String, Value>;
+
+/// Cluster IPs come from `10.0.0.0/24`, as in envtest. The first addresses are only given to Services that
+/// request them.
+const NETWORK: &str = "10.0.0.";
+const HOSTS: std::ops::RangeInclusive<u8> = 1..=254;
+const DYNAMIC_HOSTS: std::ops::RangeInclusive<u8> = 16..=254;
+/// The node port range, as in kube-apiserver.
+const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// Ports below this one are allocated dynamically only if no other port is free.
+const MIN_DYNAMIC_PORT: i64 = 30_086;
+
+/// The addresses and node ports in use, each with the Service that holds it.
+#[derive(Default)]
+pub(crate) struct UsedAddresses {
+    addresses: HashMap<String, String>,
+    ports: HashMap<i64, String>,
+}
+
+impl UsedAddresses {
+    /// Records the address and the node ports of a Service.
+    pub(crate) fn note(&mut self, service: &Value) {
+        let owner = owner(service);
+        if let Some(address) = service["spec"]["clusterIP"].as_str() {
+            self.addresses.insert(address.to_owned(), owner.clone());
+        }
+        let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+        self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, owner.clone()))));
+    }
+
+    /// Returns true if another Service holds the address.
+    fn has_address(&self, address: &str, own: &str) -> bool {
+        self.addresses.get(address).is_some_and(|owner| owner != own)
+    }
+
+    /// Returns the node ports of all other Services.
+    fn ports(&self, own: &str) -> HashSet<i64> {
+        self.ports.iter().filter(|(_, owner)| *owner != own).map(|(port, _)| *port).collect()
+    }
+}
+
+fn owner(service: &Value) -> String {
+    let text = |name: &str| service["metadata"][name].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+/// Allocates the address and the node ports that a Service requests, or free ones. `old` is the Service that
+/// it replaces.
+pub(crate) fn allocate_service(
+    taken: &UsedAddresses,
+    kind: &Kind,
+    object: &mut Object,
+    old: Option<&Object>,
+    mode: WriteMode,
+) -> Result<(), ApiError> {
+    let mut service = Value::Object(std::mem::take(object));
+    let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let old = old.map(|old| Value::Object(old.clone()));
+    let refused = allocate(&mut service, old.as_ref(), taken, mode);
+    if let Value::Object(allocated) = service {
+        *object = allocated;
+    }
+    refused.map_err(|cause| ApiError::invalid(kind, &name, cause))
+}
+
+/// Copies the allocated fields that an update omits from the old Service. Call it before the update is
+/// validated.
+pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
+    let (Some(old), Some(spec)) = (old.get("spec"), object.get_mut("spec")) else { return };
+    let named = |spec: &Value| spec["type"] == "ExternalName";
+    let unset = |value: &Value| value.as_str().is_none_or(str::is_empty);
+    if !named(old) && !named(spec) {
+        for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if (spec[name].is_null() || (name == "clusterIP" && unset(&spec[name]))) && !old[name].is_null() {
+                spec[name] = old[name].clone();
+            }
+        }
+    }
+    let has_node_ports = |spec: &Value| matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
+    let known = old["ports"].as_array().cloned().unwrap_or_default();
+    let (needs, had) = (has_node_ports(spec), has_node_ports(old));
+    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        let same = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
+        let before = known.iter().find(same).map(|other| other["nodePort"].clone()).unwrap_or_default();
+        if needs && had && port["nodePort"].is_null() && !before.is_null() {
+            port["nodePort"] = before;
+        } else if !needs && had && port["nodePort"] == before {
+            // A Service that is no longer a NodePort or LoadBalancer releases its node ports.
+            if let Some(port) = port.as_object_mut() {
+                port.remove("nodePort");
+            }
+        }
+    }
+    let balancer = |spec: &Value| spec["type"] == "LoadBalancer";
+    let allocates = "allocateLoadBalancerNodePorts";
+    let ends = balancer(old) && !balancer(spec) && old[allocates] == spec[allocates];
+    let removed_fields = [(had && !needs, "externalTrafficPolicy"), (ends, allocates)];
+    if let Some(spec) = spec.as_object_mut() {
+        removed_fields.iter().filter(|(goes, _)| *goes).for_each(|(_, name)| drop(spec.remove(*name)));
+    }
+}
+
+fn allocate(
+    service: &mut Value,
+    old: Option<&Value>,
+    taken: &UsedAddresses,
+    mode: WriteMode,
+) -> Result<(), Cause> {
+    let own = owner(service);
+    let spec = &mut service["spec"];
+    if spec["type"] == "ExternalName" {
+        if let Some(spec) = spec.as_object_mut() {
+            for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+                if name != "internalTrafficPolicy" || old.is_some() {
+                    spec.remove(name);
+                }
+            }
+        }
+        return Ok(());
+    }
+    let kept = old.is_some_and(|old| old["spec"]["clusterIP"] == spec["clusterIP"]);
+    let requested = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let address = match requested.as_str() {
+        "" => pick_address(taken)?,
+        "None" => requested,
+        _ if kept => requested,
+        address if !is_taken(address, taken, &own, mode)? => requested,
+        address => {
+            let why = "failed to allocate IP ".to_owned() + address + ": provided IP is already allocated";
+            return Err(Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why));
+        }
+    };
+    let headless = address == "None";
+    spec["clusterIPs"] = json!([address]);
+    spec["clusterIP"] = address.into();
+    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    let both = headless && !selects;
+    let (policy, families) =
+        if both { ("RequireDualStack", json!(["IPv4", "IPv6"])) } else { ("SingleStack", json!(["IPv4"])) };
+    for (name, value) in [("ipFamilyPolicy", policy.into()), ("ipFamilies", families)] {
+        if spec[name].is_null() {
+            spec[name] = value;
+        }
+    }
+    allocate_ports(spec, old, taken.ports(&own))
+}
+
+fn is_taken(address: &str, taken: &UsedAddresses, own: &str, mode: WriteMode) -> Result<bool, Cause> {
+    // Manifests that the embedding program loads may come from clusters with other networks.
+    if mode.is_of_program() {
+        return Ok(taken.has_address(address, own));
+    }
+    let host = address.strip_prefix(NETWORK).and_then(|host| host.parse::<u8>().ok());
+    match host.filter(|host| HOSTS.contains(host)) {
+        Some(_) => Ok(taken.has_address(address, own)),
+        None => {
+            let why = format!(
+                "failed to allocate IP {address}: the provided network does not match the current range"
+            );
+            Err(Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why))
+        }
+    }
+}
+
+fn pick_address(taken: &UsedAddresses) -> Result<String, Cause> {
+    let free: Vec<String> = DYNAMIC_HOSTS
+        .map(|host| format!("{NETWORK}{host}"))
+        .filter(|a| !taken.addresses.contains_key(a))
+        .collect();
+    let full = || {
+        let why = "failed to allocate a serviceIP: range is full";
+        Cause::invalid("spec.clusterIPs", "[]", why)
+    };
+    match free.len() {
+        0 => Err(full()),
+        count => Ok(free[rand::rng().random_range(0..count)].clone()),
+    }
+}
+
+fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>) -> Result<(), Cause> {
+    if !matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+        return Ok(());
+    }
+    let known: HashSet<i64> = old
+        .and_then(|old| old["spec"]["ports"].as_array())
+        .into_iter()
+        .flatten()
+        .filter_map(|port| port["nodePort"].as_i64())
+        .collect();
+    // With `allocateLoadBalancerNodePorts: false` only the ports that the client requests are allocated.
+    let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
+    for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+        match port["nodePort"].as_i64().filter(|number| *number != 0) {
+            Some(number) if known.contains(&number) => {}
+            Some(number) => check_requested_port(index, number, &used)?,
+            None if !allocates => {}
+            None => {
+                let Some(number) = pick_port(&used) else {
+                    let field = format!("spec.ports[{index}].nodePort");
+                    return Err(Cause::invalid(&field, "0", "failed to allocate a nodePort: range is full"));
+                };
+                port["nodePort"] = number.into();
+            }
+        }
+        used.extend(port["nodePort"].as_i64());
+    }
+    Ok(())
+}
+
+/// Picks a free node port. Ports below [`MIN_DYNAMIC_PORT`] are used only if no other port is free.
+fn pick_port(used: &HashSet<i64>) -> Option<i64> {
+    let free: Vec<i64> = PORTS.filter(|number| !used.contains(number)).collect();
+    let dynamic = free.partition_point(|number| *number < MIN_DYNAMIC_PORT);
+    let free = if dynamic < free.len() { &free[dynamic..] } else { &free[..] };
+    free.get(rand::rng().random_range(0..free.len().max(1))).copied()
+}
+
+fn check_requested_port(index: usize, number: i64, used: &HashSet<i64>) -> Result<(), Cause> {
+    let why = match (PORTS.contains(&number), used.contains(&number)) {
+        (false, _) => "provided port is not in the valid range. The range of valid ports is 30000-32767",
+        (true, true) => "provided port is already allocated",
+        (true, false) => return Ok(()),
+    };
+    Err(Cause::invalid(&format!("spec.ports[{index}].nodePort"), &number.to_string(), why))
+}
+
+#[cfg(test)]
+mod tests;

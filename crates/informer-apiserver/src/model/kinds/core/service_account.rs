@@ -1,0 +1,22 @@
+//! ServiceAccounts.
+
+use serde_json::Value;
+
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::warnings::has_annotation;
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("", "v1", "ServiceAccount", Traits::RETURNS_DELETED)
+        .rules(Rules::NORMALIZED)
+        .warnings(warn);
+
+fn warn(account: &Value, old: Option<&Value>) -> Vec<String> {
+    const ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
+    if !has_annotation(account, ANNOTATION) || old.is_some_and(|old| has_annotation(old, ANNOTATION)) {
+        return Vec::new();
+    }
+    let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+    vec![format!("metadata.annotations[{ANNOTATION}]: {why}")]
+}

@@ -1,0 +1,260 @@
+//! The description of a built-in kind.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::model::kinds::Traits;
+use crate::model::metadata::Object;
+use crate::model::rules::Rules;
+use crate::model::write_options::WriteMode;
+
+/// Everything that the server knows about a built-in kind and that the schema table does not contain.
+///
+/// Each kind has a static of this type in `kinds/<group>/<kind>.rs`, or in `kinds/<group>.rs` if it has no rules.
+/// [`super::registry`] lists them. A kind without a descriptor is stored as it is.
+pub(crate) struct KindDescriptor {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) traits: Traits,
+    /// Fields that field selectors support, in addition to `metadata.name` and `metadata.namespace`.
+    pub(crate) selectable: &'static [&'static str],
+    /// Deprecated names of fields in field selectors, each with the field.
+    pub(crate) field_aliases: &'static [(&'static str, &'static str)],
+    /// The JSON of a bookmark object after its metadata.
+    pub(crate) bookmark: &'static str,
+    /// The deprecation warning.
+    pub(crate) deprecated: Option<&'static str>,
+    pub(crate) name_format: ObjectName,
+    /// The JSON of the status of a new object. Kinds with a `/status` subresource have one.
+    pub(crate) initial_status: &'static str,
+    /// The fields that the server resets on an update of `/status`.
+    pub(crate) status_reset_fields: &'static [&'static str],
+    /// A list that is stored as null if it is empty.
+    pub(crate) null_list: Option<&'static str>,
+    /// The path of the pod or of the pod template.
+    pub(crate) pod_template: Option<&'static [&'static str]>,
+    /// Group and version of the storage version, if it is a different one.
+    pub(crate) stored_as: Option<(&'static str, &'static str)>,
+    /// Defaults and validation. Objects of kinds without rules are not converted to the form that Go encodes.
+    pub(crate) rules: Option<Rules>,
+    pub(crate) hooks: Hooks,
+}
+
+type WarningHook = fn(&Value, Option<&Value>) -> Vec<String>;
+
+/// The functions of a kind, in the order in which a write calls them. The kinds without a rule have none.
+#[derive(Clone, Copy)]
+pub(crate) struct Hooks {
+    /// Completes an object that was decoded.
+    pub(crate) after_decode: Option<fn(&mut Object)>,
+    /// Changes an object after it was converted to the form that Go encodes.
+    pub(crate) after_normalization: Option<fn(&mut Object)>,
+    /// Sets the spec and the status of a new object in place of its initial status.
+    pub(crate) initialize: Option<fn(&mut Object)>,
+    /// Applies the admission plugins to an object that the embedding program loads.
+    pub(crate) admit_loaded: Option<fn(&mut Value)>,
+    /// Copies fields that an update cannot change from the old object. Runs before the validation.
+    pub(crate) carry_over: Option<fn(&Object, &mut Object, WriteMode)>,
+    /// Applies the admission plugins of updates, with the old object.
+    pub(crate) admit_update: Option<fn(&Value, &mut Value)>,
+    /// Sets the fields of a new object that depend on its content, its uid and the time.
+    pub(crate) prepare_for_create: Option<fn(&mut Value, &str)>,
+    /// Sets the fields that depend on the change of the old object.
+    pub(crate) prepare_for_update: Option<fn(&Value, &mut Value)>,
+    /// Returns the warnings for a valid object; the second argument is the old object of an update.
+    pub(crate) warnings: Option<WarningHook>,
+    /// Returns the warnings for an update of `/status`.
+    pub(crate) status_warnings: Option<fn(&Value) -> Vec<String>>,
+    /// Converts an object to this version from the other one.
+    pub(crate) conversion: Option<fn(&mut Object)>,
+    /// Completes an object before it is stored.
+    pub(crate) before_store: Option<fn(&mut Object)>,
+}
+
+impl Hooks {
+    const NONE: Self = Self {
+        after_decode: None,
+        after_normalization: None,
+        initialize: None,
+        admit_loaded: None,
+        carry_over: None,
+        admit_update: None,
+        prepare_for_create: None,
+        prepare_for_update: None,
+        warnings: None,
+        status_warnings: None,
+        conversion: None,
+        before_store: None,
+    };
+}
+
+/// The format of the names of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ObjectName {
+    /// A DNS subdomain.
+    Subdomain,
+    /// A DNS label: the name is a part of DNS names.
+    Label,
+    /// A segment of a URL path.
+    PathSegment,
+}
+
+/// The descriptor of built-in kinds that have none of their own.
+pub(crate) static PLAIN: KindDescriptor = KindDescriptor::new("", "", "", Traits::NONE);
+/// The descriptor of custom kinds.
+pub(crate) static CUSTOM: KindDescriptor =
+    KindDescriptor::new("", "", "", Traits::CUSTOM).status_reset_fields(&["metadata", "spec"]);
+
+impl KindDescriptor {
+    pub(crate) const fn new(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        traits: Traits,
+    ) -> Self {
+        Self {
+            group,
+            version,
+            kind,
+            traits,
+            selectable: &[],
+            field_aliases: &[],
+            bookmark: "",
+            deprecated: None,
+            name_format: ObjectName::Subdomain,
+            initial_status: "{}",
+            status_reset_fields: &["spec"],
+            null_list: None,
+            pod_template: None,
+            stored_as: None,
+            rules: None,
+            hooks: Hooks::NONE,
+        }
+    }
+
+    pub(crate) const fn selectable(mut self, selectable: &'static [&'static str]) -> Self {
+        self.selectable = selectable;
+        self
+    }
+
+    pub(crate) const fn field_aliases(
+        mut self,
+        field_aliases: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.field_aliases = field_aliases;
+        self
+    }
+
+    pub(crate) const fn bookmark(mut self, bookmark: &'static str) -> Self {
+        self.bookmark = bookmark;
+        self
+    }
+
+    pub(crate) const fn deprecated(mut self, deprecated: &'static str) -> Self {
+        self.deprecated = Some(deprecated);
+        self
+    }
+
+    pub(crate) const fn name_format(mut self, name_format: ObjectName) -> Self {
+        self.name_format = name_format;
+        self
+    }
+
+    pub(crate) const fn initial_status(mut self, initial_status: &'static str) -> Self {
+        self.initial_status = initial_status;
+        self
+    }
+
+    pub(crate) const fn status_reset_fields(mut self, status_reset_fields: &'static [&'static str]) -> Self {
+        self.status_reset_fields = status_reset_fields;
+        self
+    }
+
+    pub(crate) const fn null_list(mut self, null_list: &'static str) -> Self {
+        self.null_list = Some(null_list);
+        self
+    }
+
+    pub(crate) const fn pod_template(mut self, pod_template: &'static [&'static str]) -> Self {
+        self.pod_template = Some(pod_template);
+        self
+    }
+
+    pub(crate) const fn rules(mut self, rules: Rules) -> Self {
+        self.rules = Some(rules);
+        self
+    }
+
+    pub(crate) const fn stored_as(mut self, group: &'static str, version: &'static str) -> Self {
+        self.stored_as = Some((group, version));
+        self
+    }
+
+    pub(crate) const fn after_decode(mut self, hook: fn(&mut Object)) -> Self {
+        self.hooks.after_decode = Some(hook);
+        self
+    }
+
+    pub(crate) const fn after_normalization(mut self, hook: fn(&mut Object)) -> Self {
+        self.hooks.after_normalization = Some(hook);
+        self
+    }
+
+    pub(crate) const fn initialize(mut self, hook: fn(&mut Object)) -> Self {
+        self.hooks.initialize = Some(hook);
+        self
+    }
+
+    pub(crate) const fn admit_loaded(mut self, hook: fn(&mut Value)) -> Self {
+        self.hooks.admit_loaded = Some(hook);
+        self
+    }
+
+    pub(crate) const fn carry_over(mut self, hook: fn(&Object, &mut Object, WriteMode)) -> Self {
+        self.hooks.carry_over = Some(hook);
+        self
+    }
+
+    pub(crate) const fn admit_update(mut self, hook: fn(&Value, &mut Value)) -> Self {
+        self.hooks.admit_update = Some(hook);
+        self
+    }
+
+    pub(crate) const fn prepare_for_create(mut self, hook: fn(&mut Value, &str)) -> Self {
+        self.hooks.prepare_for_create = Some(hook);
+        self
+    }
+
+    pub(crate) const fn prepare_for_update(mut self, hook: fn(&Value, &mut Value)) -> Self {
+        self.hooks.prepare_for_update = Some(hook);
+        self
+    }
+
+    pub(crate) const fn warnings(mut self, hook: WarningHook) -> Self {
+        self.hooks.warnings = Some(hook);
+        self
+    }
+
+    pub(crate) const fn status_warnings(mut self, hook: fn(&Value) -> Vec<String>) -> Self {
+        self.hooks.status_warnings = Some(hook);
+        self
+    }
+
+    pub(crate) const fn conversion(mut self, hook: fn(&mut Object)) -> Self {
+        self.hooks.conversion = Some(hook);
+        self
+    }
+
+    pub(crate) const fn before_store(mut self, hook: fn(&mut Object)) -> Self {
+        self.hooks.before_store = Some(hook);
+        self
+    }
+}
+
+impl fmt::Debug for KindDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} {}", self.group, self.version, self.kind)
+    }
+}

@@ -1,0 +1,95 @@
+//! Ingresses.
+
+use serde_json::Value;
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{
+    Check, FieldView, NameFormat, check_port, is_missing, required, unsupported,
+};
+use crate::model::rules::warnings::{has_annotation, load_balancer_warnings};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("networking.k8s.io", "v1", "Ingress", Traits::SPEC_STATUS)
+        .bookmark(r#","spec":{},"status":{"loadBalancer":{}}"#)
+        .initial_status(r#"{"loadBalancer":{}}"#)
+        .rules(Rules::new(&[], &[Check::Call(validate)]))
+        .warnings(|ingress, old| if old.is_none() { warn(ingress) } else { Vec::new() })
+        .status_warnings(load_balancer_warnings);
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    if is_missing(spec.get("rules")) && spec.get("defaultBackend").is_none() {
+        let why = "either `defaultBackend` or `rules` must be specified";
+        causes.push(Cause::invalid("spec", "null", why));
+    }
+    if spec.get("defaultBackend").is_some() {
+        backend(&spec.part("defaultBackend"), causes);
+    }
+    for (index, rule) in spec.items("rules").iter().enumerate() {
+        let rule = FieldView { value: rule, old: None, path: spec.field_path(&format!("rules[{index}]")) };
+        let host = rule.text("host");
+        if !host.is_empty() && !host.starts_with("*.") {
+            NameFormat::Subdomain.check(&rule.field_path("host"), host, causes);
+        }
+        for (index, path) in rule.items("http.paths").iter().enumerate() {
+            ingress_path(
+                &FieldView { value: path, old: None, path: rule.field_path(&format!("http.paths[{index}]")) },
+                causes,
+            );
+        }
+    }
+}
+
+fn ingress_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const KINDS: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+    match at.text("pathType") {
+        "" => {
+            causes.push(required(&at.field_path("pathType"), "pathType must be specified"));
+            return;
+        }
+        "Exact" | "Prefix" if !at.text("path").starts_with('/') => {
+            let shown = format!("{:?}", at.text("path"));
+            causes.push(Cause::invalid(&at.field_path("path"), &shown, "must be an absolute path"));
+        }
+        other if !KINDS.contains(&other) => {
+            causes.push(unsupported(&at.field_path("pathType"), other, KINDS))
+        }
+        _ => {}
+    }
+    backend(&at.part("backend"), causes);
+}
+
+fn backend(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    match (at.get("service"), at.get("resource")) {
+        (None, None) => causes.push(required(&at.path, "resource or service backend is required")),
+        (Some(_), Some(_)) => {
+            causes.push(Cause::invalid(&at.path, "\"\"", "cannot set both resource and service backends"));
+        }
+        (Some(_), None) => {
+            let service = at.part("service");
+            if service.text("name").is_empty() {
+                causes.push(required(&service.field_path("name"), ""));
+            }
+            let (name, number) =
+                (service.text("port.name"), service.number("port.number").unwrap_or_default());
+            match (name, number) {
+                ("", 0) => causes.push(required(&at.path, "port name or number is required")),
+                ("", number) => check_port(&service.field_path("port.number"), number, causes),
+                (name, 0) => NameFormat::PortName.check(&service.field_path("port.name"), name, causes),
+                _ => causes.push(Cause::invalid(&at.path, "\"\"", "cannot set both port name & port number")),
+            }
+        }
+        (None, Some(_)) => {}
+    }
+}
+
+fn warn(ingress: &Value) -> Vec<String> {
+    const ANNOTATION: &str = "kubernetes.io/ingress.class";
+    let old_way = has_annotation(ingress, ANNOTATION) && ingress["spec"]["ingressClassName"].is_null();
+    let warning =
+        format!("annotation {ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
+    old_way.then_some(warning).into_iter().collect()
+}

@@ -1,0 +1,124 @@
+//! NetworkPolicies.
+
+use serde_json::{Value, json};
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{
+    Check, FieldView, check_port, check_selector, is_missing, required, run, unsupported,
+};
+use crate::model::rules::defaults::Default::{self, Call, In};
+use crate::model::rules::defaults::TCP;
+use crate::model::rules::path::{get, set};
+use crate::model::rules::ranges::{check_range, is_strict_subset, range};
+use crate::model::rules::warnings::{list, range_warnings, text, value_warnings};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("networking.k8s.io", "v1", "NetworkPolicy", Traits::GENERATION)
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
+        .warnings(|policy, _| warn(policy));
+
+const DEFAULTS: &[Default] = &[
+    In("spec", &[Call(default_policy_types)]),
+    In("spec.ingress[].ports[]", TCP),
+    In("spec.egress[].ports[]", TCP),
+];
+
+fn default_policy_types(spec: &mut Value) {
+    if is_missing(get(spec, "policyTypes")) {
+        let egress = !is_missing(get(spec, "egress"));
+        set(spec, "policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
+    }
+}
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    check_selector(&spec.part("podSelector"), causes);
+    let before = spec.old.map(ranges).unwrap_or_default();
+    for (list, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (index, rule) in spec.items(list).iter().enumerate() {
+            let rule =
+                FieldView { value: rule, old: None, path: spec.field_path(&format!("{list}[{index}]")) };
+            for (index, port) in rule.items("ports").iter().enumerate() {
+                let port =
+                    FieldView { value: port, old: None, path: rule.field_path(&format!("ports[{index}]")) };
+                run(&port, &[Check::OneOf("protocol", &["TCP", "UDP", "SCTP"])], causes);
+                if let Some(number) = port.number("port") {
+                    check_port(&port.field_path("port"), number, causes);
+                }
+            }
+            for (index, peer) in rule.items(peers).iter().enumerate() {
+                if peer.as_object().is_none_or(serde_json::Map::is_empty) {
+                    causes.push(required(
+                        &rule.field_path(&format!("{peers}[{index}]")),
+                        "must specify a peer",
+                    ));
+                }
+                if peer["ipBlock"].is_object() {
+                    let path = rule.field_path(&format!("{peers}[{index}].ipBlock"));
+                    block(&FieldView { value: &peer["ipBlock"], old: None, path }, &before, causes);
+                }
+            }
+        }
+    }
+    for (index, kind) in spec.items("policyTypes").iter().filter_map(Value::as_str).enumerate() {
+        if !matches!(kind, "Ingress" | "Egress") {
+            let field = spec.field_path(&format!("policyTypes[{index}]"));
+            causes.push(unsupported(&field, kind, &["Ingress", "Egress"]));
+        }
+    }
+}
+
+/// Returns all CIDRs of a NetworkPolicy. A CIDR of the old object is not validated again, even if it moved.
+fn ranges(spec: &Value) -> Vec<&str> {
+    let rules = [("ingress", "from"), ("egress", "to")].into_iter();
+    let blocks =
+        rules.flat_map(|(list, peers)| entries(&spec[list]).flat_map(move |rule| entries(&rule[peers])));
+    let blocks = blocks.map(|peer| &peer["ipBlock"]);
+    blocks
+        .flat_map(|block| entries(&block["except"]).chain([&block["cidr"]]))
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// Validates an `ipBlock`.
+fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Vec<Cause>) {
+    let whole = at.text("cidr");
+    if whole.is_empty() {
+        causes.push(required(&at.field_path("cidr"), ""));
+        return;
+    }
+    check_range(&at.field_path("cidr"), whole, before, causes);
+    let Some(whole) = range(whole) else { return };
+    for (index, except) in at.items("except").iter().filter_map(Value::as_str).enumerate() {
+        let field = at.field_path(&format!("except[{index}]"));
+        check_range(&field, except, before, causes);
+        if range(except).is_some_and(|except| !is_strict_subset(except, whole)) {
+            let why = "must be a strict subset of `cidr`";
+            causes.push(Cause::invalid(&field, &format!("{except:?}"), why));
+        }
+    }
+}
+
+pub(crate) fn warn(policy: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (which, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (index, rule) in list(&policy["spec"][which]).enumerate() {
+            for (place, peer) in
+                list(&rule[peers]).enumerate().filter(|(_, peer)| peer["ipBlock"].is_object())
+            {
+                let (block, path) =
+                    (&peer["ipBlock"], format!("spec.{which}[{index}].{peers}[{place}].ipBlock"));
+                warnings.extend(range_warnings(&format!("{path}.cidr"), text(&block["cidr"])));
+                warnings.extend(value_warnings(&block["except"], &format!("{path}.except"), range_warnings));
+            }
+        }
+    }
+    warnings
+}

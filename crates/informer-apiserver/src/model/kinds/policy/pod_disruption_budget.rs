@@ -1,0 +1,30 @@
+//! PodDisruptionBudgets.
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, check_selector};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("policy", "v1", "PodDisruptionBudget", Traits::SPEC_STATUS_METADATA)
+        .initial_status(INITIAL_STATUS)
+        .rules(Rules::new(&[], &[Check::Call(validate)]));
+
+const INITIAL_STATUS: &str =
+    r#"{"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,"expectedPods":0}"#;
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    if let (Some(least), Some(most)) = (spec.get("minAvailable"), spec.get("maxUnavailable")) {
+        let shown = format!(
+            "{{\"MinAvailable\":{least},\"Selector\":null,\"MaxUnavailable\":{most},\"UnhealthyPodEvictionPolicy\":null}}"
+        );
+        causes.push(Cause::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));
+    }
+    check_int_or_percent(&spec, "minAvailable", causes);
+    check_int_or_percent(&spec, "maxUnavailable", causes);
+    if spec.get("selector").is_some() {
+        check_selector(&spec.part("selector"), causes);
+    }
+}

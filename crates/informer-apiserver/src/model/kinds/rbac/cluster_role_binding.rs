@@ -1,0 +1,15 @@
+//! ClusterRoleBindings.
+
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::rbac::shared::{BINDING_DEFAULTS, BINDING_UPDATE_CHECKS, check_binding};
+use crate::model::rules::Rules;
+use crate::model::rules::checks::Check;
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", Traits::UPSERT)
+        .name_format(ObjectName::PathSegment)
+        .rules(
+            Rules::new(BINDING_DEFAULTS, &[Check::Call(|at, causes| check_binding(at, false, causes))])
+                .changes(BINDING_UPDATE_CHECKS),
+        );

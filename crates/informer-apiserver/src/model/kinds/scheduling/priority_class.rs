@@ -1,0 +1,33 @@
+//! PriorityClasses.
+
+use crate::model::error::Cause;
+use crate::model::kinds::Traits;
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, check_immutable};
+use crate::model::rules::defaults::Default::{self, Fill};
+
+pub(crate) static DESCRIPTOR: KindDescriptor =
+    KindDescriptor::new("scheduling.k8s.io", "v1", "PriorityClass", Traits::GENERATION)
+        .bookmark(r#","value":0"#)
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]));
+
+const DEFAULTS: &[Default] = &[Fill("preemptionPolicy", "\"PreemptLowerPriority\"")];
+
+/// The highest value of a PriorityClass that is not a system class.
+const MAX_USER_PRIORITY: i64 = 1_000_000_000;
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let system = at.text("metadata.name").starts_with("system-");
+    if !system && at.number("value").is_some_and(|value| value > MAX_USER_PRIORITY) {
+        let why = format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}");
+        causes.push(Cause::forbidden("value", &why));
+    }
+}
+
+fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    if at.old.is_some_and(|old| old["value"] != at.value["value"]) {
+        causes.push(Cause::forbidden("value", "may not be changed in an update."));
+    }
+    check_immutable(at, "preemptionPolicy", causes);
+}

@@ -1,0 +1,97 @@
+//! The stages of a write that depend on the kind. Each calls the hook of the kind's descriptor.
+
+use informer_schema::{Message, Shape};
+use serde_json::{Map, Value};
+
+use crate::model::kinds::{Kind, Traits};
+use crate::model::metadata::Object;
+use crate::model::rules::{Rules, checks, with_value};
+use crate::model::write_options::WriteMode;
+
+impl Kind {
+    /// Returns the defaults and the validation, or `None` if the kind has neither.
+    pub(crate) fn rules(&self) -> Option<&'static Rules> {
+        self.descriptor.rules.as_ref()
+    }
+
+    /// Applies the defaults of a built-in kind.
+    pub(crate) fn fill_defaults(&self, message: Message<'_>, object: &mut Object) {
+        let Some(rules) = self.rules() else { return };
+        // In Go these structs are values: they exist even if the client omits them.
+        for name in ["spec", "roleRef"] {
+            let member = message.field(name).is_some_and(|field| field.shape() == Shape::Value);
+            if member && object.get(name).is_none_or(Value::is_null) {
+                object.insert(name.to_owned(), Value::Object(Map::new()));
+            }
+        }
+        rules.fill(object);
+    }
+
+    /// Fills in the initial status of a new object. The status that the object has wins.
+    pub(crate) fn fill_status(&self, object: &mut Object) {
+        if !self.traits.has(Traits::STATUS) || self.is_custom() {
+            return;
+        }
+        let mut status: Object = serde_json::from_str(self.descriptor.initial_status)
+            .expect("the initial statuses of this crate are JSON objects");
+        if let Some(Value::Object(given)) = object.remove("status") {
+            status.extend(given);
+        }
+        object.insert("status".into(), status.into());
+    }
+
+    /// Applies the admission plugins to an object that the embedding program loads.
+    pub(crate) fn admit_loaded(&self, object: &mut Object) {
+        if let Some(admit) = self.descriptor.hooks.admit_loaded {
+            with_value(object, admit);
+        }
+    }
+
+    /// Copies fields that an update cannot change from the old object. Call it before the update is validated.
+    pub(crate) fn carry_over(&self, old: &Object, object: &mut Object, mode: WriteMode) {
+        if let Some(carry_over) = self.descriptor.hooks.carry_over {
+            carry_over(old, object, mode);
+        }
+    }
+
+    /// Applies the admission plugins of updates.
+    pub(crate) fn admit_update(&self, old: &Value, object: &mut Object) {
+        if let Some(admit) = self.descriptor.hooks.admit_update {
+            with_value(object, |object| admit(old, object));
+        }
+    }
+
+    /// Sets the fields that depend on the object and its uid, as `PrepareForCreate` does in kube-apiserver.
+    pub(crate) fn prepare_for_create(&self, object: &mut Object, now: &str) {
+        if let Some(prepare) = self.descriptor.hooks.prepare_for_create {
+            with_value(object, |object| prepare(object, now));
+        }
+        self.encode_empty_list_as_null(object);
+    }
+
+    /// Sets the fields that depend on the change, as `PrepareForUpdate` does in kube-apiserver.
+    pub(crate) fn prepare_for_update(&self, old: &Value, object: &mut Object) {
+        if let Some(prepare) = self.descriptor.hooks.prepare_for_update {
+            with_value(object, |object| prepare(old, object));
+        }
+        self.encode_empty_list_as_null(object);
+    }
+
+    fn encode_empty_list_as_null(&self, object: &mut Object) {
+        if let Some(list) = self.descriptor.null_list
+            && checks::is_missing(object.get(list))
+        {
+            object.insert(list.to_owned(), Value::Null);
+        }
+    }
+
+    /// Returns the warnings for a write of a valid object. `old` is the existing object of an update.
+    pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
+        let hooks = &self.descriptor.hooks;
+        match mode {
+            WriteMode::Main => hooks.warnings.map(|warnings| warnings(object, old)).unwrap_or_default(),
+            WriteMode::Status => hooks.status_warnings.map(|warnings| warnings(object)).unwrap_or_default(),
+            WriteMode::Finalize | WriteMode::Scale | WriteMode::Whole | WriteMode::Raw => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Rules that the kinds with a pod template share.
+
+use informer_core::LabelSelector;
+use serde_json::Value;
+
+use crate::model::error::Cause;
+use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
+use crate::model::kinds::core::pod::warnings::of_template;
+use crate::model::rules::checks::{
+    Check, FieldView, check_selector, is_missing, label_problems, not_negative, required, unsupported,
+};
+use crate::model::rules::path::{get, set};
+use crate::model::rules::warnings::text;
+use crate::model::selectors::selector_text;
+
+/// The path of the pod template in most workloads.
+pub(crate) const SPEC_TEMPLATE: &[&str] = &["spec", "template"];
+
+/// Returns the warnings for a workload with the pod template in `spec.template`.
+pub(crate) fn template_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let template = changed(object, old).then(|| of_template(object, "spec.template"));
+    pod_name_warnings(object, old).chain(template.into_iter().flatten()).collect()
+}
+
+pub(crate) const IMMUTABLE_SELECTOR: &[Check] = &[Check::Immutable("spec.selector")];
+
+/// Rejects negative counts of pods, and counts above `status.replicas`.
+pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], causes: &mut Vec<Cause>) {
+    let status = at.part("status");
+    not_negative(&status, first, causes);
+    not_negative(&status, counts, causes);
+    let number = |name: &str| status.number(name).unwrap_or_default();
+    for name in counts {
+        if number(name) > number("replicas") {
+            let why = "cannot be greater than status.replicas";
+            causes.push(Cause::invalid(&status.field_path(name), &number(name).to_string(), why));
+        }
+    }
+    let (ready, available) = (number("readyReplicas"), number("availableReplicas"));
+    if counts.contains(&"readyReplicas") && available > ready {
+        let why = "cannot be greater than readyReplicas";
+        causes.push(Cause::invalid(&status.field_path("availableReplicas"), &available.to_string(), why));
+    }
+}
+
+/// Defaults the labels to those of the pod template.
+pub(crate) fn default_labels(object: &mut Value) {
+    let labels = get(object, "spec.template.metadata.labels").cloned();
+    if let Some(labels) = labels.filter(|_| is_missing(get(object, "metadata.labels"))) {
+        set(object, "metadata.labels", labels);
+    }
+}
+
+/// Validates the selector of a workload. `kind` is the name in the error for an empty selector.
+pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
+    let Some(selector) = spec.get("selector") else {
+        if kind != "daemonset" {
+            causes.push(required(&spec.field_path("selector"), ""));
+        }
+        return;
+    };
+    check_selector(&spec.part("selector"), causes);
+    if selector.as_object().is_some_and(serde_json::Map::is_empty) {
+        let why = format!("empty selector is invalid for {kind}");
+        causes.push(Cause::invalid(&spec.field_path("selector"), "{}", &why));
+    }
+}
+
+/// Parses the selector; `None` if it is invalid.
+pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
+    let operators = spec.items("selector.matchExpressions").iter();
+    let understood = |operator: &str| matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist");
+    match operators.into_iter().all(|item| understood(item["operator"].as_str().unwrap_or_default())) {
+        true => spec
+            .get("selector")
+            .map_or(Some(LabelSelector::nothing()), |selector| selector_text(selector).parse().ok()),
+        false => None,
+    }
+}
+
+/// Validates the template: the selector must match its labels. `always` requires `restartPolicy: Always`.
+pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut Vec<Cause>) {
+    let template = spec.part("template");
+    let empty = spec.get("selector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
+    let labels = template.get("metadata.labels");
+    let selected = |selector: &LabelSelector| {
+        selector.matches_with(|label| labels.and_then(|labels| labels.get(label)?.as_str()))
+    };
+    if !empty && parse_selector(spec).is_some_and(|selector| !selected(&selector)) {
+        let shown = shown_labels(&template);
+        let why = "`selector` does not match template `labels`";
+        causes.push(Cause::invalid(&template.field_path("metadata.labels"), &shown, why));
+    }
+    check_template(&template, causes);
+    let policy = template.text("spec.restartPolicy");
+    if always && !policy.is_empty() && policy != "Always" {
+        causes.push(unsupported(&template.field_path("spec.restartPolicy"), policy, &["Always"]));
+    }
+}
+
+/// Validates the template if the selector is valid. Otherwise reports the selector, with `suffix` appended to
+/// its value.
+pub(crate) fn check_selected_template(spec: &FieldView<'_>, suffix: &str, causes: &mut Vec<Cause>) {
+    if parse_selector(spec).is_some() {
+        return check_template_of(spec, true, causes);
+    }
+    let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
+    causes.push(Cause {
+        reason: "FieldValueInvalid",
+        message: format!("Invalid value: {shown}{suffix}"),
+        field: spec.field_path("selector"),
+    });
+}
+
+/// Returns true for a new object or a changed generation.
+pub(crate) fn changed(object: &Value, old: Option<&Value>) -> bool {
+    old.is_none_or(|old| old["metadata"]["generation"] != object["metadata"]["generation"])
+}
+
+pub(crate) fn pod_name_warnings(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
+    let warnings = old.is_none().then(|| name_warnings(object, "Pod names and hostnames"));
+    warnings.into_iter().flatten()
+}
+
+/// Returns a warning if the object's name is not a DNS label.
+pub(crate) fn name_warnings(object: &Value, used_in: &str) -> impl Iterator<Item = String> + use<> {
+    let name = text(&object["metadata"]["name"]);
+    let why = label_problems(name);
+    let warnings = (!why.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            why.join(" ")
+        )
+    });
+    warnings.into_iter()
+}
