@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::table::{PrinterColumn, cells, columns};
+use crate::model::table::PrinterColumn;
 use crate::registry::storage::{EventType, Stored};
 
 /// The table that a client requests.
@@ -79,7 +79,7 @@ impl TableForm {
     /// Returns the watch line of a bookmark: a table whose only row contains the bookmark object.
     pub(crate) fn bookmark(self, kind: &Kind, version: u64, initial_end: bool, now: Timestamp) -> String {
         let mut metadata = json!({"resourceVersion": version.to_string()});
-        let cells = cells(kind, &json!({"metadata": metadata}), now);
+        let cells = kind.table_cells(&json!({"metadata": metadata}), now);
         let plain = metadata.clone();
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -106,7 +106,7 @@ impl TableForm {
     }
 
     fn row(self, kind: &Kind, object: Value, now: Timestamp) -> Value {
-        let cells = cells(kind, &object, now);
+        let cells = kind.table_cells(&object, now);
         let object = match self.with {
             WithObject::None => Value::Null,
             WithObject::Metadata => partial(object["metadata"].clone()),
@@ -130,5 +130,5 @@ fn definitions(kind: &Kind) -> Value {
             "priority": column.priority,
         })
     };
-    columns(kind).into_iter().map(definition).collect()
+    kind.table_columns().into_iter().map(definition).collect()
 }

@@ -25,6 +25,7 @@ pub(crate) mod scheduling;
 pub(crate) mod storage;
 mod strategy;
 mod subresources;
+mod table;
 mod workload;
 
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub struct Kind {
     pub(crate) subresources: Vec<Subresource>,
     /// Custom kinds: the JSON paths of the `/scale` subresource.
     pub(crate) scale: Option<ScalePaths>,
-    /// Custom kinds: the columns of tables after the name.
+    /// The columns of tables: of built-in kinds all, of custom kinds those after the name.
     pub(crate) columns: Vec<PrinterColumn>,
     /// Kinds of a CRD: the schema.
     pub(crate) schema: Option<Arc<Schema>>,

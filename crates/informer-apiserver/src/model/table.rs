@@ -1,9 +1,61 @@
 //! Tables: the representation of objects that kubectl prints.
 
-mod cells;
-mod columns;
-mod text;
-mod workloads;
+pub(crate) mod text;
 
-pub(crate) use cells::cells;
-pub(crate) use columns::{PrinterColumn, columns};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::model::rules::warnings::text as text_of;
+
+/// A column of a table or of a CRD's `additionalPrinterColumns`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PrinterColumn {
+    pub(crate) name: String,
+    pub(crate) cell_type: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i64,
+    /// Custom kinds: the JSON path of the value.
+    pub(crate) path: String,
+}
+
+impl PrinterColumn {
+    /// Creates a column without a format, a description or a path.
+    pub(crate) fn new(name: &str, cell_type: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            cell_type: cell_type.to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority: 0,
+            path: String::new(),
+        }
+    }
+}
+
+/// An object that becomes a row of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableRow<'a> {
+    pub(crate) object: &'a Value,
+    pub(crate) now: Timestamp,
+}
+
+impl<'a> TableRow<'a> {
+    pub(crate) fn spec(&self) -> &'a Value {
+        &self.object["spec"]
+    }
+
+    pub(crate) fn status(&self) -> &'a Value {
+        &self.object["status"]
+    }
+
+    /// Returns the cell with the name.
+    pub(crate) fn name(&self) -> Value {
+        json!(text_of(&self.object["metadata"]["name"]))
+    }
+
+    /// Returns the cell with the time since the creation.
+    pub(crate) fn age(&self) -> Value {
+        json!(text::age(&self.object["metadata"]["creationTimestamp"], self.now))
+    }
+}

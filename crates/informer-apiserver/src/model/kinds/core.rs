@@ -1,5 +1,6 @@
 //! The kinds of the core group.
 
+pub(crate) mod component_status;
 pub(crate) mod config_map;
 pub(crate) mod endpoints;
 pub(crate) mod event;
@@ -11,17 +12,12 @@ pub(crate) mod persistent_volume_claim;
 pub(crate) mod pod;
 pub(crate) mod pod_template;
 pub(crate) mod replication_controller;
+pub(crate) mod resource_quota;
 pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod service_account;
 
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
-use crate::model::rules::Rules;
 
 pub(crate) static BINDING: KindDescriptor = KindDescriptor::new("", "v1", "Binding", Traits::REVIEW);
-
-pub(crate) static RESOURCE_QUOTA: KindDescriptor =
-    KindDescriptor::new("", "v1", "ResourceQuota", Traits::STATUS_METADATA.with(Traits::RETURNS_DELETED))
-        .bookmark(r#","spec":{},"status":{}"#)
-        .rules(Rules::NORMALIZED);

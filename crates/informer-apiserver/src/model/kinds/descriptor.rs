@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::model::kinds::Traits;
 use crate::model::metadata::Object;
 use crate::model::rules::Rules;
+use crate::model::table::TableRow;
 use crate::model::write_options::WriteMode;
 
 /// Everything that the server knows about a built-in kind and that the schema table does not contain.
@@ -39,6 +40,9 @@ pub(crate) struct KindDescriptor {
     pub(crate) stored_as: Option<(&'static str, &'static str)>,
     /// Defaults and validation. Objects of kinds without rules are not converted to the form that Go encodes.
     pub(crate) rules: Option<Rules>,
+    /// Returns the cells of a table, for the columns of the schema table. Without it a table has the columns `Name`
+    /// and `Created At`.
+    pub(crate) cells: Option<fn(&TableRow<'_>) -> Vec<Value>>,
     pub(crate) hooks: Hooks,
 }
 
@@ -130,6 +134,7 @@ impl KindDescriptor {
             pod_template: None,
             stored_as: None,
             rules: None,
+            cells: None,
             hooks: Hooks::NONE,
         }
     }
@@ -184,6 +189,11 @@ impl KindDescriptor {
 
     pub(crate) const fn rules(mut self, rules: Rules) -> Self {
         self.rules = Some(rules);
+        self
+    }
+
+    pub(crate) const fn cells(mut self, cells: fn(&TableRow<'_>) -> Vec<Value>) -> Self {
+        self.cells = Some(cells);
         self
     }
 

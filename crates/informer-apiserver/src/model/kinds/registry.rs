@@ -1,7 +1,7 @@
 //! The list of the built-in kinds: the schema table, completed by the descriptors.
 
 use informer_core::Gvr;
-use informer_schema::{Resource, Schema, Words};
+use informer_schema::{Column, Resource, Schema, Words};
 
 use crate::model::kinds::descriptor::{KindDescriptor, PLAIN};
 use crate::model::kinds::{Kind, Subresource, Traits};
@@ -10,9 +10,37 @@ use crate::model::kinds::{
     batch, certificates, coordination, core, discovery, events, flowcontrol, networking, node, policy, rbac,
     resource, scheduling, storage,
 };
+use crate::model::table::PrinterColumn;
 
 /// The descriptors of the built-in kinds.
 static DESCRIPTORS: &[&KindDescriptor] = &[
+    &admissionregistration::mutating_admission_policy::DESCRIPTOR,
+    &admissionregistration::mutating_admission_policy_binding::DESCRIPTOR,
+    &admissionregistration::mutating_webhook_configuration::DESCRIPTOR,
+    &admissionregistration::validating_admission_policy::DESCRIPTOR,
+    &admissionregistration::validating_admission_policy_binding::DESCRIPTOR,
+    &admissionregistration::validating_webhook_configuration::DESCRIPTOR,
+    &apiextensions::CUSTOM_RESOURCE_DEFINITION,
+    &apiregistration::api_service::DESCRIPTOR,
+    &apps::controller_revision::DESCRIPTOR,
+    &apps::daemon_set::DESCRIPTOR,
+    &apps::deployment::DESCRIPTOR,
+    &apps::replica_set::DESCRIPTOR,
+    &apps::stateful_set::DESCRIPTOR,
+    &authentication::SELF_SUBJECT_REVIEW,
+    &authentication::TOKEN_REVIEW,
+    &authorization::LOCAL_SUBJECT_ACCESS_REVIEW,
+    &authorization::SELF_SUBJECT_ACCESS_REVIEW,
+    &authorization::SELF_SUBJECT_RULES_REVIEW,
+    &authorization::SUBJECT_ACCESS_REVIEW,
+    &autoscaling::horizontal_pod_autoscaler::DESCRIPTOR,
+    &autoscaling::horizontal_pod_autoscaler::DESCRIPTOR_V1,
+    &batch::cron_job::DESCRIPTOR,
+    &batch::job::DESCRIPTOR,
+    &certificates::certificate_signing_request::DESCRIPTOR,
+    &coordination::lease::DESCRIPTOR,
+    &core::BINDING,
+    &core::component_status::DESCRIPTOR,
     &core::config_map::DESCRIPTOR,
     &core::endpoints::DESCRIPTOR,
     &core::event::DESCRIPTOR,
@@ -24,56 +52,35 @@ static DESCRIPTORS: &[&KindDescriptor] = &[
     &core::pod::DESCRIPTOR,
     &core::pod_template::DESCRIPTOR,
     &core::replication_controller::DESCRIPTOR,
+    &core::resource_quota::DESCRIPTOR,
     &core::secret::DESCRIPTOR,
     &core::service::DESCRIPTOR,
     &core::service_account::DESCRIPTOR,
-    &core::BINDING,
-    &core::RESOURCE_QUOTA,
-    &events::event::DESCRIPTOR,
     &discovery::endpoint_slice::DESCRIPTOR,
+    &events::event::DESCRIPTOR,
+    &flowcontrol::flow_schema::DESCRIPTOR,
+    &flowcontrol::priority_level_configuration::DESCRIPTOR,
     &networking::ingress::DESCRIPTOR,
     &networking::ingress_class::DESCRIPTOR,
+    &networking::ip_address::DESCRIPTOR,
     &networking::network_policy::DESCRIPTOR,
-    &apps::controller_revision::DESCRIPTOR,
-    &apps::daemon_set::DESCRIPTOR,
-    &apps::deployment::DESCRIPTOR,
-    &apps::replica_set::DESCRIPTOR,
-    &apps::stateful_set::DESCRIPTOR,
-    &batch::cron_job::DESCRIPTOR,
-    &batch::job::DESCRIPTOR,
-    &policy::pod_disruption_budget::DESCRIPTOR,
-    &scheduling::priority_class::DESCRIPTOR,
-    &coordination::lease::DESCRIPTOR,
+    &networking::service_cidr::DESCRIPTOR,
     &node::runtime_class::DESCRIPTOR,
-    &storage::csi_driver::DESCRIPTOR,
-    &storage::storage_class::DESCRIPTOR,
-    &storage::CSI_NODE,
-    &storage::VOLUME_ATTACHMENT,
+    &policy::pod_disruption_budget::DESCRIPTOR,
     &rbac::cluster_role::DESCRIPTOR,
     &rbac::cluster_role_binding::DESCRIPTOR,
     &rbac::role::DESCRIPTOR,
     &rbac::role_binding::DESCRIPTOR,
-    &autoscaling::horizontal_pod_autoscaler::DESCRIPTOR,
-    &autoscaling::horizontal_pod_autoscaler::DESCRIPTOR_V1,
-    &admissionregistration::mutating_admission_policy::DESCRIPTOR,
-    &admissionregistration::mutating_admission_policy_binding::DESCRIPTOR,
-    &admissionregistration::mutating_webhook_configuration::DESCRIPTOR,
-    &admissionregistration::validating_admission_policy::DESCRIPTOR,
-    &admissionregistration::validating_admission_policy_binding::DESCRIPTOR,
-    &admissionregistration::validating_webhook_configuration::DESCRIPTOR,
-    &apiregistration::API_SERVICE,
-    &authentication::SELF_SUBJECT_REVIEW,
-    &authentication::TOKEN_REVIEW,
-    &authorization::LOCAL_SUBJECT_ACCESS_REVIEW,
-    &authorization::SELF_SUBJECT_ACCESS_REVIEW,
-    &authorization::SELF_SUBJECT_RULES_REVIEW,
-    &authorization::SUBJECT_ACCESS_REVIEW,
-    &apiextensions::CUSTOM_RESOURCE_DEFINITION,
-    &certificates::CERTIFICATE_SIGNING_REQUEST,
-    &resource::DEVICE_CLASS,
-    &resource::RESOURCE_SLICE,
-    &flowcontrol::FLOW_SCHEMA,
-    &flowcontrol::PRIORITY_LEVEL_CONFIGURATION,
+    &resource::device_class::DESCRIPTOR,
+    &resource::resource_claim::DESCRIPTOR,
+    &resource::resource_claim_template::DESCRIPTOR,
+    &resource::resource_slice::DESCRIPTOR,
+    &scheduling::priority_class::DESCRIPTOR,
+    &storage::csi_driver::DESCRIPTOR,
+    &storage::csi_node::DESCRIPTOR,
+    &storage::storage_class::DESCRIPTOR,
+    &storage::volume_attachment::DESCRIPTOR,
+    &storage::volume_attributes_class::DESCRIPTOR,
 ];
 
 /// Returns the built-in kinds in discovery order: those that kube-apiserver serves by default.
@@ -108,10 +115,18 @@ fn kind(resource: Resource<'_>) -> Kind {
         storage_hash: resource.storage_version_hash(),
         subresources,
         scale: None,
-        columns: Vec::new(),
+        columns: resource.columns().map(column).collect(),
         schema: None,
         deprecated: descriptor.deprecated.map(str::to_owned),
         descriptor,
+    }
+}
+
+fn column(column: Column) -> PrinterColumn {
+    PrinterColumn {
+        format: column.format.to_owned(),
+        priority: column.priority.into(),
+        ..PrinterColumn::new(column.name, column.kind)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules that the kinds with a pod template share.
 
 use informer_core::LabelSelector;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
@@ -10,8 +10,10 @@ use crate::model::rules::checks::{
     Check, FieldView, check_selector, is_missing, label_problems, not_negative, required, unsupported,
 };
 use crate::model::rules::path::{get, set};
-use crate::model::rules::warnings::text;
+use crate::model::rules::warnings::{list, text};
 use crate::model::selectors::selector_text;
+use crate::model::table::TableRow;
+use crate::model::table::text::{NONE, joined, number};
 
 /// The path of the pod template in most workloads.
 pub(crate) const SPEC_TEMPLATE: &[&str] = &["spec", "template"];
@@ -134,4 +136,30 @@ pub(crate) fn name_warnings(object: &Value, used_in: &str) -> impl Iterator<Item
         )
     });
     warnings.into_iter()
+}
+
+/// Returns the cells `Desired`, `Current` and `Ready` between the name and the age.
+pub(crate) fn replica_cells(row: &TableRow<'_>) -> Vec<Value> {
+    let status = row.status();
+    vec![
+        row.name(),
+        json!(row.spec()["replicas"].as_i64().unwrap_or(1)),
+        json!(number(&status["replicas"])),
+        json!(number(&status["readyReplicas"])),
+        row.age(),
+    ]
+}
+
+/// Returns the names and the images of the containers of a pod spec.
+pub(crate) fn container_cells(pod: &Value) -> [Value; 2] {
+    let named = |name: &str| joined(list(&pod["containers"]).map(|container| text(&container[name])), "");
+    [json!(named("name")), json!(named("image"))]
+}
+
+/// Formats a selector.
+pub(crate) fn selector_cell(selector: &Value) -> Value {
+    match selector_text(selector) {
+        none if none.is_empty() => json!(NONE),
+        selector => json!(selector),
+    }
 }

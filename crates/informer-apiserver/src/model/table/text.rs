@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::model::rules::warnings::text;
+
 pub(crate) const UNKNOWN: &str = "<unknown>";
 pub(crate) const NONE: &str = "<none>";
 pub(crate) const UNSET: &str = "<unset>";
@@ -37,11 +39,6 @@ pub(crate) fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// Returns a string, or the empty string for any other value.
-pub(crate) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
 /// Returns a string, or a placeholder if it is missing.
 pub(crate) fn or<'a>(value: &'a Value, absent: &'a str) -> &'a str {
     match text(value) {
@@ -50,14 +47,12 @@ pub(crate) fn or<'a>(value: &'a Value, absent: &'a str) -> &'a str {
     }
 }
 
+/// Returns an integer, or zero for any other value.
 pub(crate) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default()
 }
 
-pub(crate) fn items(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
+/// Returns the number of items or members.
 pub(crate) fn size(value: &Value) -> usize {
     value.as_object().map_or_else(|| value.as_array().map_or(0, Vec::len), serde_json::Map::len)
 }

@@ -6,7 +6,7 @@ use crate::model::cel::Declared;
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::policies::{
-    POLICY_DEFAULTS, check_match_constraints, check_variables, invalid_field,
+    POLICY_DEFAULTS, check_match_constraints, check_variables, invalid_field, policy_cells,
 };
 use crate::model::kinds::admissionregistration::webhooks::check_conditions;
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -15,7 +15,8 @@ use crate::model::rules::checks::{Check, FieldView, required, run, unsupported};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicy", Traits::GENERATION)
-        .rules(Rules::new(POLICY_DEFAULTS, CHECKS));
+        .rules(Rules::new(POLICY_DEFAULTS, CHECKS))
+        .cells(|row| policy_cells(row, "mutations"));
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| policy(&at.part("spec"), causes))];
 

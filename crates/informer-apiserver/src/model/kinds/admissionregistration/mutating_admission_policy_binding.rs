@@ -3,7 +3,7 @@
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::mutating_admission_policy::check_operations;
-use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, check_binding};
+use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, binding_cells, check_binding};
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView};
@@ -14,7 +14,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "MutatingAdmissionPolicyBinding",
     Traits::GENERATION,
 )
-.rules(Rules::new(BINDING_DEFAULTS, CHECKS));
+.rules(Rules::new(BINDING_DEFAULTS, CHECKS))
+.cells(binding_cells);
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| binding(&at.part("spec"), causes))];
 

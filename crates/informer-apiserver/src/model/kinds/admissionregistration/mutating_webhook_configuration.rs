@@ -1,7 +1,9 @@
 //! MutatingWebhookConfigurations.
 
 use crate::model::kinds::Traits;
-use crate::model::kinds::admissionregistration::webhooks::{CONFIGURATION, WEBHOOK_DEFAULTS};
+use crate::model::kinds::admissionregistration::webhooks::{
+    CONFIGURATION, WEBHOOK_DEFAULTS, configuration_cells,
+};
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::defaults::Default::{self, Fill, In};
@@ -12,7 +14,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "MutatingWebhookConfiguration",
     Traits::GENERATION,
 )
-.rules(Rules::new(DEFAULTS, CONFIGURATION));
+.rules(Rules::new(DEFAULTS, CONFIGURATION))
+.cells(configuration_cells);
 
 const DEFAULTS: &[Default] =
     &[In("webhooks[]", WEBHOOK_DEFAULTS), In("webhooks[]", &[Fill("reinvocationPolicy", "\"Never\"")])];

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::cel::Declared;
 use crate::model::error::Cause;
@@ -12,6 +12,9 @@ use crate::model::rules::checks::{
     unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Fill, In};
+use crate::model::rules::warnings::{list, text};
+use crate::model::table::TableRow;
+use crate::model::table::text::{UNSET, or, size};
 
 pub(crate) const POLICY_DEFAULTS: &[Default] =
     &[Fill("spec.failurePolicy", "\"Fail\""), In("spec.matchConstraints", MATCH)];
@@ -217,4 +220,46 @@ fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             causes.push(unsupported(&field, other, &["Deny", "Allow"]));
         }
     }
+}
+
+/// Returns the cells of a policy. `list` is its list of validations or mutations.
+pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
+    let spec = row.spec();
+    let kind = &spec["paramKind"];
+    let shown = match kind.is_object() {
+        true => format!("{}/{}", text(&kind["apiVersion"]), text(&kind["kind"])),
+        false => UNSET.to_owned(),
+    };
+    vec![row.name(), json!(size(&spec[list])), json!(shown), row.age()]
+}
+
+/// Returns the cells of a binding.
+pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
+    let spec = row.spec();
+    let param = &spec["paramRef"];
+    let shown = match (text(&param["name"]), &param["selector"]) {
+        ("", selector) if selector.is_object() => go_selector(selector),
+        ("", _) => UNSET.to_owned(),
+        (name, _) => format!("{}/{name}", or(&param["namespace"], "*")),
+    };
+    vec![row.name(), json!(text(&spec["policyName"])), json!(shown), row.age()]
+}
+
+/// Formats a label selector like the `String` method of its Go type.
+fn go_selector(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let labels: String = labels.map(|(name, value)| format!("{name}: {},", text(value))).collect();
+    let expression = |expression: &Value| {
+        let values: Vec<&str> = list(&expression["values"]).map(text).collect();
+        format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+            text(&expression["key"]),
+            text(&expression["operator"]),
+            values.join(" ")
+        )
+    };
+    let expressions: String = list(&selector["matchExpressions"]).map(expression).collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
-use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, check_binding};
+use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, binding_cells, check_binding};
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, duplicate, format_value, required, unsupported};
@@ -17,7 +17,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "ValidatingAdmissionPolicyBinding",
     Traits::GENERATION,
 )
-.rules(Rules::new(BINDING_DEFAULTS, CHECKS));
+.rules(Rules::new(BINDING_DEFAULTS, CHECKS))
+.cells(binding_cells);
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| binding(&at.part("spec"), causes))];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];

@@ -1,7 +1,9 @@
 //! ValidatingWebhookConfigurations.
 
 use crate::model::kinds::Traits;
-use crate::model::kinds::admissionregistration::webhooks::{CONFIGURATION, WEBHOOK_DEFAULTS};
+use crate::model::kinds::admissionregistration::webhooks::{
+    CONFIGURATION, WEBHOOK_DEFAULTS, configuration_cells,
+};
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::defaults::Default::In;
@@ -12,4 +14,5 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "ValidatingWebhookConfiguration",
     Traits::GENERATION,
 )
-.rules(Rules::new(&[In("webhooks[]", WEBHOOK_DEFAULTS)], CONFIGURATION));
+.rules(Rules::new(&[In("webhooks[]", WEBHOOK_DEFAULTS)], CONFIGURATION))
+.cells(configuration_cells);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::cel::Declared;
 use crate::model::error::Cause;
@@ -11,6 +11,8 @@ use crate::model::rules::checks::{
 };
 use crate::model::rules::defaults::Default::{self, Fill, In};
 use crate::model::rules::webhook_client::{check_client_config, check_review_versions};
+use crate::model::table::TableRow;
+use crate::model::table::text::size;
 
 pub(crate) const WEBHOOK_DEFAULTS: &[Default] = &[
     Fill("failurePolicy", "\"Fail\""),
@@ -193,4 +195,9 @@ fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Vec<C
         let why = "if '*' is present, must not specify other resources without subresources";
         causes.push(Cause::invalid(&field, shown, why));
     }
+}
+
+/// Returns the cells of a webhook configuration.
+pub(crate) fn configuration_cells(row: &TableRow<'_>) -> Vec<Value> {
+    vec![row.name(), json!(size(&row.object["webhooks"])), row.age()]
 }

@@ -8,12 +8,14 @@ use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::{
-    IMMUTABLE_SELECTOR, SPEC_TEMPLATE, check_selector_of, check_template_of,
+    IMMUTABLE_SELECTOR, SPEC_TEMPLATE, check_selector_of, check_template_of, container_cells, selector_cell,
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, is_zero, not_negative, required};
 use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::path::{get, set};
+use crate::model::table::TableRow;
+use crate::model::table::text::number;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("apps", "v1", "DaemonSet", Traits::SPEC_STATUS_METADATA)
@@ -24,7 +26,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         )
         .prepare_for_create(|set, _| set_template_generation(set, 1))
         .prepare_for_update(prepare_for_update)
-        .warnings(warn);
+        .warnings(warn)
+        .cells(cells);
 
 const INITIAL_STATUS: &str =
     r#"{"currentNumberScheduled":0,"numberMisscheduled":0,"desiredNumberScheduled":0,"numberReady":0}"#;
@@ -61,7 +64,7 @@ const DEFAULTS: &[Default] = &[
     ),
 ];
 
-pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Stores `spec.templateGeneration`, which `apps/v1` does not have, in its annotation.
 fn default_template_generation(object: &mut Value) {
@@ -110,4 +113,21 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         }
     }
     not_negative(&spec, &["revisionHistoryLimit"], causes);
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (spec, status) = (row.spec(), row.status());
+    let counts = [
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    ];
+    let mut cells = vec![row.name()];
+    cells.extend(counts.map(|name| json!(number(&status[name]))));
+    cells.extend([selector_cell(&spec["template"]["spec"]["nodeSelector"]), row.age()]);
+    cells.extend(container_cells(&spec["template"]["spec"]));
+    cells.push(selector_cell(&spec["selector"]));
+    cells
 }

@@ -6,11 +6,14 @@ use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::{
     IMMUTABLE_SELECTOR, SPEC_TEMPLATE, check_selected_template, check_selector_of, check_status,
-    template_warnings,
+    container_cells, selector_cell, template_warnings,
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, is_zero, not_negative};
 use crate::model::rules::defaults::Default::{self, Fill, In, When};
+use crate::model::table::TableRow;
+use crate::model::table::text::number;
+use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "apps",
@@ -22,7 +25,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .status_reset_fields(&["spec", "metadata.labels"])
 .pod_template(SPEC_TEMPLATE)
 .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(IMMUTABLE_SELECTOR).status(STATUS_CHECKS))
-.warnings(template_warnings);
+.warnings(template_warnings)
+.cells(cells);
 
 const BOOKMARK: &str = r#","spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}"#;
 
@@ -93,4 +97,19 @@ fn strategy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::not_supported(&at.path, &value, "\"Recreate\", \"RollingUpdate\""));
         }
     }
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (spec, status) = (row.spec(), row.status());
+    let replicas = spec["replicas"].as_i64().unwrap_or(1);
+    let mut cells = vec![
+        row.name(),
+        json!(format!("{}/{replicas}", number(&status["readyReplicas"]))),
+        json!(number(&status["updatedReplicas"])),
+        json!(number(&status["availableReplicas"])),
+        row.age(),
+    ];
+    cells.extend(container_cells(&spec["template"]["spec"]));
+    cells.push(selector_cell(&spec["selector"]));
+    cells
 }

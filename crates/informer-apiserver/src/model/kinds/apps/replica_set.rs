@@ -6,11 +6,13 @@ use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::{
     IMMUTABLE_SELECTOR, SPEC_TEMPLATE, check_selected_template, check_selector_of, check_status,
-    template_warnings,
+    container_cells, replica_cells, selector_cell, template_warnings,
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, not_negative};
 use crate::model::rules::defaults::Default::{self, Fill, In};
+use crate::model::table::TableRow;
+use serde_json::Value;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("apps", "v1", "ReplicaSet", Traits::SPEC_STATUS_METADATA)
@@ -19,7 +21,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .rules(
             Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(IMMUTABLE_SELECTOR).status(STATUS_CHECKS),
         )
-        .warnings(template_warnings);
+        .warnings(template_warnings)
+        .cells(cells);
 
 const DEFAULTS: &[Default] = &[In("spec", &[Fill("replicas", "1"), In("template", TEMPLATE)])];
 
@@ -33,4 +36,11 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     check_selector_of(&spec, "deployment", causes);
     check_selected_template(&spec, ": invalid label selector", causes);
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let mut cells = replica_cells(row);
+    cells.extend(container_cells(&row.spec()["template"]["spec"]));
+    cells.push(selector_cell(&row.spec()["selector"]));
+    cells
 }

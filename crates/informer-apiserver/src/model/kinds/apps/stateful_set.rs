@@ -8,7 +8,7 @@ use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::kinds::workload::{
-    SPEC_TEMPLATE, changed, check_selected_template, check_selector_of, check_status,
+    SPEC_TEMPLATE, changed, check_selected_template, check_selector_of, check_status, container_cells,
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, not_negative};
@@ -16,6 +16,8 @@ use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{get, set};
 use crate::model::rules::warnings::{fractions, list};
+use crate::model::table::TableRow;
+use crate::model::table::text::number;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("apps", "v1", "StatefulSet", Traits::SPEC_STATUS_METADATA)
@@ -27,7 +29,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
                 .changes(&[Check::Call(validate_change)])
                 .status(STATUS_CHECKS),
         )
-        .warnings(warn);
+        .warnings(warn)
+        .cells(cells);
 
 const DEFAULTS: &[Default] = &[In(
     "spec",
@@ -130,4 +133,13 @@ fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
         all.push(format!("spec.revisionHistoryLimit: {why}"));
     }
     all
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (spec, status) = (row.spec(), row.status());
+    let replicas = spec["replicas"].as_i64().unwrap_or(1);
+    let ready = format!("{}/{replicas}", number(&status["readyReplicas"]));
+    let mut cells = vec![row.name(), json!(ready), row.age()];
+    cells.extend(container_cells(&spec["template"]["spec"]));
+    cells
 }

@@ -11,13 +11,17 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, at_least, is_missing, required, unsupported};
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::get;
+use crate::model::rules::warnings::{list, text};
+use crate::model::table::TableRow;
+use crate::model::table::text::{NONE, UNKNOWN, UNSET, number, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("autoscaling", "v2", "HorizontalPodAutoscaler", Traits::STATUS)
         .bookmark(BOOKMARK)
         .initial_status(r#"{"desiredReplicas":0,"currentMetrics":null}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
-        .conversion(conversion::to_v2);
+        .conversion(conversion::to_v2)
+        .cells(cells);
 
 /// The descriptor of `autoscaling/v1`.
 pub(crate) static DESCRIPTOR_V1: KindDescriptor =
@@ -27,7 +31,8 @@ pub(crate) static DESCRIPTOR_V1: KindDescriptor =
         .rules(Rules::new(&[Fill("spec.minReplicas", "1"), Call(percentage)], &[Check::Call(validate_v1)]))
         .stored_as("autoscaling", "v2")
         .conversion(conversion::to_v1)
-        .after_normalization(conversion::round_trip_v1);
+        .after_normalization(conversion::round_trip_v1)
+        .cells(cells_v1);
 
 const BOOKMARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"desiredReplicas":0,"currentMetrics":null}"#;
 const BOOKMARK_V1: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"currentReplicas":0,"desiredReplicas":0}"#;
@@ -124,5 +129,84 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if least == 0 && !metrics.iter().any(scales_to_zero) {
         let why = "must specify at least one Object or External metric to support scaling to zero replicas";
         causes.push(Cause::forbidden("spec.metrics", why));
+    }
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    autoscaler_cells(row, row.object)
+}
+
+/// Converts an `autoscaling/v1` object first, as kube-apiserver does.
+fn cells_v1(row: &TableRow<'_>) -> Vec<Value> {
+    let mut autoscaler = row.object.clone();
+    if let Value::Object(object) = &mut autoscaler {
+        conversion::to_v2(object);
+    }
+    autoscaler_cells(row, &autoscaler)
+}
+
+fn autoscaler_cells(row: &TableRow<'_>, autoscaler: &Value) -> Vec<Value> {
+    let (spec, status) = (&autoscaler["spec"], &autoscaler["status"]);
+    let target = &spec["scaleTargetRef"];
+    vec![
+        row.name(),
+        json!(format!("{}/{}", text(&target["kind"]), text(&target["name"]))),
+        json!(shown_metrics(&spec["metrics"], &status["currentMetrics"])),
+        json!(spec["minReplicas"].as_i64().map_or(UNSET.to_owned(), |replicas| replicas.to_string())),
+        json!(number(&spec["maxReplicas"])),
+        json!(number(&status["currentReplicas"])),
+        row.age(),
+    ]
+}
+
+/// The maximum number of metrics in a table.
+const MAX_SHOWN_METRICS: usize = 2;
+
+/// Formats the metrics, each with its current and its target value.
+fn shown_metrics(metrics: &Value, current: &Value) -> String {
+    let all: Vec<String> =
+        list(metrics).enumerate().map(|(index, metric)| shown_metric(metric, &current[index])).collect();
+    match all.len() {
+        0 => NONE.to_owned(),
+        count if count > MAX_SHOWN_METRICS => {
+            let shown = all[..MAX_SHOWN_METRICS].join(", ");
+            format!("{shown} + {} more...", count - MAX_SHOWN_METRICS)
+        }
+        _ => all.join(", "),
+    }
+}
+
+fn shown_metric(metric: &Value, current: &Value) -> String {
+    let member = match text(&metric["type"]) {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_owned(),
+    };
+    let (metric, current) = (&metric[member], &current[member]);
+    let (target, now) = (&metric["target"], &current["current"]);
+    // A quantity that a status omits is zero; only a missing status is unknown.
+    let known = |name: &str| if current.is_object() { or(&now[name], "0") } else { UNKNOWN };
+    let average = !target["averageValue"].is_null();
+    match member {
+        "external" | "object" if average => {
+            format!("{}/{} (avg)", or(&now["averageValue"], UNKNOWN), text(&target["averageValue"]))
+        }
+        "external" | "object" => format!("{}/{}", known("value"), text(&target["value"])),
+        "pods" => format!("{}/{}", known("averageValue"), text(&target["averageValue"])),
+        _ => {
+            let percent = |value: &Value| value.as_i64().map(|percent| format!("{percent}%"));
+            let values = match average {
+                true => format!("{}/{}", known("averageValue"), text(&target["averageValue"])),
+                false => format!(
+                    "{}/{}",
+                    percent(&now["averageUtilization"]).unwrap_or_else(|| UNKNOWN.to_owned()),
+                    percent(&target["averageUtilization"]).unwrap_or_else(|| "<auto>".to_owned())
+                ),
+            };
+            format!("{}: {values}", text(&metric["name"]))
+        }
     }
 }

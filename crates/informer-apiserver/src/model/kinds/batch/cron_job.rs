@@ -1,23 +1,26 @@
 //! CronJobs.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::batch::job::{spec_warnings, validate_spec};
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;
-use crate::model::kinds::workload::{changed, pod_name_warnings};
+use crate::model::kinds::workload::{changed, container_cells, pod_name_warnings, selector_cell};
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, not_negative, required, run};
 use crate::model::rules::defaults::Default::{self, Fill, In};
 use crate::model::rules::warnings::text;
+use crate::model::table::TableRow;
+use crate::model::table::text::{NONE, age, or, size};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("batch", "v1", "CronJob", Traits::SPEC_STATUS)
         .pod_template(&["spec", "jobTemplate", "spec", "template"])
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
-        .warnings(warn);
+        .warnings(warn)
+        .cells(cells);
 
 const DEFAULTS: &[Default] = &[In(
     "spec",
@@ -62,4 +65,22 @@ fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
         );
     }
     all
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (spec, status) = (row.spec(), row.status());
+    let job = &spec["jobTemplate"]["spec"];
+    let last = &status["lastScheduleTime"];
+    let mut cells = vec![
+        row.name(),
+        json!(text(&spec["schedule"])),
+        json!(or(&spec["timeZone"], NONE)),
+        json!(spec["suspend"] == true),
+        json!(size(&status["active"])),
+        json!(if last.is_string() { age(last, row.now) } else { NONE.to_owned() }),
+        row.age(),
+    ];
+    cells.extend(container_cells(&job["template"]["spec"]));
+    cells.push(selector_cell(&job["selector"]));
+    cells
 }

@@ -9,7 +9,7 @@ use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::{
-    SPEC_TEMPLATE, changed, default_labels, parse_selector, pod_name_warnings,
+    SPEC_TEMPLATE, changed, container_cells, default_labels, parse_selector, pod_name_warnings, selector_cell,
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
@@ -17,6 +17,10 @@ use crate::model::rules::checks::{
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::{get, set};
+use crate::model::rules::warnings::list;
+use crate::model::table::TableRow;
+use crate::model::table::text::{human_duration, number};
+use jiff::Timestamp;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("batch", "v1", "Job", Traits::SPEC_STATUS_METADATA.with(Traits::OWN_FIELDS))
@@ -24,7 +28,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .pod_template(SPEC_TEMPLATE)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
         .prepare_for_create(|job, _| generate_job_selector(job))
-        .warnings(warn);
+        .warnings(warn)
+        .cells(cells);
 
 fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
     let job = changed(object, old).then(|| spec_warnings(object, "spec"));
@@ -186,4 +191,37 @@ pub(crate) fn spec_warnings(job: &Value, at: &str) -> Vec<String> {
                Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
     let huge = huge.then(|| format!("{at}: {why}"));
     huge.into_iter().chain(of_template(job, &format!("{at}.template"))).collect()
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (object, now) = (row.object, row.now);
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let succeeded = number(&status["succeeded"]);
+    let completions = match (spec["completions"].as_i64(), spec["parallelism"].as_i64()) {
+        (Some(wanted), _) => format!("{succeeded}/{wanted}"),
+        (None, Some(parallel)) if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
+        (None, _) => format!("{succeeded}/1"),
+    };
+    let is = |kind: &str| {
+        list(&status["conditions"])
+            .any(|condition| condition["type"] == kind && condition["status"] == "True")
+    };
+    let state = match () {
+        () if is("Complete") => "Complete",
+        () if is("Failed") => "Failed",
+        () if object["metadata"]["deletionTimestamp"].is_string() => "Terminating",
+        () if is("Suspended") => "Suspended",
+        () if is("FailureTarget") => "FailureTarget",
+        () if is("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    };
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    let duration = match (time(&status["startTime"]), time(&status["completionTime"])) {
+        (None, _) => String::new(),
+        (Some(start), end) => human_duration(end.unwrap_or(now).as_second() - start.as_second()),
+    };
+    let mut cells = vec![row.name(), json!(state), json!(completions), json!(duration), row.age()];
+    cells.extend(container_cells(&spec["template"]["spec"]));
+    cells.push(selector_cell(&spec["selector"]));
+    cells
 }

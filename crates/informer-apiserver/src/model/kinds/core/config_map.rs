@@ -6,10 +6,13 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView};
 use crate::model::rules::path::get;
-use serde_json::Value;
+use crate::model::table::TableRow;
+use crate::model::table::text::size;
+use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "ConfigMap", Traits::NONE)
-    .rules(Rules::new(&[], &[Check::Call(validate)]).changes(UPDATE_CHECKS));
+    .rules(Rules::new(&[], &[Check::Call(validate)]).changes(UPDATE_CHECKS))
+    .cells(cells);
 
 pub(crate) const UPDATE_CHECKS: &[Check] =
     &[Check::Call(|at, causes| check_immutable_data(at, &["data", "binaryData"], causes))];
@@ -65,4 +68,9 @@ pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: 
             causes.push(Cause::forbidden(field, why));
         }
     }
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let size = size(&row.object["data"]) + size(&row.object["binaryData"]);
+    vec![row.name(), json!(size), row.age()]
 }

@@ -7,6 +7,8 @@ use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::metadata;
 use crate::model::metadata::{Object, metadata_of_mut};
 use crate::model::rules::Rules;
+use crate::model::rules::warnings::text;
+use crate::model::table::TableRow;
 use crate::model::write_options::WriteMode;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
@@ -21,7 +23,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .rules(Rules::NORMALIZED)
 .after_decode(label_named)
 .initialize(fill)
-.carry_over(carry_over);
+.carry_over(carry_over)
+.cells(cells);
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
@@ -74,4 +77,8 @@ fn carry_over(old: &Object, object: &mut Object, mode: WriteMode) {
         label(object);
         metadata::copy_member("spec", old, object);
     }
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    vec![row.name(), json!(text(&row.status()["phase"])), row.age()]
 }

@@ -13,7 +13,9 @@ use crate::model::rules::checks::{Check, FieldView, NameFormat, duplicate, requi
 use crate::model::rules::defaults::Default::{self, Call};
 use crate::model::rules::path::{get, set};
 use crate::model::rules::ranges::{range, range_problem};
-use crate::model::rules::warnings::{range_warnings, text, value_warnings};
+use crate::model::rules::warnings::{list, range_warnings, text, value_warnings};
+use crate::model::table::TableRow;
+use crate::model::table::text::{NONE, UNKNOWN, joined, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "",
@@ -27,7 +29,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .selectable(&["spec.unschedulable"])
 .initial_status(INITIAL_STATUS)
 .rules(Rules::new(DEFAULTS, CHECKS).changes(UPDATE_CHECKS).status(STATUS_CHECKS))
-.warnings(|node, _| warn(node));
+.warnings(|node, _| warn(node))
+.cells(cells);
 
 const INITIAL_STATUS: &str = r#"{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}"#;
 
@@ -212,7 +215,7 @@ pub(crate) fn taint_new_node(node: &mut Value) {
     }
 }
 
-pub(crate) fn warn(node: &Value) -> Vec<String> {
+fn warn(node: &Value) -> Vec<String> {
     let spec = &node["spec"];
     let mut warnings = Vec::new();
     if spec["configSource"].is_object() {
@@ -223,4 +226,38 @@ pub(crate) fn warn(node: &Value) -> Vec<String> {
     }
     warnings.extend(value_warnings(&spec["podCIDRs"], "spec.podCIDRs", range_warnings));
     warnings
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    const ROLE: &str = "node-role.kubernetes.io/";
+    let object = row.object;
+    let (status, info) = (&object["status"], &object["status"]["nodeInfo"]);
+    let ready = list(&status["conditions"]).find(|condition| condition["type"] == "Ready");
+    let mut state = match ready.map(|condition| text(&condition["status"])) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    }
+    .to_owned();
+    if object["spec"]["unschedulable"] == true {
+        state.push_str(",SchedulingDisabled");
+    }
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    let roles = labels.filter_map(|(name, _)| name.strip_prefix(ROLE));
+    let address = |kind: &str| {
+        let found = list(&status["addresses"]).find(|address| address["type"] == kind);
+        found.map_or(NONE, |address| text(&address["address"])).to_owned()
+    };
+    vec![
+        row.name(),
+        json!(state),
+        json!(joined(roles, NONE)),
+        row.age(),
+        json!(text(&info["kubeletVersion"])),
+        json!(address("InternalIP")),
+        json!(address("ExternalIP")),
+        json!(or(&info["osImage"], UNKNOWN)),
+        json!(or(&info["kernelVersion"], UNKNOWN)),
+        json!(or(&info["containerRuntimeVersion"], UNKNOWN)),
+    ]
 }

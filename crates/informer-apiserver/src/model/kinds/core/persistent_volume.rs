@@ -1,6 +1,6 @@
 //! PersistentVolumes.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
@@ -13,7 +13,9 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, is_missing, required, run, unsupported};
 use crate::model::rules::defaults::Default::{self, Fill, In};
 use crate::model::rules::path::set;
-use crate::model::rules::warnings::{has_annotation, list};
+use crate::model::rules::warnings::{has_annotation, list, text};
+use crate::model::table::TableRow;
+use crate::model::table::text::{UNSET, joined, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "PersistentVolume", Traits::STATUS)
@@ -21,7 +23,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .initial_status(r#"{"phase":"Pending"}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
         .prepare_for_create(|volume, now| set(volume, "status.lastPhaseTransitionTime", now.into()))
-        .warnings(|volume, _| warn(volume));
+        .warnings(|volume, _| warn(volume))
+        .cells(cells);
 
 const DEFAULTS: &[Default] = &[
     Fill("status.phase", "\"Pending\""),
@@ -103,7 +106,7 @@ pub(crate) const CLASS_ANNOTATION_IS_OLD: &str =
 
 const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
 
-pub(crate) fn warn(volume: &Value) -> Vec<String> {
+fn warn(volume: &Value) -> Vec<String> {
     let annotations = [
         (CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD),
         (OPTIONS_ANNOTATION, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
@@ -132,4 +135,48 @@ pub(crate) fn warn(volume: &Value) -> Vec<String> {
         }
     }
     warnings
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (object, spec, status) = (row.object, row.spec(), row.status());
+    let claim = &spec["claimRef"];
+    let claim = match text(&claim["name"]) {
+        "" => String::new(),
+        name => format!("{}/{name}", text(&claim["namespace"])),
+    };
+    vec![
+        row.name(),
+        json!(text(&spec["capacity"]["storage"])),
+        json!(access_modes(&spec["accessModes"])),
+        json!(text(&spec["persistentVolumeReclaimPolicy"])),
+        json!(volume_status(object)),
+        json!(claim),
+        json!(text(&spec["storageClassName"])),
+        json!(or(&spec["volumeAttributesClassName"], UNSET)),
+        json!(text(&status["reason"])),
+        row.age(),
+        json!(or(&spec["volumeMode"], UNSET)),
+    ]
+}
+
+/// Returns the phase of a PersistentVolume or PersistentVolumeClaim.
+pub(crate) fn volume_status(object: &Value) -> &str {
+    match object["metadata"]["deletionTimestamp"].is_string() {
+        true => "Terminating",
+        false => text(&object["status"]["phase"]),
+    }
+}
+
+/// Abbreviates access modes.
+pub(crate) fn access_modes(modes: &Value) -> String {
+    joined(
+        list(modes).map(|mode| match text(mode) {
+            "ReadWriteOnce" => "RWO",
+            "ReadOnlyMany" => "ROX",
+            "ReadWriteMany" => "RWX",
+            "ReadWriteOncePod" => "RWOP",
+            other => other,
+        }),
+        "",
+    )
 }

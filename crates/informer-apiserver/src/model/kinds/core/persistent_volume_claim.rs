@@ -1,11 +1,11 @@
 //! PersistentVolumeClaims.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::persistent_volume::{
-    CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, check_access_modes,
+    CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, access_modes, check_access_modes, volume_status,
 };
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::quantity::exceeds;
@@ -13,14 +13,17 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, required, run};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::path::get;
-use crate::model::rules::warnings::{fractions, has_annotation};
+use crate::model::rules::warnings::{fractions, has_annotation, text};
+use crate::model::table::TableRow;
+use crate::model::table::text::{UNSET, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "PersistentVolumeClaim", Traits::STATUS)
         .bookmark(r#","spec":{"resources":{}},"status":{}"#)
         .initial_status(r#"{"phase":"Pending"}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
-        .warnings(|claim, _| warn(claim));
+        .warnings(|claim, _| warn(claim))
+        .cells(cells);
 
 const DEFAULTS: &[Default] =
     &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
@@ -77,4 +80,22 @@ fn warn(claim: &Value) -> Vec<String> {
     let annotated = has_annotation(claim, CLASS_ANNOTATION)
         .then(|| format!("metadata.annotations[{CLASS_ANNOTATION}]: {}", CLASS_ANNOTATION_IS_OLD));
     annotated.into_iter().chain(fractions(&claim["spec"], "spec", &["storage"])).collect()
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (object, spec, status) = (row.object, row.spec(), row.status());
+    let bound = !text(&spec["volumeName"]).is_empty();
+    let modes = if bound { access_modes(&status["accessModes"]) } else { String::new() };
+    let capacity = if bound { text(&status["capacity"]["storage"]) } else { "" };
+    vec![
+        row.name(),
+        json!(volume_status(object)),
+        json!(text(&spec["volumeName"])),
+        json!(capacity),
+        json!(modes),
+        json!(text(&spec["storageClassName"])),
+        json!(or(&spec["volumeAttributesClassName"], UNSET)),
+        row.age(),
+        json!(or(&spec["volumeMode"], UNSET)),
+    ]
 }

@@ -1,6 +1,7 @@
 //! Pods.
 
 pub(crate) mod defaults;
+mod table;
 pub(crate) mod validation;
 pub(crate) mod warnings;
 
@@ -41,7 +42,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .admit_loaded(add_tolerations)
 .admit_update(admit_update)
 .warnings(warn)
-.status_warnings(warnings::of_status);
+.status_warnings(warnings::of_status)
+.cells(table::cells);
 
 fn prepare_for_create(pod: &mut Value, now: &str) {
     set(pod, "status.qosClass", qos(pod).into());

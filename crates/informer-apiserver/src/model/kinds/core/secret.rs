@@ -12,11 +12,14 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_immutable, required};
 use crate::model::rules::defaults::Default::{self, Call, Fill};
 use crate::model::rules::warnings::text;
+use crate::model::table::TableRow;
+use crate::model::table::text::size;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "Secret", Traits::OWN_FIELDS)
     .selectable(&["type"])
     .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
-    .warnings(|secret, _| warn(secret));
+    .warnings(|secret, _| warn(secret))
+    .cells(cells);
 
 const DEFAULTS: &[Default] = &[Call(merge_string_data), Fill("type", "\"Opaque\"")];
 
@@ -97,7 +100,7 @@ const BEGIN: &str = "-----BEGIN ";
 
 /// Returns the crypto/tls error for missing PEM blocks. It is not checked that the key belongs to the
 /// certificate.
-pub(crate) fn warn(secret: &Value) -> Vec<String> {
+fn warn(secret: &Value) -> Vec<String> {
     if secret["type"] != "kubernetes.io/tls" {
         return Vec::new();
     }
@@ -143,4 +146,9 @@ fn key_problem(text: &str) -> Option<&'static str> {
 fn kinds(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim_end);
     lines.filter_map(|line| line.strip_prefix(BEGIN)?.strip_suffix("-----")).collect()
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let secret = row.object;
+    vec![row.name(), json!(text(&secret["type"])), json!(size(&secret["data"])), row.age()]
 }

@@ -4,7 +4,7 @@ pub(crate) mod allocation;
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
@@ -21,6 +21,8 @@ use crate::model::rules::ranges::{check_address, check_range};
 use crate::model::rules::warnings::{
     address_warnings, has_annotation, list, load_balancer_warnings, range_warnings, text, value_warnings,
 };
+use crate::model::table::TableRow;
+use crate::model::table::text::{NONE, joined, number, or};
 use crate::model::write_options::WriteMode;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
@@ -36,7 +38,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
 .carry_over(carry_over)
 .warnings(|service, _| warn(service))
-.status_warnings(load_balancer_warnings);
+.status_warnings(load_balancer_warnings)
+.cells(cells);
 
 /// Copies the allocated fields that an update omits from the old Service.
 fn carry_over(old: &Object, object: &mut Object, _mode: WriteMode) {
@@ -233,7 +236,7 @@ fn check_service_port<'a>(
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 
-pub(crate) fn warn(service: &Value) -> Vec<String> {
+fn warn(service: &Value) -> Vec<String> {
     let spec = &service["spec"];
     let mut warnings = Vec::new();
     if has_annotation(service, TOPOLOGY_HINTS) {
@@ -282,4 +285,44 @@ pub(crate) fn warn(service: &Value) -> Vec<String> {
         );
     }
     warnings
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let object = row.object;
+    let spec = &object["spec"];
+    let kind = or(&spec["type"], "ClusterIP");
+    let external: Vec<&str> = list(&spec["externalIPs"]).map(text).collect();
+    let ingress: Vec<&str> = list(&object["status"]["loadBalancer"]["ingress"])
+        .map(|one| or(&one["ip"], text(&one["hostname"])))
+        .collect();
+    let address = match kind {
+        "ExternalName" => or(&spec["externalName"], NONE).to_owned(),
+        "LoadBalancer" if ingress.is_empty() && external.is_empty() => "<pending>".to_owned(),
+        "LoadBalancer" => joined(ingress.into_iter().chain(external), NONE),
+        _ => joined(external.into_iter(), NONE),
+    };
+    let ports: Vec<String> = list(&spec["ports"])
+        .map(|port| {
+            let (number, protocol) = (number(&port["port"]), or(&port["protocol"], "TCP"));
+            match port["nodePort"].as_i64().filter(|port| *port > 0) {
+                Some(node) => format!("{number}:{node}/{protocol}"),
+                None => format!("{number}/{protocol}"),
+            }
+        })
+        .collect();
+    let selector: Vec<String> = spec["selector"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect();
+    vec![
+        row.name(),
+        json!(kind),
+        json!(or(&spec["clusterIP"], NONE)),
+        json!(address),
+        json!(joined(ports.iter().map(String::as_str), NONE)),
+        row.age(),
+        json!(joined(selector.iter().map(String::as_str), NONE)),
+    ]
 }

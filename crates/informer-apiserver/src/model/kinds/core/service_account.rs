@@ -6,11 +6,13 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::warnings::has_annotation;
+use crate::model::table::TableRow;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "ServiceAccount", Traits::RETURNS_DELETED)
         .rules(Rules::NORMALIZED)
-        .warnings(warn);
+        .warnings(warn)
+        .cells(cells);
 
 fn warn(account: &Value, old: Option<&Value>) -> Vec<String> {
     const ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -19,4 +21,8 @@ fn warn(account: &Value, old: Option<&Value>) -> Vec<String> {
     }
     let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
     vec![format!("metadata.annotations[{ANNOTATION}]: {why}")]
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    vec![row.name(), row.age()]
 }

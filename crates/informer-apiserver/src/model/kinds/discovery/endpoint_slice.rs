@@ -1,6 +1,6 @@
 //! EndpointSlices.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
@@ -13,13 +13,16 @@ use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::{get, set};
 use crate::model::rules::ranges::{address_problem, canonical_problem};
 use crate::model::rules::warnings::{address_warnings, list, text, value_warnings};
+use crate::model::table::TableRow;
+use crate::model::table::text::{UNSET, int_or_text, joined};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("discovery.k8s.io", "v1", "EndpointSlice", Traits::GENERATION)
         .bookmark(r#","addressType":"","endpoints":null,"ports":null"#)
         .null_list("endpoints")
         .rules(Rules::new(&[In("ports[]", PORT)], &[Check::Call(validate)]).changes(UPDATE_CHECKS))
-        .warnings(|slice, old| warn(slice, old.is_none()));
+        .warnings(|slice, old| warn(slice, old.is_none()))
+        .cells(cells);
 
 const PORT: &[Default] = &[Call(default_port_name), Fill("protocol", "\"TCP\"")];
 
@@ -72,7 +75,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-pub(crate) fn warn(slice: &Value, new: bool) -> Vec<String> {
+fn warn(slice: &Value, new: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if new && slice["addressType"] == "FQDN" {
         warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
@@ -89,4 +92,17 @@ pub(crate) fn warn(slice: &Value, new: bool) -> Vec<String> {
         ));
     }
     warnings
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let slice = row.object;
+    let ports: Vec<String> = list(&slice["ports"]).map(|port| int_or_text(&port["port"], "*")).collect();
+    let addresses = list(&slice["endpoints"]).flat_map(|endpoint| list(&endpoint["addresses"]));
+    vec![
+        row.name(),
+        json!(text(&slice["addressType"])),
+        json!(joined(ports.iter().map(String::as_str), UNSET)),
+        json!(joined(addresses.map(text), UNSET)),
+        row.age(),
+    ]
 }

@@ -1,6 +1,6 @@
 //! Ingresses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
@@ -9,7 +9,9 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_port, is_missing, required, unsupported,
 };
-use crate::model::rules::warnings::{has_annotation, load_balancer_warnings};
+use crate::model::rules::warnings::{has_annotation, list, load_balancer_warnings, text};
+use crate::model::table::TableRow;
+use crate::model::table::text::{NONE, joined, or, size};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("networking.k8s.io", "v1", "Ingress", Traits::SPEC_STATUS)
@@ -17,7 +19,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .initial_status(r#"{"loadBalancer":{}}"#)
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .warnings(|ingress, old| if old.is_none() { warn(ingress) } else { Vec::new() })
-        .status_warnings(load_balancer_warnings);
+        .status_warnings(load_balancer_warnings)
+        .cells(cells);
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
@@ -92,4 +95,19 @@ fn warn(ingress: &Value) -> Vec<String> {
     let warning =
         format!("annotation {ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
     old_way.then_some(warning).into_iter().collect()
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (spec, status) = (row.spec(), row.status());
+    let hosts = list(&spec["rules"]).map(|rule| or(&rule["host"], "*"));
+    let addresses =
+        list(&status["loadBalancer"]["ingress"]).map(|one| or(&one["ip"], text(&one["hostname"])));
+    vec![
+        row.name(),
+        json!(or(&spec["ingressClassName"], NONE)),
+        json!(joined(hosts, "*")),
+        json!(joined(addresses, "")),
+        json!(if size(&spec["tls"]) > 0 { "80, 443" } else { "80" }),
+        row.age(),
+    ]
 }

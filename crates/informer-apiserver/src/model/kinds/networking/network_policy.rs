@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::workload::selector_cell;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, check_port, check_selector, is_missing, required, run, unsupported,
@@ -14,11 +15,13 @@ use crate::model::rules::defaults::TCP;
 use crate::model::rules::path::{get, set};
 use crate::model::rules::ranges::{check_range, is_strict_subset, range};
 use crate::model::rules::warnings::{list, range_warnings, text, value_warnings};
+use crate::model::table::TableRow;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("networking.k8s.io", "v1", "NetworkPolicy", Traits::GENERATION)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
-        .warnings(|policy, _| warn(policy));
+        .warnings(|policy, _| warn(policy))
+        .cells(cells);
 
 const DEFAULTS: &[Default] = &[
     In("spec", &[Call(default_policy_types)]),
@@ -106,7 +109,7 @@ fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Vec<Cause>) {
     }
 }
 
-pub(crate) fn warn(policy: &Value) -> Vec<String> {
+fn warn(policy: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for (which, peers) in [("ingress", "from"), ("egress", "to")] {
         for (index, rule) in list(&policy["spec"][which]).enumerate() {
@@ -121,4 +124,8 @@ pub(crate) fn warn(policy: &Value) -> Vec<String> {
         }
     }
     warnings
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    vec![row.name(), selector_cell(&row.spec()["podSelector"]), row.age()]
 }

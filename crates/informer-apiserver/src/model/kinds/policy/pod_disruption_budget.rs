@@ -5,11 +5,15 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, check_selector};
+use crate::model::table::TableRow;
+use crate::model::table::text::{int_or_text, number};
+use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("policy", "v1", "PodDisruptionBudget", Traits::SPEC_STATUS_METADATA)
         .initial_status(INITIAL_STATUS)
-        .rules(Rules::new(&[], &[Check::Call(validate)]));
+        .rules(Rules::new(&[], &[Check::Call(validate)]))
+        .cells(cells);
 
 const INITIAL_STATUS: &str =
     r#"{"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,"expectedPods":0}"#;
@@ -27,4 +31,15 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if spec.get("selector").is_some() {
         check_selector(&spec.part("selector"), causes);
     }
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let (spec, status) = (row.spec(), row.status());
+    vec![
+        row.name(),
+        json!(int_or_text(&spec["minAvailable"], "N/A")),
+        json!(int_or_text(&spec["maxUnavailable"], "N/A")),
+        json!(number(&status["disruptionsAllowed"])),
+        row.age(),
+    ]
 }

@@ -2,7 +2,9 @@
 
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
-use crate::model::kinds::rbac::shared::{BINDING_DEFAULTS, BINDING_UPDATE_CHECKS, check_binding};
+use crate::model::kinds::rbac::shared::{
+    BINDING_DEFAULTS, BINDING_UPDATE_CHECKS, binding_cells, check_binding,
+};
 use crate::model::rules::Rules;
 use crate::model::rules::checks::Check;
 
@@ -12,4 +14,5 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .rules(
             Rules::new(BINDING_DEFAULTS, &[Check::Call(|at, causes| check_binding(at, false, causes))])
                 .changes(BINDING_UPDATE_CHECKS),
-        );
+        )
+        .cells(binding_cells);

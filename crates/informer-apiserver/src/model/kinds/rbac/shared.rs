@@ -3,6 +3,9 @@
 use crate::model::error::Cause;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, is_missing, required, unsupported};
 use crate::model::rules::defaults::Default::{self, Fill, In, When};
+use crate::model::rules::warnings::{list, text};
+use crate::model::table::TableRow;
+use serde_json::{Value, json};
 
 const RBAC_GROUP: &[Default] = &[Fill("apiGroup", "\"rbac.authorization.k8s.io\"")];
 
@@ -90,4 +93,27 @@ fn check_binding_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let shown = format!("{{\"APIGroup\":{group:?},\"Kind\":{kind:?},\"Name\":{name:?}}}");
         causes.insert(0, Cause::invalid("roleRef", &shown, "cannot change roleRef"));
     }
+}
+
+/// Returns the cells of a RoleBinding or ClusterRoleBinding.
+pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
+    let subjects = |kind: &str| -> Vec<String> {
+        let subjects = list(&row.object["subjects"]).filter(|subject| subject["kind"] == kind);
+        let name = |subject: &Value| match kind {
+            "ServiceAccount" => {
+                format!("{}/{}", text(&subject["namespace"]), text(&subject["name"]))
+            }
+            _ => text(&subject["name"]).to_owned(),
+        };
+        subjects.map(name).collect()
+    };
+    let role = &row.object["roleRef"];
+    vec![
+        row.name(),
+        json!(format!("{}/{}", text(&role["kind"]), text(&role["name"]))),
+        row.age(),
+        json!(subjects("User").join(", ")),
+        json!(subjects("Group").join(", ")),
+        json!(subjects("ServiceAccount").join(", ")),
+    ]
 }

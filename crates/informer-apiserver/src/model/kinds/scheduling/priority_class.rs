@@ -6,11 +6,16 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_immutable};
 use crate::model::rules::defaults::Default::{self, Fill};
+use crate::model::rules::warnings::text;
+use crate::model::table::TableRow;
+use crate::model::table::text::number;
+use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("scheduling.k8s.io", "v1", "PriorityClass", Traits::GENERATION)
         .bookmark(r#","value":0"#)
-        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]));
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
+        .cells(cells);
 
 const DEFAULTS: &[Default] = &[Fill("preemptionPolicy", "\"PreemptLowerPriority\"")];
 
@@ -30,4 +35,15 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         causes.push(Cause::forbidden("value", "may not be changed in an update."));
     }
     check_immutable(at, "preemptionPolicy", causes);
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let class = row.object;
+    vec![
+        row.name(),
+        json!(number(&class["value"])),
+        json!(class["globalDefault"] == true),
+        row.age(),
+        json!(text(&class["preemptionPolicy"])),
+    ]
 }

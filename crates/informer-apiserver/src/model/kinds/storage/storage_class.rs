@@ -1,6 +1,6 @@
 //! StorageClasses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
@@ -10,12 +10,15 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_immutable, required, run};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::warnings::{list, text};
+use crate::model::table::TableRow;
+use crate::model::table::text::{UNSET, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("storage.k8s.io", "v1", "StorageClass", Traits::RETURNS_DELETED)
         .bookmark(r#","provisioner":"""#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(UPDATE_CHECKS))
-        .warnings(|class, _| warn(class));
+        .warnings(|class, _| warn(class))
+        .cells(cells);
 
 const DEFAULTS: &[Default] =
     &[Fill("reclaimPolicy", "\"Delete\""), Fill("volumeBindingMode", "\"Immediate\"")];
@@ -37,7 +40,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run(at, policies, causes);
 }
 
-pub(crate) fn warn(class: &Value) -> Vec<String> {
+fn warn(class: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, topology) in list(&class["allowedTopologies"]).enumerate() {
         for (place, expression) in list(&topology["matchLabelExpressions"]).enumerate() {
@@ -46,4 +49,16 @@ pub(crate) fn warn(class: &Value) -> Vec<String> {
         }
     }
     warnings
+}
+
+fn cells(row: &TableRow<'_>) -> Vec<Value> {
+    let class = row.object;
+    vec![
+        row.name(),
+        json!(text(&class["provisioner"])),
+        json!(or(&class["reclaimPolicy"], "Delete")),
+        json!(or(&class["volumeBindingMode"], UNSET)),
+        json!(class["allowVolumeExpansion"] == true),
+        row.age(),
+    ]
 }

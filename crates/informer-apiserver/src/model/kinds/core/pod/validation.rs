@@ -24,7 +24,7 @@ fn pod(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a pod spec, also that of a template.
-pub(crate) fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let volumes = check_volumes(at, causes);
     check_containers(at, "containers", &volumes, causes);
     check_containers(at, "initContainers", &volumes, causes);
