@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use informer::store::{Change, Store, StoreBuilder, key_by, label};
+use informer::store::{Store, StoreBuilder, StoreChange, key_by, label};
 use informer::{Header, Object, ObjectKey};
 use informer_examples::Result;
 
@@ -41,9 +41,9 @@ pub fn main() -> Result {
 
     // Several changes that readers see at once or not at all; each answers with what was there before.
     machines.transaction([
-        Change::upsert(machine("room-1", "b", "3", 64)?),
-        Change::upsert(machine("room-2", "c", "4", 64)?),
-        Change::delete_key(ObjectKey::new("room-1", "a")?),
+        StoreChange::upsert(machine("room-1", "b", "3", 64)?),
+        StoreChange::upsert(machine("room-2", "c", "4", 64)?),
+        StoreChange::delete_key(ObjectKey::new("room-1", "a")?),
     ])?;
     println!("keys: {:?}", machines.keys());
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use informer::store::{Change, StoreBuilder, ThreadSafeStore, label};
+use informer::store::{StoreBuilder, StoreChange, ThreadSafeStore, label};
 use informer::{Header, ObjectKey};
 use informer_examples::Result;
 
@@ -29,7 +29,10 @@ pub async fn main() -> Result {
                     if number % 2 == 0 { (&right, &left, "l") } else { (&left, &right, "r") };
                 let object =
                     Header::new(to.clone()).with_version(number.to_string()).with_labels([("side", side)]);
-                store.transaction([Change::delete_key(from.clone()), Change::upsert(Arc::new(object))]);
+                store.transaction([
+                    StoreChange::delete_key(from.clone()),
+                    StoreChange::upsert(Arc::new(object)),
+                ]);
                 if number % 100 == 0 {
                     tokio::task::yield_now().await;
                 }

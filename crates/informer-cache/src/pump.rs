@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 use informer_core::{Object, ObjectKey, ResourceVersion, Tombstone};
-use informer_store::{Change as Write, Indexer, StoreWriter};
+use informer_store::{Indexer, StoreChange, StoreWriter};
 
 use self::order::VersionOrder;
 use self::writes::Writes;
@@ -410,8 +410,8 @@ impl<O: Object> Pump<O> {
 
     fn commit(&mut self, staged: &mut Staged<O>) {
         let write = |(key, state)| match state {
-            Some(object) => Write::upsert(object).at(key),
-            None => Write::delete_key(key),
+            Some(object) => StoreChange::upsert(object).at(key),
+            None => StoreChange::delete_key(key),
         };
         let writes: Vec<_> = staged.writes.take().into_iter().map(write).collect();
         let version = staged.version.take();

@@ -9,7 +9,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use informer_core::{Header, LabelSelector, Object, ObjectKey};
-use informer_store::{Change, Indexer, StoreBuilder, StoreWriter, label, namespace};
+use informer_store::{Indexer, StoreBuilder, StoreChange, StoreWriter, label, namespace};
 use parking_lot::RwLock;
 
 const OBJECTS: usize = 100_000;
@@ -29,13 +29,14 @@ fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
     // Both sides get pages of their own, as after some life.
-    writer.apply((0..OBJECTS).map(|number| Change::upsert(pod(number, 2)))).expect("pods have keys");
+    writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).expect("pods have keys");
     writer
 }
 
 /// Runs `read` beside a writer that never pauses.
 fn beside_a_writer(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
-    let changes: Vec<Change<Header>> = (0..OBJECTS).map(|number| Change::upsert(pod(number, 3))).collect();
+    let changes: Vec<StoreChange<Header>> =
+        (0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 3))).collect();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -130,7 +131,8 @@ fn snapshots(criterion: &mut Criterion) {
 
 fn updates(criterion: &mut Criterion) {
     let mut writer = filled(StoreBuilder::new());
-    let changes: Vec<Change<Header>> = (0..OBJECTS).map(|number| Change::upsert(pod(number, 4))).collect();
+    let changes: Vec<StoreChange<Header>> =
+        (0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 4))).collect();
     let mut group = criterion.benchmark_group("update with a namespace index");
     for size in [1, BATCH, 1000] {
         let mut batches = changes.chunks(size).cycle();

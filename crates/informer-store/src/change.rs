@@ -6,7 +6,7 @@ use informer_core::{Object, ObjectKey};
 /// One change of a transaction.
 ///
 /// Its key is what the store's key function says of the object, unless [`at`](Self::at) sets it.
-pub struct Change<O> {
+pub struct StoreChange<O> {
     pub(crate) key: Option<ObjectKey>,
     pub(crate) action: Action<O>,
 }
@@ -17,7 +17,7 @@ pub(crate) enum Action<O> {
     Forget,
 }
 
-impl<O> Change<O> {
+impl<O> StoreChange<O> {
     /// Adds the object, or replaces the one of its key.
     pub fn upsert(object: Arc<O>) -> Self {
         Self { key: None, action: Action::Upsert(object) }
@@ -41,7 +41,7 @@ impl<O> Change<O> {
     }
 }
 
-impl<O> Clone for Change<O> {
+impl<O> Clone for StoreChange<O> {
     fn clone(&self) -> Self {
         let action = match &self.action {
             Action::Upsert(object) => Action::Upsert(object.clone()),
@@ -52,7 +52,7 @@ impl<O> Clone for Change<O> {
     }
 }
 
-impl<O: Object> fmt::Debug for Change<O> {
+impl<O: Object> fmt::Debug for StoreChange<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, object) = match &self.action {
             Action::Upsert(object) => ("Upsert", Some(object)),

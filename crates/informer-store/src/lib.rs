@@ -6,7 +6,7 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`StoreWriter`], [`StoreBuilder`], [`Change`] | the one write handle, how it is made, and what it applies |
+//! | [`StoreWriter`], [`StoreBuilder`], [`StoreChange`] | the one write handle, how it is made, and what it applies |
 //! | [`Indexer`], [`Snapshot`] | the newest version, and one version to keep |
 //! | [`Lister`], [`NamespacedLister`] | the read view with selectors |
 //! | [`IndexFn`], [`Indexers`], [`namespace`], [`field`], [`label`], [`owner_uid`] | what objects are found by |
@@ -15,13 +15,13 @@
 //!
 //! ```
 //! use informer_core::{Header, ObjectKey};
-//! use informer_store::{Change, StoreBuilder, label, namespace};
+//! use informer_store::{StoreBuilder, StoreChange, label, namespace};
 //!
 //! let mut writer = StoreBuilder::new().index("namespace", namespace()).writer();
 //! let pods = writer.indexer().clone();
 //!
 //! let web = Header::new(ObjectKey::new("default", "web-0")?).with_version("7").with_labels([("app", "web")]);
-//! writer.apply([Change::upsert(web.into())])?;
+//! writer.apply([StoreChange::upsert(web.into())])?;
 //!
 //! assert!(pods.get("default/web-0").is_some());
 //! assert_eq!(pods.by_index("namespace", "default")?.len(), 1);
@@ -64,7 +64,7 @@ mod values;
 mod writer;
 
 pub use builder::{StoreBuilder, store};
-pub use change::Change;
+pub use change::StoreChange;
 pub use claim::IndexersClaim;
 pub use error::{AddIndexersError, IndexError, NotFound, TransactionError, UnknownIndex};
 pub use expiration::{ExpirationCache, ExpirationPolicy, Ttl};

@@ -14,12 +14,12 @@ use crate::error::NotFound;
 ///
 /// ```
 /// use informer_core::Header;
-/// use informer_store::{Change, StoreBuilder, label, namespace};
+/// use informer_store::{StoreBuilder, StoreChange, label, namespace};
 ///
 /// let mut pods = StoreBuilder::new()
 ///     .resource("pods").index("namespace", namespace()).index("app", label("app")).writer();
 /// let web = Header::new("default/web-0".parse()?).with_labels([("app", "web")]);
-/// pods.apply([Change::upsert(web.into())])?;
+/// pods.apply([StoreChange::upsert(web.into())])?;
 ///
 /// let lister = pods.lister().namespace("default");
 /// assert_eq!(lister.list(&"app in (web, api)".parse()?).len(), 1);

@@ -13,11 +13,11 @@ use crate::state::State;
 ///
 /// ```
 /// use informer_core::Header;
-/// use informer_store::{Change, store};
+/// use informer_store::{StoreChange, store};
 ///
 /// let mut pods = store::<Header>();
 /// let before = pods.snapshot();
-/// pods.apply([Change::upsert(Header::new("default/web".parse()?).into())])?;
+/// pods.apply([StoreChange::upsert(Header::new("default/web".parse()?).into())])?;
 /// assert!(before.is_empty() && before.version() < pods.version());
 /// assert_eq!(pods.snapshot().iter().count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

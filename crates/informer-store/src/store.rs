@@ -6,7 +6,7 @@ use informer_core::{KeyError, Object, ResourceVersion};
 
 use crate::Indexer;
 use crate::builder::Keys;
-use crate::change::Change;
+use crate::change::StoreChange;
 use crate::error::TransactionError;
 use crate::shared::Shared;
 use crate::writer::Batch;
@@ -47,7 +47,7 @@ impl<O: Object> Store<O> {
     ///
     /// Those of the key function; the store is as before.
     pub fn add(&self, object: Arc<O>) -> Result<Option<Arc<O>>, KeyError> {
-        self.one(Change::upsert(object))
+        self.one(StoreChange::upsert(object))
     }
 
     /// The same as [`add`](Self::add).
@@ -66,7 +66,7 @@ impl<O: Object> Store<O> {
     ///
     /// As [`add`](Self::add).
     pub fn delete(&self, last: Arc<O>) -> Result<Option<Arc<O>>, KeyError> {
-        self.one(Change::delete(last))
+        self.one(StoreChange::delete(last))
     }
 
     /// The stored object of the same key.
@@ -104,7 +104,7 @@ impl<O: Object> Store<O> {
     /// Where the key function fails. All other changes are applied; the error tells which.
     pub fn transaction(
         &self,
-        changes: impl IntoIterator<Item = Change<O>>,
+        changes: impl IntoIterator<Item = StoreChange<O>>,
     ) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
@@ -117,7 +117,7 @@ impl<O: Object> Store<O> {
     /// Does nothing: a store has nobody to tell. It is here because queues in the place of a store have it.
     pub fn resync(&self) {}
 
-    fn one(&self, change: Change<O>) -> Result<Option<Arc<O>>, KeyError> {
+    fn one(&self, change: StoreChange<O>) -> Result<Option<Arc<O>>, KeyError> {
         let mut previous = Batch::of(&self.keys, [change]).apply_all(&self.indexer.shared)?;
         Ok(previous.pop().flatten())
     }

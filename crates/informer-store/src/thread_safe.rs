@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
 use crate::Indexer;
-use crate::change::{Action, Change};
+use crate::change::{Action, StoreChange};
 use crate::ledger::Edit;
 
 /// A store and its indexes under concurrent use, with keys given by the caller: one handle, whose clones read and
@@ -43,7 +43,7 @@ impl<O: Object> ThreadSafeStore<O> {
     /// Sets the object of a key, and returns the one before it. The store's version becomes that of the object,
     /// unless it has none.
     pub fn add(&self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
-        self.transaction([Change::upsert(object).at(key)]).pop().flatten()
+        self.transaction([StoreChange::upsert(object).at(key)]).pop().flatten()
     }
 
     /// The same as [`add`](Self::add).
@@ -53,12 +53,12 @@ impl<O: Object> ThreadSafeStore<O> {
 
     /// Deletes the object of a key, if there is one, and returns it. The store's version stays.
     pub fn delete(&self, key: &ObjectKey) -> Option<Arc<O>> {
-        self.transaction([Change::delete_key(key.clone())]).pop().flatten()
+        self.transaction([StoreChange::delete_key(key.clone())]).pop().flatten()
     }
 
     /// As [`delete`](Self::delete); the store's version becomes that of `last`, unless it has none.
     pub fn delete_with_object(&self, key: &ObjectKey, last: Arc<O>) -> Option<Arc<O>> {
-        self.transaction([Change::delete(last).at(key.clone())]).pop().flatten()
+        self.transaction([StoreChange::delete(last).at(key.clone())]).pop().flatten()
     }
 
     /// Makes `items` the whole content. Of two items with one key the later stays.
@@ -67,8 +67,8 @@ impl<O: Object> ThreadSafeStore<O> {
     }
 
     /// Applies changes in their order as one transaction, and returns for each the object that its key held before.
-    /// The key of a change is that of [`Change::at`], or else the object's own.
-    pub fn transaction(&self, changes: impl IntoIterator<Item = Change<O>>) -> Vec<Option<Arc<O>>> {
+    /// The key of a change is that of [`StoreChange::at`], or else the object's own.
+    pub fn transaction(&self, changes: impl IntoIterator<Item = StoreChange<O>>) -> Vec<Option<Arc<O>>> {
         let mut version = ResourceVersion::unset();
         let mut edits = Vec::new();
         for change in changes {

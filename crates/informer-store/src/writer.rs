@@ -8,7 +8,7 @@ use informer_core::{KeyError, Object, ObjectKey, ResourceVersion};
 
 use crate::Indexer;
 use crate::builder::Keys;
-use crate::change::{Action, Change};
+use crate::change::{Action, StoreChange};
 use crate::error::TransactionError;
 use crate::ledger::Edit;
 use crate::shared::Shared;
@@ -33,12 +33,12 @@ use crate::shared::Shared;
 /// ```
 /// use std::sync::Arc;
 /// use informer_core::{Header, Object};
-/// use informer_store::{Change, store};
+/// use informer_store::{StoreChange, store};
 ///
 /// let mut pods = store::<Header>();
 /// let readers = pods.indexer().clone();
 /// let web = Arc::new(Header::new("default/web".parse()?).with_version("7"));
-/// let previous = pods.apply([Change::upsert(web)])?;
+/// let previous = pods.apply([StoreChange::upsert(web)])?;
 /// assert!(previous[0].is_none() && readers.contains("default/web"));
 /// assert_eq!(readers.resource_version(), "7");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -75,7 +75,7 @@ impl<O: Object> StoreWriter<O> {
     /// Where the key function fails. All other changes are applied; the error tells which.
     pub fn apply(
         &mut self,
-        changes: impl IntoIterator<Item = Change<O>>,
+        changes: impl IntoIterator<Item = StoreChange<O>>,
     ) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
@@ -87,7 +87,7 @@ impl<O: Object> StoreWriter<O> {
     /// As [`apply`](Self::apply).
     pub fn apply_at(
         &mut self,
-        changes: impl IntoIterator<Item = Change<O>>,
+        changes: impl IntoIterator<Item = StoreChange<O>>,
         version: impl Into<ResourceVersion>,
     ) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
         let batch = Batch { at: Some(version.into()), ..Batch::of(&self.keys, changes) };
@@ -134,7 +134,7 @@ pub(crate) struct Batch<O> {
 }
 
 impl<O: Object> Batch<O> {
-    pub(crate) fn of(keys: &Keys<O>, changes: impl IntoIterator<Item = Change<O>>) -> Self {
+    pub(crate) fn of(keys: &Keys<O>, changes: impl IntoIterator<Item = StoreChange<O>>) -> Self {
         let changes = changes.into_iter();
         let mut batch = Self {
             edits: Vec::with_capacity(changes.size_hint().0),
@@ -175,7 +175,7 @@ impl<O: Object> Batch<O> {
         }
     }
 
-    fn add(&mut self, keys: &Keys<O>, change: Change<O>) -> Result<(), KeyError> {
+    fn add(&mut self, keys: &Keys<O>, change: StoreChange<O>) -> Result<(), KeyError> {
         let find_key = |object: &O| change.key.clone().map_or_else(|| keys.key_of(object), Ok);
         match change.action {
             Action::Upsert(object) => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use allocation_counter::measure;
 use informer_core::{Header, LabelSelector, Object, ObjectKey};
-use informer_store::{Change, StoreBuilder, StoreWriter, label, namespace};
+use informer_store::{StoreBuilder, StoreChange, StoreWriter, label, namespace};
 
 const OBJECTS: usize = 10_000;
 const NAMESPACES: usize = 10;
@@ -24,7 +24,7 @@ fn filled() -> StoreWriter<Header> {
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
     // Both sides get pages of their own, as after some life.
-    writer.apply((0..OBJECTS).map(|number| Change::upsert(pod(number, 2)))).unwrap();
+    writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).unwrap();
     writer
 }
 
@@ -68,7 +68,7 @@ fn a_snapshot_copies_no_objects() {
 fn an_update_allocates_nothing_but_its_share_of_the_transaction() {
     let mut pods = filled();
     for size in [1, BATCH] {
-        let changes: Vec<_> = (0..size).map(|number| Change::upsert(pod(number, 3))).collect();
+        let changes: Vec<_> = (0..size).map(|number| StoreChange::upsert(pod(number, 3))).collect();
         let applied = measure(|| drop(pods.apply(changes).unwrap()));
         println!("{} allocations of a transaction of {size}", applied.count_total);
         assert!(applied.count_total <= 40, "{} of a transaction of {size}", applied.count_total);

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::index::{IndexFn, borrowed, fallible, label, namespace};
-use crate::{Change, Indexer, Snapshot, StoreBuilder, ThreadSafeStore};
+use crate::{Indexer, Snapshot, StoreBuilder, StoreChange, ThreadSafeStore};
 
 type Pod = Header;
 
@@ -199,10 +199,10 @@ impl World {
             if words.is_some() {
                 self.model.resource_version = self.version.into();
                 expected.push(self.model.objects.insert(pod.key().clone(), pod.clone()));
-                changes.push(Change::upsert(pod));
+                changes.push(StoreChange::upsert(pod));
             } else {
                 expected.push(self.model.objects.remove(pod.key()));
-                changes.push(Change::delete_key(pod.key().clone()));
+                changes.push(StoreChange::delete_key(pod.key().clone()));
             }
         }
         self.model.transactions += 1;
@@ -230,12 +230,12 @@ fn a_store_of_many_pages_and_shards_equals_its_model() {
         let key = ObjectKey::cluster(&format!("pod-{number}")).unwrap();
         Arc::new(Header::new(key).with_version(version).with_labels([("app", (number % 3).to_string())]))
     };
-    store.transaction((0..20_000).map(|number| Change::upsert(make(number, 1))));
+    store.transaction((0..20_000).map(|number| StoreChange::upsert(make(number, 1))));
     let before = store.snapshot();
     store.transaction(
-        (0..20_000).filter(|number| number % 7 == 0).map(|number| Change::delete(make(number, 2))),
+        (0..20_000).filter(|number| number % 7 == 0).map(|number| StoreChange::delete(make(number, 2))),
     );
-    store.transaction((20_000..21_000).map(|number| Change::upsert(make(number, 3))));
+    store.transaction((20_000..21_000).map(|number| StoreChange::upsert(make(number, 3))));
     store.shared.assert_invariants();
     let expected = |number: &u32| !number.is_multiple_of(7) || *number >= 20_000;
     for value in 0..3 {
@@ -355,8 +355,10 @@ fn displaced_objects_are_dropped_under_no_lock() {
     let objects: Vec<_> = ["aa", "aa", "ab", "ac", "ab", "ad", "ad", "ae"].map(make).into();
     let mut objects = objects.into_iter();
     let mut next = || objects.next().unwrap();
-    writer.apply([Change::upsert(next()), Change::upsert(next()), Change::upsert(next())]).unwrap();
-    writer.apply([Change::upsert(next()), Change::delete(next())]).unwrap();
+    writer
+        .apply([StoreChange::upsert(next()), StoreChange::upsert(next()), StoreChange::upsert(next())])
+        .unwrap();
+    writer.apply([StoreChange::upsert(next()), StoreChange::delete(next())]).unwrap();
     let keyed = |object: Arc<Watched>| (object.key().clone(), object);
     let items = vec![keyed(next()), keyed(next()), keyed(next())];
     writer.replace(items, "2");

@@ -1,7 +1,7 @@
 use informer_core::Header;
 use informer_store::{
-    Change, ExpirationCache, Indexer, Indexers, Lister, MutationCache, NamespacedLister, Snapshot, Store,
-    StoreBuilder, StoreWriter, ThreadSafeStore, TransactionError, UndeltaStore,
+    ExpirationCache, Indexer, Indexers, Lister, MutationCache, NamespacedLister, Snapshot, Store,
+    StoreBuilder, StoreChange, StoreWriter, ThreadSafeStore, TransactionError, UndeltaStore,
 };
 
 fn shared_between_threads<T: Send + Sync + 'static>() {}
@@ -17,7 +17,7 @@ fn every_handle_may_cross_and_be_shared_by_threads() {
     shared_between_threads::<NamespacedLister<Header>>();
     shared_between_threads::<StoreBuilder<Header>>();
     shared_between_threads::<Indexers<Header>>();
-    shared_between_threads::<Change<Header>>();
+    shared_between_threads::<StoreChange<Header>>();
     shared_between_threads::<ExpirationCache<Header>>();
     shared_between_threads::<MutationCache<Header>>();
     shared_between_threads::<UndeltaStore<Header>>();

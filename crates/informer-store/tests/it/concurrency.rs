@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use informer_core::{Header, Object};
-use informer_store::{Change, Indexer, Snapshot, StoreBuilder, label, store};
+use informer_store::{Indexer, Snapshot, StoreBuilder, StoreChange, label, store};
 
 use crate::{Pod, bare, key};
 
@@ -23,13 +23,13 @@ fn pod(number: usize, round: usize) -> Arc<Pod> {
 /// One transaction: every second round by changes, else by a replacement; odd rounds lack the first pod.
 fn write(writer: &mut informer_store::StoreWriter<Pod>, round: usize) {
     if round.is_multiple_of(2) {
-        writer.apply((0..PODS).map(|number| Change::upsert(pod(number, round)))).unwrap();
+        writer.apply((0..PODS).map(|number| StoreChange::upsert(pod(number, round)))).unwrap();
     } else if round.is_multiple_of(3) {
         let items = (1..PODS).map(|number| pod(number, round)).map(|pod| (pod.key().clone(), pod));
         writer.replace(items.collect(), round as u64);
     } else {
-        let gone = Change::delete_key(pod(0, round).key().clone());
-        writer.apply((1..PODS).map(|number| Change::upsert(pod(number, round))).chain([gone])).unwrap();
+        let gone = StoreChange::delete_key(pod(0, round).key().clone());
+        writer.apply((1..PODS).map(|number| StoreChange::upsert(pod(number, round))).chain([gone])).unwrap();
     }
 }
 

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use informer_core::{FieldPath, Header, Object, OwnerReference};
 use informer_store::{
-    ByField, Change, IndexError, Indexers, StoreBuilder, ThreadSafeStore, borrowed, fallible, field, key_by,
-    label, namespace, owner_uid,
+    ByField, IndexError, Indexers, StoreBuilder, StoreChange, ThreadSafeStore, borrowed, fallible, field,
+    key_by, label, namespace, owner_uid,
 };
 
 use crate::{Pod, bare, key, names, valued, values};
@@ -138,14 +138,16 @@ fn an_index_that_does_not_exist_is_an_error_that_names_those_that_do() {
 #[test]
 fn indexes_added_to_a_full_store_find_what_is_there_and_what_comes() {
     let mut writer = StoreBuilder::new().index("values", values).writer();
-    writer.apply([Change::upsert(valued("ns/a", "x")), Change::upsert(valued("b", "x.y"))]).unwrap();
+    writer
+        .apply([StoreChange::upsert(valued("ns/a", "x")), StoreChange::upsert(valued("b", "x.y"))])
+        .unwrap();
     let readers = writer.indexer().clone();
     let before = readers.snapshot();
     readers
         .add_indexers(Indexers::new().index("namespace", namespace()).index("label", label("values")))
         .unwrap();
     assert_eq!(names(readers.by_index("namespace", "ns").unwrap()), ["ns/a"]);
-    writer.apply([Change::upsert(valued("ns/c", "x.y"))]).unwrap();
+    writer.apply([StoreChange::upsert(valued("ns/c", "x.y"))]).unwrap();
     assert_eq!(names(readers.by_index("namespace", "ns").unwrap()), ["ns/a", "ns/c"]);
     assert_eq!(names(readers.by_index("label", "x.y").unwrap()), ["b", "ns/c"]);
     assert_eq!(readers.indexers().names().collect::<Vec<_>>(), ["label", "namespace", "values"]);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer_core::{Header, KeyError, Object, ObjectKey};
-use informer_store::{Change, Store, StoreBuilder, store};
+use informer_store::{Store, StoreBuilder, StoreChange, store};
 
 use crate::{Pod, bare, key, names, valued, values, versioned};
 
@@ -56,7 +56,7 @@ fn a_transform_decides_what_is_stored_and_under_which_key() {
         .transform(|pod: Arc<Pod>| Header::new(key(&format!("{}-x", pod.key()))).into())
         .build();
     store.add(bare("default/a")).unwrap();
-    store.transaction([Change::upsert(bare("default/b"))]).unwrap();
+    store.transaction([StoreChange::upsert(bare("default/b"))]).unwrap();
     assert_eq!(names(store.list()), ["default/a-x", "default/b-x"]);
     store.replace([bare("default/c")], "").unwrap();
     assert_eq!(names(store.list()), ["default/c-x"]);
@@ -106,8 +106,8 @@ fn a_key_error_names_the_object_and_unwraps_to_its_cause_through_nesting() {
 
 #[test]
 fn a_transaction_applies_what_has_a_key_and_says_what_had_none() {
-    let good = |name| Change::upsert(valued(name, name));
-    let bad = || Change::upsert(bare("default/bad"));
+    let good = |name| StoreChange::upsert(valued(name, name));
+    let bad = || StoreChange::upsert(bare("default/bad"));
     let cases = [
         (vec![good("a"), good("b")], None, 2),
         (vec![bad(), bad()], Some(vec![]), 0),
@@ -140,8 +140,8 @@ fn a_transaction_returns_what_each_key_held_before_and_is_one_version() {
     let mut writer = store::<Pod>();
     let readers = writer.indexer().clone();
     let pods = [versioned("a", "1"), versioned("a", "2"), versioned("b", "3")];
-    let changes = pods.clone().map(Change::upsert);
-    let previous = writer.apply(changes.into_iter().chain([Change::delete_key(key("b"))])).unwrap();
+    let changes = pods.clone().map(StoreChange::upsert);
+    let previous = writer.apply(changes.into_iter().chain([StoreChange::delete_key(key("b"))])).unwrap();
     let held = |at: usize| previous[at].as_ref().map(|pod| pod.resource_version().to_string());
     assert_eq!([held(0), held(1), held(2), held(3)], [None, Some("1".into()), None, Some("3".into())]);
     assert_eq!((readers.version(), names(readers.list())), (1, vec!["a".to_owned()]));
@@ -154,9 +154,9 @@ fn a_transaction_returns_what_each_key_held_before_and_is_one_version() {
 fn a_snapshot_returns_the_objects_of_its_version_by_key() {
     let mut writer = store::<Pod>();
     let (first, second) = (versioned("ns/a", "1"), versioned("ns/a", "2"));
-    writer.apply([Change::upsert(Arc::clone(&first))]).unwrap();
+    writer.apply([StoreChange::upsert(Arc::clone(&first))]).unwrap();
     let before = writer.snapshot();
-    writer.apply([Change::upsert(Arc::clone(&second)), Change::upsert(bare("ns/b"))]).unwrap();
+    writer.apply([StoreChange::upsert(Arc::clone(&second)), StoreChange::upsert(bare("ns/b"))]).unwrap();
     let after = writer.snapshot();
     assert!(
         Arc::ptr_eq(before.get("ns/a").unwrap(), &first) && Arc::ptr_eq(after.get("ns/a").unwrap(), &second)
@@ -169,7 +169,7 @@ fn a_snapshot_returns_the_objects_of_its_version_by_key() {
 fn the_debug_form_of_a_store_and_its_parts_shows_no_object() {
     let pod = Header::new(key("default/a")).with_labels([("secret", "hunter2")]);
     let mut writer = StoreBuilder::new().resource("pods").index("x", values).writer();
-    let change = Change::upsert(Arc::new(pod.with_version("7")));
+    let change = StoreChange::upsert(Arc::new(pod.with_version("7")));
     assert_eq!(format!("{change:?}"), "Upsert { key: Some(default/a), version: Some(7) }");
     writer.apply([change]).unwrap();
     for text in [format!("{writer:?}"), format!("{:?}", writer.snapshot()), format!("{:?}", writer.lister())]
@@ -181,7 +181,7 @@ fn the_debug_form_of_a_store_and_its_parts_shows_no_object() {
 #[test]
 fn the_store_outlives_its_writer_for_its_readers() {
     let mut writer = store::<Pod>();
-    writer.apply([Change::upsert(bare("a"))]).unwrap();
+    writer.apply([StoreChange::upsert(bare("a"))]).unwrap();
     let readers = writer.indexer().clone();
     drop(writer);
     assert!(readers.contains("a"));
@@ -190,10 +190,11 @@ fn the_store_outlives_its_writer_for_its_readers() {
 #[test]
 fn changes_and_the_version_of_their_source_are_one_transaction() {
     let mut store = store::<Pod>();
-    store.apply([Change::upsert(versioned("a/x", "3"))]).unwrap();
+    store.apply([StoreChange::upsert(versioned("a/x", "3"))]).unwrap();
     let before = store.version();
-    let previous =
-        store.apply_at([Change::upsert(versioned("a/x", "4")), Change::upsert(bare("a/y"))], "9").unwrap();
+    let previous = store
+        .apply_at([StoreChange::upsert(versioned("a/x", "4")), StoreChange::upsert(bare("a/y"))], "9")
+        .unwrap();
     assert_eq!((store.version(), store.resource_version()), (before + 1, "9".into()));
     assert!(previous[0].is_some() && previous[1].is_none());
     store.apply_at([], "10").unwrap();

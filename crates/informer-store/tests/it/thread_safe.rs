@@ -1,5 +1,5 @@
 use informer_core::Header;
-use informer_store::{Change, StoreBuilder, ThreadSafeStore, store};
+use informer_store::{StoreBuilder, StoreChange, ThreadSafeStore, store};
 
 use crate::{Pod, bare, key, names, versioned};
 
@@ -27,12 +27,12 @@ fn the_version_of_a_store_is_that_of_its_last_write() {
     pods.delete(&key("1"));
     expect("40");
     pods.transaction([
-        Change::upsert(versioned("1", "40")),
-        Change::upsert(versioned("2", "30")),
-        Change::upsert(versioned("3", "50")),
+        StoreChange::upsert(versioned("1", "40")),
+        StoreChange::upsert(versioned("2", "30")),
+        StoreChange::upsert(versioned("3", "50")),
     ]);
     expect("50");
-    pods.transaction([Change::upsert(versioned("1", "60")), Change::delete(versioned("1", "45"))]);
+    pods.transaction([StoreChange::upsert(versioned("1", "60")), StoreChange::delete(versioned("1", "45"))]);
     expect("45");
     let items = [versioned("1", "30"), versioned("2", "40")].map(|pod| (key("x"), pod));
     pods.replace(items.into(), "50");
@@ -45,7 +45,9 @@ fn the_version_of_a_store_is_that_of_its_last_write() {
 fn the_writer_moves_the_version_as_upstream_does() {
     let mut writer = store::<Pod>();
     assert!(writer.resource_version().is_empty());
-    writer.apply([Change::upsert(versioned("a", "9")), Change::upsert(versioned("b", "7"))]).unwrap();
+    writer
+        .apply([StoreChange::upsert(versioned("a", "9")), StoreChange::upsert(versioned("b", "7"))])
+        .unwrap();
     assert_eq!(writer.resource_version(), "7", "the last one, not the greatest");
     writer.replace(vec![(key("a"), versioned("a", "3"))], "5");
     assert_eq!(writer.resource_version(), "5");
@@ -63,7 +65,7 @@ fn keys_are_those_of_the_caller() {
     assert!(pods.contains("elsewhere/x") && !pods.contains("default/a"));
     assert_eq!(names(pods.delete(&key("elsewhere/x"))), ["default/a"]);
     assert!(pods.delete(&key("elsewhere/x")).is_none());
-    pods.transaction([Change::upsert(bare("b/c")), Change::upsert(bare("b/c")).at(key("d"))]);
+    pods.transaction([StoreChange::upsert(bare("b/c")), StoreChange::upsert(bare("b/c")).at(key("d"))]);
     assert_eq!(pods.keys().len(), 2);
     pods.resync();
 }
