@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::{StreamExt, stream};
 use informer::source::{
-    ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, SourceErrorKind,
-    WatchEvent, WatchRequest, WatchStream, Watcher,
+    ListEnd, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceError, SourceErrorKind,
+    WatchEvent, WatchRequest, WatchSource, WatchStream,
 };
 use informer::{Header, Object, ObjectKey, SharedInformer, Undecodable};
 use informer_examples::{Error, PATIENCE, Result};
@@ -120,7 +120,7 @@ impl Directory {
     }
 }
 
-impl Lister<Manifest> for Directory {
+impl ListSource<Manifest> for Directory {
     async fn list(&self, _: ListRequest<Manifest>) -> Result<ListStream<Manifest>, SourceError> {
         self.look()?;
         let Seen { version, files } = &*self.seen.lock();
@@ -136,7 +136,7 @@ impl Lister<Manifest> for Directory {
     }
 }
 
-impl Watcher<Manifest> for Directory {
+impl WatchSource<Manifest> for Directory {
     async fn watch(&self, request: WatchRequest<Manifest>) -> Result<WatchStream<Manifest>, SourceError> {
         if request.version != self.seen.lock().version.to_string().as_str() {
             return Err(SourceError::new(

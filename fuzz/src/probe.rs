@@ -11,8 +11,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use informer_cache::source::{
-    ListPart, ListRequest, Listed, Lister, SourceContext, SourceError, VersionMatch, WatchEvent,
-    WatchRequest, Watcher,
+    ListPart, ListRequest, ListSource, Listed, SourceContext, SourceError, VersionMatch, WatchEvent,
+    WatchRequest, WatchSource,
 };
 use informer_client::{
     Client, DecodeError, KubeListWatch, RawObject, ReadOptions, Representation, ResourceKind,

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use informer::reflector::{ReflectorConfig, RelistReason};
 use informer::source::{
-    ListRequest, ListStream, ListWatch, Lister, SourceError, WatchRequest, WatchStream, Watcher,
+    ListRequest, ListSource, ListStream, ListWatch, SourceError, WatchRequest, WatchSource, WatchStream,
 };
 use informer::{Client, Gvr, KubeListWatch, Lazy, SharedInformer};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
@@ -95,7 +95,7 @@ struct Interrupted {
     done: Arc<AtomicBool>,
 }
 
-impl Lister<Happening> for Interrupted {
+impl ListSource<Happening> for Interrupted {
     async fn list(&self, request: ListRequest<Happening>) -> Result<ListStream<Happening>, SourceError> {
         if request.continue_token.is_some() && !self.done.swap(true, Ordering::SeqCst) {
             let forgotten = forget(&self.bench).await;
@@ -103,13 +103,13 @@ impl Lister<Happening> for Interrupted {
                 SourceError::new(informer::source::SourceErrorKind::Other, error.to_string())
             })?;
         }
-        Lister::list(&self.source, request).await
+        ListSource::list(&self.source, request).await
     }
 }
 
-impl Watcher<Happening> for Interrupted {
+impl WatchSource<Happening> for Interrupted {
     async fn watch(&self, request: WatchRequest<Happening>) -> Result<WatchStream<Happening>, SourceError> {
-        Watcher::watch(&self.source, request).await
+        WatchSource::watch(&self.source, request).await
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use informer::reflector::{ReflectorConfig, RelistReason};
 use informer::source::{
-    ListPart, ListRequest, Lister, SourceContext, VersionMatch, WatchEvent, WatchRequest, Watcher,
+    ListPart, ListRequest, ListSource, SourceContext, VersionMatch, WatchEvent, WatchRequest, WatchSource,
 };
 use informer::{KubeListWatch, Lazy, ResourceVersion, SharedInformer};
 use k8s_openapi::api::core::v1::Event as CoreEvent;

@@ -1,6 +1,6 @@
 //! Where objects come from: the traits of a source, what it is asked, what it answers, how it fails.
 //!
-//! A source answers two questions, "what is there" ([`Lister`]) and "what happens from there on" ([`Watcher`]);
+//! A source answers two questions, "what is there" ([`ListSource`]) and "what happens from there on" ([`WatchSource`]);
 //! something that answers both is a [`ListWatch`]. A Kubernetes API server is one (`informer-client` implements it),
 //! and so can be a directory of files. A [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector)
 //! turns the answers into changes for a queue.
@@ -23,7 +23,7 @@ use informer_core::Object;
 pub use request::{KnownObjects, ListRequest, SourceContext, VersionMatch, WatchRequest};
 
 /// Answers what is there.
-pub trait Lister<O: Object>: Send + Sync + 'static {
+pub trait ListSource<O: Object>: Send + Sync + 'static {
     /// Begins a list. The future resolves when the source has accepted the request (an HTTP server: when it has
     /// answered with its headers); the objects follow in the stream.
     ///
@@ -41,7 +41,7 @@ pub trait Lister<O: Object>: Send + Sync + 'static {
 }
 
 /// Answers what happens.
-pub trait Watcher<O: Object>: Send + Sync + 'static {
+pub trait WatchSource<O: Object>: Send + Sync + 'static {
     /// Begins a watch. The future resolves when the source has accepted it; the events follow in the stream, in the
     /// order of the source. The stream ends (without an error) when the source closes the watch.
     ///
@@ -62,7 +62,7 @@ pub trait Watcher<O: Object>: Send + Sync + 'static {
 ///
 /// The contract between the two: a watch from the version of a list delivers every change after that list, once and in
 /// order, or it fails with [`SourceErrorKind::Expired`].
-pub trait ListWatch<O: Object>: Lister<O> + Watcher<O> {
+pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
     /// What is listed, in words for errors, logs and states, as `pods in namespace default`.
     fn describe(&self) -> String;
 
@@ -98,20 +98,20 @@ impl<O: Object> Source<O> {
         Self(Arc::new(source))
     }
 
-    /// As [`Lister::list`].
+    /// As [`ListSource::list`].
     ///
     /// # Errors
     ///
-    /// As [`Lister::list`].
+    /// As [`ListSource::list`].
     pub async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
         self.0.list(request).await
     }
 
-    /// As [`Watcher::watch`].
+    /// As [`WatchSource::watch`].
     ///
     /// # Errors
     ///
-    /// As [`Watcher::watch`].
+    /// As [`WatchSource::watch`].
     pub async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
         self.0.watch(request).await
     }
@@ -169,11 +169,11 @@ trait ErasedListWatch<O: Object>: Send + Sync {
 
 impl<O: Object, S: ListWatch<O>> ErasedListWatch<O> for S {
     fn list(&self, request: ListRequest<O>) -> Answer<'_, ListStream<O>> {
-        Box::pin(Lister::list(self, request))
+        Box::pin(ListSource::list(self, request))
     }
 
     fn watch(&self, request: WatchRequest<O>) -> Answer<'_, WatchStream<O>> {
-        Box::pin(Watcher::watch(self, request))
+        Box::pin(WatchSource::watch(self, request))
     }
 
     fn describe(&self) -> String {

@@ -5,7 +5,7 @@
 //! tokio's paused time a test of a backoff of minutes runs in microseconds.
 //!
 //! ```
-//! use informer_cache::source::{ListRequest, Lister, SourceContext, VersionMatch};
+//! use informer_cache::source::{ListRequest, ListSource, SourceContext, VersionMatch};
 //! use informer_cache::testing::{ScriptedSource, TestObject, object};
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;

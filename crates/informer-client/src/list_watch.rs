@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use http::header::ACCEPT;
 use informer_cache::source::{
-    ListRequest, ListStream, ListWatch, Lister, SourceContext, SourceError, SourceErrorKind, VersionMatch,
-    WatchRequest, WatchStream, Watcher,
+    ListRequest, ListSource, ListStream, ListWatch, SourceContext, SourceError, SourceErrorKind,
+    VersionMatch, WatchRequest, WatchSource, WatchStream,
 };
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
@@ -400,7 +400,7 @@ impl<O: Representation> KubeListWatch<O> {
     }
 }
 
-impl<O: Representation> Lister<O> for KubeListWatch<O> {
+impl<O: Representation> ListSource<O> for KubeListWatch<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
         // A request with a limit or a condition on the version must be sent as it is, for example the version check of one object.
         let is_complete = request.continue_token.is_none()
@@ -415,7 +415,7 @@ impl<O: Representation> Lister<O> for KubeListWatch<O> {
     }
 }
 
-impl<O: Representation> Watcher<O> for KubeListWatch<O> {
+impl<O: Representation> WatchSource<O> for KubeListWatch<O> {
     async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
         let attempt = self.attempt("watch");
         let streams_a_list = request.send_initial_events;

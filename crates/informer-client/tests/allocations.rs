@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use allocation_counter::measure;
 use futures_util::StreamExt as _;
 use informer_cache::UndecodableLog;
-use informer_cache::source::{KnownObjects, Listed, SourceContext, WatchEvent, WatchRequest, Watcher};
+use informer_cache::source::{KnownObjects, Listed, SourceContext, WatchEvent, WatchRequest, WatchSource};
 use informer_client::{KubeListWatch, Lazy, Metadata, ReadOptions, Representation, ResourceKind};
 use informer_core::{Object, ObjectKey};
 use informer_schema::{Schema, write_frame};

@@ -7,7 +7,7 @@ use informer_store::Indexer;
 
 use crate::UndecodableLog;
 
-/// What a [`Lister`](super::Lister) is asked. Namespace and selectors are the source's own.
+/// What a [`ListSource`](super::ListSource) is asked. Namespace and selectors are the source's own.
 pub struct ListRequest<O: Object> {
     /// [Unset](ResourceVersion::unset): the newest state, consistently. [Any](ResourceVersion::any): whatever is at
     /// hand. Otherwise a state not older than this version, or exactly it, as `version_match` says.
@@ -22,7 +22,7 @@ pub struct ListRequest<O: Object> {
     pub context: SourceContext<O>,
 }
 
-/// What a [`Watcher`](super::Watcher) is asked.
+/// What a [`WatchSource`](super::WatchSource) is asked.
 pub struct WatchRequest<O: Object> {
     /// Changes after this version. With `send_initial_events`: a state not older than it, first.
     pub version: ResourceVersion,

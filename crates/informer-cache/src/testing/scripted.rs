@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::{ExpectedList, ExpectedWatch, WatchPeer, failure};
 use crate::source::{
-    ListRequest, ListStream, ListWatch, Lister, SourceError, SourceErrorKind, WatchRequest, WatchStream,
-    Watcher,
+    ListRequest, ListSource, ListStream, ListWatch, SourceError, SourceErrorKind, WatchRequest, WatchSource,
+    WatchStream,
 };
 
 /// How long an expected request may take, in the runtime's time: longer than any watch or backoff lasts, so that under
@@ -105,7 +105,7 @@ impl<O: Object> ScriptedSource<O> {
     }
 }
 
-impl<O: Object> Lister<O> for ScriptedSource<O> {
+impl<O: Object> ListSource<O> for ScriptedSource<O> {
     fn list(
         &self,
         request: ListRequest<O>,
@@ -120,7 +120,7 @@ impl<O: Object> Lister<O> for ScriptedSource<O> {
     }
 }
 
-impl<O: Object> Watcher<O> for ScriptedSource<O> {
+impl<O: Object> WatchSource<O> for ScriptedSource<O> {
     fn watch(
         &self,
         request: WatchRequest<O>,

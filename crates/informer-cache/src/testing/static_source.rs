@@ -3,8 +3,8 @@ use std::sync::Arc;
 use informer_core::{Object, ResourceVersion};
 
 use crate::source::{
-    ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, WatchRequest,
-    WatchStream, Watcher,
+    ListEnd, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceError, WatchRequest,
+    WatchSource, WatchStream,
 };
 
 /// A source that always holds the same objects: for examples, and for tests of what stands on an informer.
@@ -21,7 +21,7 @@ impl<O: Object> StaticSource<O> {
     }
 }
 
-impl<O: Object> Lister<O> for StaticSource<O> {
+impl<O: Object> ListSource<O> for StaticSource<O> {
     async fn list(&self, _: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
         let items = self.objects.iter().map(|object| Listed::Fresh(Arc::clone(object))).collect();
         let end = ListEnd { version: self.version.clone(), ..ListEnd::default() };
@@ -29,7 +29,7 @@ impl<O: Object> Lister<O> for StaticSource<O> {
     }
 }
 
-impl<O: Object> Watcher<O> for StaticSource<O> {
+impl<O: Object> WatchSource<O> for StaticSource<O> {
     async fn watch(&self, _: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
         Ok(WatchStream::new(futures_util::stream::pending()))
     }

@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use http::{HeaderValue, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use informer_cache::source::{ListPart, ListRequest, Listed, Lister, SourceContext, VersionMatch};
+use informer_cache::source::{ListPart, ListRequest, ListSource, Listed, SourceContext, VersionMatch};
 use informer_client::{Client, KubeListWatch, Representation};
 use informer_core::ResourceVersion;
 

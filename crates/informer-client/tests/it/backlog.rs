@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use informer_cache::source::{ListPart, Lister as _, SourceErrorKind};
+use informer_cache::source::{ListPart, ListSource as _, SourceErrorKind};
 use informer_client::{KubeListWatch, Lazy};
 use informer_core::Object as _;
 use informer_schema::Schema;

@@ -135,7 +135,7 @@ async fn a_list_may_come_in_any_order_space_and_frames() {
 #[tokio::test(start_paused = true)]
 async fn objects_come_before_the_body_is_complete() {
     use futures_util::StreamExt as _;
-    use informer_cache::source::Lister as _;
+    use informer_cache::source::ListSource as _;
     let body = pods(&["x", "y"]);
     let (begin, _) = body.split_at(body.find("\"y\"").unwrap());
     let (client, _) = script([Reply::ok(begin.to_owned()).stall()]);
@@ -153,7 +153,7 @@ async fn objects_come_before_the_body_is_complete() {
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_holds_a_whole_list_is_read_in_batches() {
     use futures_util::StreamExt as _;
-    use informer_cache::source::{ListPart, Lister as _};
+    use informer_cache::source::{ListPart, ListSource as _};
     let names: Vec<String> = (0..2500).map(|index| format!("p{index}")).collect();
     let body = pods(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let (client, _) = script([Reply::ok(body)]);

@@ -280,7 +280,7 @@ async fn added(
     reply: Reply,
 ) -> Option<Vec<Arc<Lazy<Anything>>>> {
     use futures_util::StreamExt as _;
-    use informer_cache::source::{WatchEvent, Watcher as _};
+    use informer_cache::source::{WatchEvent, WatchSource as _};
     let (client, _) = script([reply]);
     let mut events = source(client).watch(watch_from("1")).await.unwrap();
     let mut found = Vec::new();

@@ -12,8 +12,8 @@ use http_body::Frame;
 use http_body_util::{Full, StreamBody};
 use informer_cache::Undecodable;
 use informer_cache::source::{
-    ListEnd, ListPart, ListRequest, Listed, Lister, SourceContext, SourceError, VersionMatch, WatchEvent,
-    WatchRequest, Watcher,
+    ListEnd, ListPart, ListRequest, ListSource, Listed, SourceContext, SourceError, VersionMatch, WatchEvent,
+    WatchRequest, WatchSource,
 };
 use informer_client::{Client, KubeListWatch, Representation};
 use informer_core::{Object, ResourceVersion};

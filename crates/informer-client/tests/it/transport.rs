@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use informer_cache::source::Watcher as _;
+use informer_cache::source::WatchSource as _;
 use informer_client::{Client, ClientOptions, KubeListWatch, Lazy};
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Config;

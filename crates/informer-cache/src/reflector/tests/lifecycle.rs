@@ -321,13 +321,13 @@ async fn the_status_says_what_is_going_on_at_each_step() {
 /// Always has one more bookmark at hand.
 struct Endless;
 
-impl crate::source::Lister<TestObject> for Endless {
+impl crate::source::ListSource<TestObject> for Endless {
     async fn list(&self, _: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
         Ok(ListStream::complete([], 1))
     }
 }
 
-impl crate::source::Watcher<TestObject> for Endless {
+impl crate::source::WatchSource<TestObject> for Endless {
     async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
         Ok(WatchStream::new(futures_util::stream::iter((2_u64..).map(|version| Ok(bookmark(version))))))
     }
@@ -361,13 +361,13 @@ async fn a_source_that_always_has_more_keeps_neither_the_thread_nor_the_reflecto
 /// A connection: hands on one event, and the next when that was taken.
 struct OneAtATime(Mutex<Option<mpsc::Receiver<u64>>>);
 
-impl crate::source::Lister<TestObject> for OneAtATime {
+impl crate::source::ListSource<TestObject> for OneAtATime {
     async fn list(&self, _: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
         Ok(ListStream::complete([], 1))
     }
 }
 
-impl crate::source::Watcher<TestObject> for OneAtATime {
+impl crate::source::WatchSource<TestObject> for OneAtATime {
     async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
         let mut versions = self.0.lock().take().unwrap();
         Ok(WatchStream::new(futures_util::stream::poll_fn(move |context| {

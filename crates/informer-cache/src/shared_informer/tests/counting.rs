@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use super::{Log, SOON, quiet};
 use crate::reflector::RelistReason;
 use crate::source::{
-    ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, WatchRequest,
-    WatchStream, Watcher,
+    ListEnd, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceError, WatchRequest,
+    WatchSource, WatchStream,
 };
 use crate::testing::{TestObject, error_event, object};
 use crate::{HandlerOptions, SharedInformer};
@@ -42,7 +42,7 @@ impl Counting {
     }
 }
 
-impl Lister<TestObject> for Counting {
+impl ListSource<TestObject> for Counting {
     async fn list(&self, request: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
         let objects = self.0.objects.lock();
         let item = |object: &TestObject| {
@@ -61,7 +61,7 @@ impl Lister<TestObject> for Counting {
     }
 }
 
-impl Watcher<TestObject> for Counting {
+impl WatchSource<TestObject> for Counting {
     async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
         let inner = Arc::clone(&self.0);
         let expired = stream::once(async move {

@@ -13,8 +13,8 @@ use crate::SharedInformer;
 use crate::handler::on_event_async;
 use crate::reflector::ReflectorConfig;
 use crate::source::{
-    ListRequest, ListStream, ListWatch, Lister, SourceError, SourceErrorKind, WatchRequest, WatchStream,
-    Watcher,
+    ListRequest, ListSource, ListStream, ListWatch, SourceError, SourceErrorKind, WatchRequest, WatchSource,
+    WatchStream,
 };
 use crate::testing::{ScriptedSource, TestObject, added, object};
 
@@ -231,7 +231,7 @@ struct Panicking {
     in_watches: bool,
 }
 
-impl Lister<TestObject> for Panicking {
+impl ListSource<TestObject> for Panicking {
     async fn list(&self, _: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
         self.lists.lock().push(Instant::now());
         assert!(self.in_watches, "on purpose");
@@ -239,7 +239,7 @@ impl Lister<TestObject> for Panicking {
     }
 }
 
-impl Watcher<TestObject> for Panicking {
+impl WatchSource<TestObject> for Panicking {
     async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
         Ok(WatchStream::new(futures_util::stream::poll_fn(|_| panic!("on purpose"))))
     }
