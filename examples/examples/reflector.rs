@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer::queue::InOrderQueue;
 use informer::reflector::{Reflector, ReflectorConfig, ReflectorPhase};
-use informer::source::Source;
+use informer::source::DynListWatch;
 use informer::{KubeListWatch, Lazy};
 use informer_apiserver::FaultMatch;
 use informer_cache::Change;
@@ -37,7 +37,7 @@ pub async fn main() -> Result {
     config.on_version = Some(Arc::new(move |_version| {
         counter.fetch_add(1, Ordering::Relaxed);
     }));
-    let source = Source::new(KubeListWatch::<Lazy<Pod>>::all(client));
+    let source = DynListWatch::new(KubeListWatch::<Lazy<Pod>>::all(client));
     let reflector = Reflector::new(source, Arc::new(queue.clone()), config);
     let (handle, stop) = (reflector.handle(), CancellationToken::new());
     let running = tokio::spawn({

@@ -75,7 +75,7 @@ pub use simple::{InformerOptions, SimpleInformer, new_indexer_informer, new_info
 
 use crate::queue::{Queue, QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle};
-use crate::source::{ListWatch, Source, SourceContext};
+use crate::source::{DynListWatch, ListWatch, SourceContext};
 
 /// The pause before an item that failed is taken up again, the first time: the in-order queue has it at its head at
 /// once, and a loop without a pause would use a whole core to fail.
@@ -87,7 +87,7 @@ pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// What a [`Controller`] works with.
 #[must_use = "a configuration does nothing by itself"]
 pub struct ControllerConfig<O: Object, Q> {
-    source: Source<O>,
+    source: DynListWatch<O>,
     queue: Q,
     reflector: ReflectorConfig,
     context: SourceContext<O>,
@@ -121,7 +121,7 @@ impl<O: Object, Q> ControllerConfig<O, Q> {
     /// A source and the queue it fills, with the defaults: the reflector's, and no retry.
     pub fn new(source: impl ListWatch<O>, queue: Q) -> Self {
         Self {
-            source: Source::new(source),
+            source: DynListWatch::new(source),
             queue,
             reflector: ReflectorConfig::default(),
             context: SourceContext::default(),

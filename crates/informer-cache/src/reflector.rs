@@ -1,4 +1,4 @@
-//! Lists and watches a [`Source`], and keeps a queue told of all that happens there.
+//! Lists and watches a [`DynListWatch`], and keeps a queue told of all that happens there.
 //!
 //! A [`Reflector`] hands its [`ReflectorStore`] first a complete list, then each change after it, in the order of the
 //! source; whatever breaks on the way is taken up again from the last version, or listed anew. It is
@@ -10,7 +10,7 @@
 //! use std::sync::Arc;
 //! use informer_cache::queue::{QueueClosed, ReflectorStore};
 //! use informer_cache::reflector::{Reflector, ReflectorConfig};
-//! use informer_cache::source::Source;
+//! use informer_cache::source::DynListWatch;
 //! use informer_cache::testing::{ScriptedSource, TestObject, object};
 //! use informer_cache::Change;
 //! use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 //! # runtime.block_on(async {
 //! let (source, mut server) = ScriptedSource::new();
-//! let reflector = Reflector::new(Source::new(source), Arc::new(Printer), ReflectorConfig::named("tests"));
+//! let reflector = Reflector::new(DynListWatch::new(source), Arc::new(Printer), ReflectorConfig::named("tests"));
 //! let (handle, stop) = (reflector.handle(), CancellationToken::new());
 //! let running = tokio::spawn({
 //!     let stop = stop.clone();
@@ -94,7 +94,7 @@ pub use self::status::{
     EventCounts, ReflectorError, ReflectorPhase, ReflectorStatus, RelistCounts, RelistReason,
 };
 use crate::queue::{QueueClosed, ReflectorStore};
-use crate::source::{Source, SourceContext};
+use crate::source::{DynListWatch, SourceContext};
 
 /// A watch that is closed within this time was short: a server that closes all of them so would otherwise be asked
 /// without a pause.
@@ -128,7 +128,7 @@ pub const PAGE_RETRIES_MAX: u32 = 10;
 
 /// Lists and watches a source for a queue. See the [module](self).
 pub struct Reflector<O: Object> {
-    source: Source<O>,
+    source: DynListWatch<O>,
     store: Arc<dyn ReflectorStore<O>>,
     context: SourceContext<O>,
     config: Arc<ReflectorConfig>,
@@ -151,7 +151,7 @@ pub struct ReflectorHandle {
 
 impl<O: Object> Reflector<O> {
     /// A reflector of `source` that writes into `store`. Nothing is asked for before [`run`](Self::run).
-    pub fn new(source: Source<O>, store: Arc<dyn ReflectorStore<O>>, config: ReflectorConfig) -> Self {
+    pub fn new(source: DynListWatch<O>, store: Arc<dyn ReflectorStore<O>>, config: ReflectorConfig) -> Self {
         let handle = ReflectorHandle {
             status: watch::Sender::new(ReflectorStatus::default()),
             relist: Arc::default(),

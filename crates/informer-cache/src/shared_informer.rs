@@ -102,7 +102,7 @@ impl<O: Object> SharedInformer<O> {
 
     /// An informer to be configured.
     pub fn builder(source: impl ListWatch<O>) -> SharedInformerBuilder<O> {
-        SharedInformerBuilder::new(crate::source::Source::new(source))
+        SharedInformerBuilder::new(crate::source::DynListWatch::new(source))
     }
 
     /// The name in logs, states and metrics.

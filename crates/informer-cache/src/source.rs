@@ -90,9 +90,9 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
 }
 
 /// A [`ListWatch`] behind a pointer, so that informers are generic over the object alone.
-pub struct Source<O: Object>(Arc<dyn ErasedListWatch<O>>);
+pub struct DynListWatch<O: Object>(Arc<dyn ErasedListWatch<O>>);
 
-impl<O: Object> Source<O> {
+impl<O: Object> DynListWatch<O> {
     /// Wraps a source.
     pub fn new(source: impl ListWatch<O>) -> Self {
         Self(Arc::new(source))
@@ -142,15 +142,15 @@ impl<O: Object> Source<O> {
     }
 }
 
-impl<O: Object> Clone for Source<O> {
+impl<O: Object> Clone for DynListWatch<O> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<O: Object> fmt::Debug for Source<O> {
+impl<O: Object> fmt::Debug for DynListWatch<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Source").field(&self.describe()).finish()
+        f.debug_tuple("DynListWatch").field(&self.describe()).finish()
     }
 }
 

@@ -18,12 +18,12 @@ use crate::processor::SharedProcessor;
 use crate::pump::{Pump, PumpCounters};
 use crate::queue::{InOrderQueue, Transform};
 use crate::reflector::{Reflector, ReflectorConfig};
-use crate::source::{Source, SourceContext, SourceError};
+use crate::source::{DynListWatch, SourceContext, SourceError};
 
 /// Configures a [`SharedInformer`].
 #[must_use = "nothing is made before `build`"]
 pub struct SharedInformerBuilder<O: Object> {
-    source: Source<O>,
+    source: DynListWatch<O>,
     name: Option<String>,
     resync: Option<Duration>,
     transform: Option<Transform<O>>,
@@ -33,7 +33,7 @@ pub struct SharedInformerBuilder<O: Object> {
 }
 
 impl<O: Object> SharedInformerBuilder<O> {
-    pub(super) fn new(source: Source<O>) -> Self {
+    pub(super) fn new(source: DynListWatch<O>) -> Self {
         Self {
             source,
             name: None,

@@ -14,7 +14,7 @@ use crate::reflector::{
     Input, Notice, Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase, ReflectorState,
 };
 use crate::source::{
-    ListEnd, ListPart, ListRequest, ListStream, Source, SourceError, SourceErrorKind, WatchRequest,
+    DynListWatch, ListEnd, ListPart, ListRequest, ListStream, SourceError, SourceErrorKind, WatchRequest,
     WatchStream,
 };
 use crate::testing::{
@@ -31,7 +31,7 @@ fn reflectors_and_handles_can_be_shared() {
 
 fn reflector(source: ScriptedSource<TestObject>, queue: &Arc<Recorder>) -> Reflector<TestObject> {
     let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
-    Reflector::new(Source::new(source), store, ReflectorConfig::default())
+    Reflector::new(DynListWatch::new(source), store, ReflectorConfig::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,7 +343,7 @@ impl crate::source::ListWatch<TestObject> for Endless {
 async fn a_source_that_always_has_more_keeps_neither_the_thread_nor_the_reflector_from_stopping() {
     let queue = Recorder::new();
     let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
-    let reflector = Reflector::new(Source::new(Endless), store, ReflectorConfig::default());
+    let reflector = Reflector::new(DynListWatch::new(Endless), store, ReflectorConfig::default());
     let cancel = CancellationToken::new();
     let running = reflector.run(cancel.clone());
     let other = async {
@@ -388,7 +388,7 @@ async fn a_burst_that_comes_one_by_one_is_a_batch_and_an_event_after_a_lull_wait
     let (sender, versions) = mpsc::channel(1);
     let queue = Recorder::new();
     let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
-    let source = Source::new(OneAtATime(Mutex::new(Some(versions))));
+    let source = DynListWatch::new(OneAtATime(Mutex::new(Some(versions))));
     let reflector = Reflector::new(source, store, ReflectorConfig::default());
     let stop = CancellationToken::new();
     let done = stop.clone();

@@ -6,7 +6,7 @@ use informer_core::{Object, ObjectKey};
 use super::world::{Recorder, World, wait_bounds};
 use crate::UndecodableLog;
 use crate::reflector::{Reflector, ReflectorConfig, RelistReason};
-use crate::source::{KnownObjects, Source, SourceContext};
+use crate::source::{DynListWatch, KnownObjects, SourceContext};
 use crate::testing::{ScriptedSource, TestObject, added, bookmark, initial_events_end, object};
 
 /// Holds one object.
@@ -30,7 +30,7 @@ fn world_that_holds() -> World {
         SourceContext::new(Some(Arc::new(Held(object("default/held", 7).into()))), UndecodableLog::default());
     let store: Arc<dyn crate::queue::ReflectorStore<TestObject>> = queue.clone();
     let reflector =
-        Reflector::new(Source::new(source), store, ReflectorConfig::default()).with_context(context);
+        Reflector::new(DynListWatch::new(source), store, ReflectorConfig::default()).with_context(context);
     World::run(reflector, server, queue)
 }
 

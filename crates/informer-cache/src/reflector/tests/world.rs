@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::Change;
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorStatus, RelistReason};
-use crate::source::Source;
+use crate::source::DynListWatch;
 use crate::testing::{ScriptedServer, ScriptedSource, TestObject};
 
 /// A queue that writes down what it is told.
@@ -115,7 +115,7 @@ impl World {
     ) -> Self {
         let queue = Recorder::new();
         let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
-        let reflector = Reflector::new(Source::new(source), store, config);
+        let reflector = Reflector::new(DynListWatch::new(source), store, config);
         Self::run(reflector, server, queue)
     }
 
