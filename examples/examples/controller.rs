@@ -1,4 +1,4 @@
-//! `Controller`: the pump. It runs a reflector that fills a queue, and gives whatever is popped to a process function.
+//! `InformerController`: the pump. It runs a reflector that fills a queue, and gives whatever is popped to a process function.
 //!
 //! The low level under the informers, with a queue of one's choice: here a `DeltaFifo`, whose known objects are the store that
 //! the process function keeps. What fails is queued again. (The controller that reconciles is in `custom_controller`.)
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Deltas, Popped};
 use informer::store::{Store, StoreBuilder};
 use informer::{KubeListWatch, Lazy, ObjectKey};
-use informer_cache::controller::{Controller, ControllerConfig, Process};
+use informer_cache::controller::{ControllerConfig, InformerController, Process};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,7 @@ pub async fn main() -> Result {
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
     let process = KeepStore { pods: store.clone(), failed: HashSet::new() };
     let controller =
-        Arc::new(Controller::new(ControllerConfig::new(source, queue).retry_on_error(true), process));
+        Arc::new(InformerController::new(ControllerConfig::new(source, queue).retry_on_error(true), process));
 
     let stop = CancellationToken::new();
     let running = tokio::spawn({

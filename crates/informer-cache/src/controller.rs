@@ -1,12 +1,12 @@
 //! The pump between a queue and a process function, and the simple informer that is built on it.
 //!
-//! A [`Controller`] runs a reflector that fills a queue, and gives whatever is popped from the queue to a [`Process`]. It is
+//! An [`InformerController`] runs a reflector that fills a queue, and gives whatever is popped from the queue to a [`Process`]. It is
 //! [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#Controller) low-level controller, not a reconciler.
 //! [`new_informer`] and [`new_indexer_informer`] make one whose process function keeps a store and calls one handler.
 //!
 //! ```
 //! use informer_cache::Change;
-//! use informer_cache::controller::{Controller, ControllerConfig};
+//! use informer_cache::controller::{ControllerConfig, InformerController};
 //! use informer_cache::queue::{Batch, InOrderQueue};
 //! use informer_cache::testing::{StaticSource, TestObject, object};
 //! use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 //! let source = StaticSource::new([object("default/web", "1")], "1");
 //! let (sender, listed) = std::sync::mpsc::channel();
-//! let controller = Controller::new(
+//! let controller = InformerController::new(
 //!     ControllerConfig::new(source, InOrderQueue::new()),
 //!     move |batch: &Batch<TestObject>| {
 //!         for change in batch.iter() {
@@ -49,7 +49,7 @@
 //!
 //! # Shutdown
 //!
-//! 1. Cancelling the token of [`Controller::run`] drops the request that is open and lets the item in process finish; what is
+//! 1. Cancelling the token of [`InformerController::run`] drops the request that is open and lets the item in process finish; what is
 //!    queued stays for a later run. 2. Closing the queue ends the reflector; what is queued is processed, then the run ends.
 
 mod process;
@@ -84,7 +84,7 @@ pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause before an item that failed is taken up again; it doubles up to here while processing fails.
 pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What a [`Controller`] works with.
+/// What an [`InformerController`] works with.
 #[must_use = "a configuration does nothing by itself"]
 pub struct ControllerConfig<O: Object, Q> {
     source: DynListWatch<O>,
@@ -95,7 +95,7 @@ pub struct ControllerConfig<O: Object, Q> {
 }
 
 /// Keeps a queue filled from a source, and processes what comes out of it. See the [module](self).
-pub struct Controller<O: Object, Q: Queue, P> {
+pub struct InformerController<O: Object, Q: Queue, P> {
     reflector: Reflector<O>,
     queue: Q,
     retry_on_error: bool,
@@ -105,7 +105,7 @@ pub struct Controller<O: Object, Q: Queue, P> {
     panicked: AtomicU64,
 }
 
-/// How many items a [`Controller`] has processed, and how.
+/// How many items an [`InformerController`] has processed, and how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControllerCounts {
@@ -149,7 +149,7 @@ impl<O: Object, Q> ControllerConfig<O, Q> {
     }
 }
 
-impl<O, Q, P> Controller<O, Q, P>
+impl<O, Q, P> InformerController<O, Q, P>
 where
     O: Object,
     Q: Queue<Popped: ProcessItem + Sync> + ReflectorStore<O> + Clone,
@@ -252,7 +252,7 @@ where
     }
 }
 
-impl<O: Object, Q: Queue, P> Controller<O, Q, P> {
+impl<O: Object, Q: Queue, P> InformerController<O, Q, P> {
     /// The version of the last list, event or bookmark that the reflector has handed to the queue.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.reflector.handle().status().last_version
@@ -296,9 +296,9 @@ impl<O: Object, Q> fmt::Debug for ControllerConfig<O, Q> {
     }
 }
 
-impl<O: Object, Q: Queue, P> fmt::Debug for Controller<O, Q, P> {
+impl<O: Object, Q: Queue, P> fmt::Debug for InformerController<O, Q, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller")
+        f.debug_struct("InformerController")
             .field("reflector", &self.reflector)
             .field("counts", &self.counts())
             .finish_non_exhaustive()

@@ -41,7 +41,7 @@ mod state;
 mod undecodable;
 
 pub use change::{Change, Replacement};
-pub use controller::{Controller, new_indexer_informer, new_informer};
+pub use controller::{InformerController, new_indexer_informer, new_informer};
 pub use event::Event;
 pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister, GenericRegistration};
 pub use informer_set::InformerSet;

@@ -10,7 +10,7 @@ use crate::queue::{Batch, Deltas, Popped};
 /// Why an item could not be processed.
 pub type ProcessError = Box<dyn Error + Send + Sync>;
 
-/// What a [`Controller`](super::Controller) does with what it pops.
+/// What an [`InformerController`](super::InformerController) does with what it pops.
 ///
 /// Every `FnMut(&T) -> Result<(), ProcessError>` is one; it runs on a thread of the runtime and must not block. What has to
 /// wait implements the trait.

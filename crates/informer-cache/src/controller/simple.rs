@@ -7,7 +7,7 @@ use informer_store::{Indexer, Indexers, StoreBuilder};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Controller, ControllerConfig, ControllerCounts, Process, ProcessError};
+use super::{ControllerConfig, ControllerCounts, InformerController, Process, ProcessError};
 use crate::handler::EventHandler;
 use crate::listener::{Batch as Events, ProcessorListener};
 use crate::pump::{Applied, Pump};
@@ -66,7 +66,7 @@ pub struct SimpleInformer<O: Object, H> {
     indexer: Indexer<O>,
     undecodable: UndecodableLog,
     listener: Arc<ProcessorListener<O>>,
-    controller: Controller<O, InOrderQueue<O>, Announce<O, H>>,
+    controller: InformerController<O, InOrderQueue<O>, Announce<O, H>>,
 }
 
 /// An informer of one store and one handler.
@@ -129,8 +129,12 @@ pub fn new_informer_with<O: Object, H: EventHandler<O>>(
         .reflector(options.reflector)
         .context(SourceContext::new(Some(known), undecodable.clone()));
     let announcing = Arc::clone(&listener);
-    let controller =
-        Controller::with(config, |reflector| Announce { pump, handler, listener: announcing, reflector });
+    let controller = InformerController::with(config, |reflector| Announce {
+        pump,
+        handler,
+        listener: announcing,
+        reflector,
+    });
     SimpleInformer { indexer, undecodable, listener, controller }
 }
 
@@ -169,7 +173,7 @@ impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
 }
 
 impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
-    /// Runs until `cancel` is cancelled; see [`Controller::run`].
+    /// Runs until `cancel` is cancelled; see [`InformerController::run`].
     ///
     /// # Cancel safety
     ///

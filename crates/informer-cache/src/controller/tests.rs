@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Controller, ControllerConfig, InformerOptions, ProcessError, RETRY_PAUSE_MIN};
+use super::{ControllerConfig, InformerController, InformerOptions, ProcessError, RETRY_PAUSE_MIN};
 use super::{new_indexer_informer, new_informer, new_informer_with};
 use crate::handler::{EventHandler, on_event, on_event_async};
 use crate::queue::{Batch, Delta, DeltaFifo, DeltaFifoConfig, Deltas, InOrderQueue, Popped, ReflectorStore};
@@ -40,7 +40,7 @@ async fn quiet() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-type Ours<P> = Controller<TestObject, InOrderQueue<TestObject>, P>;
+type Ours<P> = InformerController<TestObject, InOrderQueue<TestObject>, P>;
 
 fn change(key: &str, version: &str) -> Change<TestObject> {
     Change::Added(Arc::new(object(key, version)))
@@ -60,7 +60,7 @@ where
 {
     let (source, server) = ScriptedSource::new();
     let config = ControllerConfig::new(source, InOrderQueue::new()).retry_on_error(retry);
-    let (controller, stop) = (Arc::new(Controller::new(config, process)), CancellationToken::new());
+    let (controller, stop) = (Arc::new(InformerController::new(config, process)), CancellationToken::new());
     let running = (Arc::clone(&controller), stop.clone());
     let run = tokio::spawn(async move { running.0.run(running.1).await });
     World { controller, server, stop, run }
@@ -146,7 +146,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     let queue = InOrderQueue::new();
     queue.push(vec![change("a", "1")]).unwrap();
     queue.close();
-    let controller = Controller::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
+    let controller =
+        InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
     // The reflector is still waiting for its first list: it ends when it has something to hand over, or is told to.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
@@ -182,7 +183,7 @@ async fn errors_of_the_source_reach_the_hook_of_a_controller() {
     let mut config = crate::reflector::ReflectorConfig::named("errors");
     config.on_error = Some(Arc::new(move |error: &SourceError| seen.say(error.kind())));
     let config = ControllerConfig::new(source, InOrderQueue::new()).reflector(config);
-    let controller = Controller::new(config, |_: &Batch<TestObject>| Ok(()));
+    let controller = InformerController::new(config, |_: &Batch<TestObject>| Ok(()));
     let stop = CancellationToken::new();
     tokio::join!(controller.run(stop.clone()), async {
         server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
@@ -216,7 +217,7 @@ async fn a_controller_pumps_a_delta_fifo_into_a_store_of_its_user() {
         }
         Ok(())
     };
-    let controller = Controller::new(ControllerConfig::new(source, queue), process);
+    let controller = InformerController::new(ControllerConfig::new(source, queue), process);
     let stop = CancellationToken::new();
     tokio::join!(controller.run(stop.clone()), async {
         let watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
@@ -320,7 +321,7 @@ async fn a_controller_with_a_closure_can_be_spawned_as_it_is() {
     let (source, mut server) = ScriptedSource::new();
     let (sender, mut processed) = tokio::sync::mpsc::unbounded_channel();
     // Neither the closure nor the controller is named or generic here: that is how programs write it.
-    let controller = Controller::new(
+    let controller = InformerController::new(
         ControllerConfig::new(source, InOrderQueue::new()),
         move |batch: &Batch<TestObject>| Ok(sender.send(batch.len())?),
     );
@@ -339,7 +340,7 @@ async fn controllers_of_other_queues_and_simple_informers_can_be_spawned_with_cl
     stop.cancel();
     let (source, _server) = ScriptedSource::<TestObject>::new();
     let config = ControllerConfig::new(source.clone(), DeltaFifo::new(DeltaFifoConfig::default()));
-    let controller = Controller::new(config, |_: &Popped<Deltas<TestObject>>| Ok(()));
+    let controller = InformerController::new(config, |_: &Popped<Deltas<TestObject>>| Ok(()));
     let informer = new_informer(source, on_event(|_: Event<TestObject>| {}));
     let (first, second) = (stop.clone(), stop);
     tokio::spawn(async move { controller.run(first).await }).await.unwrap();
@@ -353,12 +354,13 @@ async fn an_item_of_a_delta_fifo_that_failed_counts_for_has_synced_although_it_i
     let failing = Arc::new(failing);
     let fails = Arc::clone(&failing);
     let config = ControllerConfig::new(source, DeltaFifo::new(DeltaFifoConfig::default()));
-    let controller = Controller::new(config.retry_on_error(true), move |_: &Popped<Deltas<TestObject>>| {
-        match fails.load(std::sync::atomic::Ordering::Relaxed) {
+    let controller = InformerController::new(
+        config.retry_on_error(true),
+        move |_: &Popped<Deltas<TestObject>>| match fails.load(std::sync::atomic::Ordering::Relaxed) {
             true => Err("not yet".into()),
             false => Ok(()),
-        }
-    });
+        },
+    );
     let (controller, stop) = (Arc::new(controller), CancellationToken::new());
     let (running, stopped) = (Arc::clone(&controller), stop.clone());
     let run = tokio::spawn(async move { running.run(stopped).await });
@@ -381,7 +383,7 @@ async fn a_panic_of_any_hook_is_counted_and_makes_no_request() {
     config.resync_period = Some(Duration::from_secs(10));
     config.should_resync = Some(Arc::new(|| panic!("on purpose")));
     let config = ControllerConfig::new(source, InOrderQueue::new()).reflector(config);
-    let controller = Controller::new(config, |_: &Batch<TestObject>| Ok(()));
+    let controller = InformerController::new(config, |_: &Batch<TestObject>| Ok(()));
     let stop = CancellationToken::new();
     tokio::join!(controller.run(stop.clone()), async {
         server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
