@@ -71,7 +71,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
 pub use process::{Process, ProcessError, ProcessItem};
-pub use simple::{InformerOptions, SimpleInformer, new_indexer_informer, new_informer, new_informer_with};
+pub use simple::{
+    SimpleInformer, SimpleInformerOptions, new_indexer_informer, new_informer, new_informer_with,
+};
 
 use crate::queue::{Queue, QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle};

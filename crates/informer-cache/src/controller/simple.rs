@@ -19,13 +19,13 @@ use crate::{Event, HandlerOptions, HandlerState, UndecodableLog};
 
 /// What [`new_informer_with`] can be told beside its source and its handler.
 #[must_use = "options do nothing by themselves"]
-pub struct InformerOptions<O: Object> {
+pub struct SimpleInformerOptions<O: Object> {
     reflector: ReflectorConfig,
     indexers: Indexers<O>,
     transform: Option<Transform<O>>,
 }
 
-impl<O: Object> InformerOptions<O> {
+impl<O: Object> SimpleInformerOptions<O> {
     /// The defaults: no resync, no index but that of namespaces, no transform.
     pub fn new() -> Self {
         Self { reflector: ReflectorConfig::default(), indexers: Indexers::new(), transform: None }
@@ -94,7 +94,7 @@ pub fn new_informer<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     handler: H,
 ) -> SimpleInformer<O, H> {
-    new_informer_with(source, InformerOptions::new(), handler)
+    new_informer_with(source, SimpleInformerOptions::new(), handler)
 }
 
 /// As [`new_informer`], with indexes.
@@ -103,13 +103,13 @@ pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     indexers: Indexers<O>,
     handler: H,
 ) -> SimpleInformer<O, H> {
-    new_informer_with(source, InformerOptions::new().indexers(indexers), handler)
+    new_informer_with(source, SimpleInformerOptions::new().indexers(indexers), handler)
 }
 
 /// As [`new_informer`], with options.
 pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
-    options: InformerOptions<O>,
+    options: SimpleInformerOptions<O>,
     handler: H,
 ) -> SimpleInformer<O, H> {
     let what = source.describe();
@@ -243,15 +243,15 @@ impl<O: Object, H: Send> CacheSynced for SimpleInformer<O, H> {
     }
 }
 
-impl<O: Object> Default for InformerOptions<O> {
+impl<O: Object> Default for SimpleInformerOptions<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<O: Object> fmt::Debug for InformerOptions<O> {
+impl<O: Object> fmt::Debug for SimpleInformerOptions<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerOptions")
+        f.debug_struct("SimpleInformerOptions")
             .field("reflector", &self.reflector)
             .field("transform", &self.transform.is_some())
             .finish_non_exhaustive()

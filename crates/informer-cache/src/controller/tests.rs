@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{ControllerConfig, InformerController, InformerOptions, ProcessError, RETRY_PAUSE_MIN};
+use super::{ControllerConfig, InformerController, ProcessError, RETRY_PAUSE_MIN, SimpleInformerOptions};
 use super::{new_indexer_informer, new_informer, new_informer_with};
 use crate::handler::{EventHandler, on_event, on_event_async};
 use crate::queue::{Batch, Delta, DeltaFifo, DeltaFifoConfig, Deltas, InOrderQueue, Popped, ReflectorStore};
@@ -471,7 +471,8 @@ async fn a_transforming_informer_stores_and_tells_transformed_objects_only() {
         let text = object.text().to_uppercase();
         Ok(Arc::new((*object).clone().with_text(text)))
     };
-    let informer = new_informer_with(source, InformerOptions::new().transform(Arc::new(upper)), handler);
+    let informer =
+        new_informer_with(source, SimpleInformerOptions::new().transform(Arc::new(upper)), handler);
     let stop = CancellationToken::new();
     tokio::join!(informer.run(stop.clone()), async {
         let watch = server.expect_sync([object("a", "1").with_text("one")], "5").await;
@@ -489,7 +490,7 @@ async fn a_transforming_informer_stores_and_tells_transformed_objects_only() {
 async fn a_simple_informer_replays_its_store_at_each_resync() {
     let (source, mut server) = ScriptedSource::new();
     let log = Log::default();
-    let options = InformerOptions::new().resync(Duration::from_secs(10));
+    let options = SimpleInformerOptions::new().resync(Duration::from_secs(10));
     let informer = new_informer_with(source, options, log.handler());
     let stop = CancellationToken::new();
     tokio::join!(informer.run(stop.clone()), async {
