@@ -8,7 +8,7 @@
 //! cargo run -p informer-examples --example custom_controller
 //! ```
 
-use informer::workqueue::{Outcome, WorkQueue, Workers};
+use informer::workqueue::{WorkOutcome, WorkQueue, Workers};
 use informer::{Event, Lazy, Object, ObjectKey, SharedInformer, SharedInformerFactory, label, on_event};
 use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -26,10 +26,10 @@ struct Controller {
 impl Controller {
     /// Brings the world closer to what one Deployment says. Idempotent, and from the cache alone: whatever
     /// happened, however often, it ends the same way.
-    async fn reconcile(self, key: ObjectKey) -> Result<Outcome> {
+    async fn reconcile(self, key: ObjectKey) -> Result<WorkOutcome> {
         let Some(deployment) = self.deployments.indexer().get(&key) else {
             println!("  {key} is gone");
-            return Ok(Outcome::Done);
+            return Ok(WorkOutcome::Done);
         };
         let want = deployment.get()?.spec.replicas.unwrap_or(1);
         let pods = self.pods.by_index("app", key.name())?;
@@ -39,7 +39,7 @@ impl Controller {
             return Err(Error::from("the database operator cannot be reached"));
         }
         println!("  {key} wants {want} pods and has {have}");
-        Ok(Outcome::Done)
+        Ok(WorkOutcome::Done)
     }
 }
 

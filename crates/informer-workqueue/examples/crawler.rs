@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informer_workqueue::{ExponentialPerItem, Outcome, WorkQueue, Workers};
+use informer_workqueue::{ExponentialPerItem, WorkOutcome, WorkQueue, Workers};
 
 /// Directories that are read at once.
 const WORKERS: usize = 8;
@@ -51,7 +51,7 @@ async fn main() {
                 totals.files.fetch_add(found.files, Ordering::Relaxed);
                 totals.bytes.fetch_add(found.bytes, Ordering::Relaxed);
                 queue.add_all(found.directories);
-                Ok::<_, io::Error>(Outcome::Done)
+                Ok::<_, io::Error>(WorkOutcome::Done)
             }
         }
     };

@@ -21,7 +21,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! use std::time::Duration;
-//! use informer_workqueue::{Outcome, WorkQueue, Workers};
+//! use informer_workqueue::{WorkOutcome, WorkQueue, Workers};
 //!
 //! let queue = WorkQueue::new();
 //! queue.add("web");
@@ -32,7 +32,7 @@
 //!     .max_retries(5)
 //!     .run_until(queue.idle(), |key: &str| async move {
 //!         println!("making {key} so");
-//!         Ok::<_, std::io::Error>(Outcome::Done)
+//!         Ok::<_, std::io::Error>(WorkOutcome::Done)
 //!     })
 //!     .await;
 //! assert_eq!(report.done, 2);
@@ -103,4 +103,4 @@ pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,
     default_controller_rate_limiter, default_item_rate_limiter,
 };
-pub use workers::{BoxError, Cause, Failure, Outcome, Report, Verdict, Workers, run_workers};
+pub use workers::{BoxError, Cause, Failure, Report, Verdict, WorkOutcome, Workers, run_workers};

@@ -24,7 +24,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-pub use self::outcome::{BoxError, Cause, Failure, Outcome, Verdict};
+pub use self::outcome::{BoxError, Cause, Failure, Verdict, WorkOutcome};
 pub use self::report::Report;
 use crate::{Item, QueueKey, WorkQueue};
 
@@ -46,7 +46,7 @@ type OnFailure<K> = dyn Fn(&K, &Failure<'_>) + Send + Sync;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use std::time::Duration;
-/// use informer_workqueue::{Outcome, WorkQueue, Workers};
+/// use informer_workqueue::{WorkOutcome, WorkQueue, Workers};
 ///
 /// let queue = WorkQueue::new();
 /// queue.add_all(["1", "2", "many"]);
@@ -59,8 +59,8 @@ type OnFailure<K> = dyn Fn(&K, &Failure<'_>) + Send + Sync;
 ///     .on_failure(|key, failure| eprintln!("{key}: {failure}"))
 ///     .run(|key: &str| async move {
 ///         match key.parse::<u32>() {
-///             Ok(_) => Outcome::Done,
-///             Err(error) => Outcome::Fail(error.into()),
+///             Ok(_) => WorkOutcome::Done,
+///             Err(error) => WorkOutcome::Fail(error.into()),
 ///         }
 ///     })
 ///     .await;
@@ -98,7 +98,7 @@ pub async fn run_workers<K, F, Fut>(queue: WorkQueue<K>, count: usize, work: F) 
 where
     K: QueueKey,
     F: Fn(K) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: Into<Outcome>> + Send + 'static,
+    Fut: Future<Output: Into<WorkOutcome>> + Send + 'static,
 {
     Workers::new(queue).count(count).run(work).await
 }
@@ -146,7 +146,7 @@ impl<K: QueueKey> Workers<K> {
     pub async fn run<F, Fut>(self, work: F) -> Report
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: Into<Outcome>> + Send + 'static,
+        Fut: Future<Output: Into<WorkOutcome>> + Send + 'static,
     {
         self.run_until(std::future::pending::<()>(), work).await
     }
@@ -155,7 +155,7 @@ impl<K: QueueKey> Workers<K> {
     pub async fn run_until<F, Fut>(self, stop: impl Future, work: F) -> Report
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: Into<Outcome>> + Send + 'static,
+        Fut: Future<Output: Into<WorkOutcome>> + Send + 'static,
     {
         let Self { queue, count, policy, drain_within } = self;
         let report = Arc::new(Mutex::new(Report::default()));
@@ -207,7 +207,7 @@ impl<K, F, Fut> Worker<K, F>
 where
     K: QueueKey,
     F: Fn(K) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: Into<Outcome>> + Send + 'static,
+    Fut: Future<Output: Into<WorkOutcome>> + Send + 'static,
 {
     async fn run(self: Arc<Self>) {
         while AssertUnwindSafe(self.turns()).catch_unwind().await.is_err() {
@@ -235,22 +235,22 @@ where
         let answer = AssertUnwindSafe(async { (self.work)(key).await.into() }).catch_unwind().await;
         let mut succeeded = None;
         match answer {
-            Ok(Outcome::Done) => {
+            Ok(WorkOutcome::Done) => {
                 item.forget();
                 self.report.lock().done += 1;
                 succeeded = Some(item);
             }
-            Ok(Outcome::Requeue) => {
+            Ok(WorkOutcome::Requeue) => {
                 let kept = item.retry();
                 self.requeued(kept);
             }
-            Ok(Outcome::RequeueAfter(delay)) => {
+            Ok(WorkOutcome::RequeueAfter(delay)) => {
                 item.forget();
                 let kept = item.requeue_after(delay);
                 self.requeued(kept);
             }
-            Ok(Outcome::Retry(error)) => self.fail(item, Cause::Error(&*error), true),
-            Ok(Outcome::Fail(error)) => self.fail(item, Cause::Error(&*error), false),
+            Ok(WorkOutcome::Retry(error)) => self.fail(item, Cause::Error(&*error), true),
+            Ok(WorkOutcome::Fail(error)) => self.fail(item, Cause::Error(&*error), false),
             Err(panic) => {
                 self.report.lock().panicked += 1;
                 self.fail(item, Cause::Panic(message(&*panic)), true);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use informer::workqueue::{Outcome, WorkQueue};
+use informer::workqueue::{WorkOutcome, WorkQueue};
 use informer::{Event, EventHandler, FieldPath, Lazy, Object, SharedInformer, on_event};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ impl Reconciler {
     }
 
     /// Looks at the pods of one owner in the cache. It always works, so it is done afterwards.
-    pub(crate) async fn reconcile(self, owner: Box<str>) -> Outcome {
+    pub(crate) async fn reconcile(self, owner: Box<str>) -> WorkOutcome {
         self.reconciles.fetch_add(1, Ordering::Relaxed);
         let pods = self.pods.by_index(OWNER, &owner).unwrap_or_default();
         let usage = usage(pods.iter().map(|pod| (pod.field(&self.phase), pod.field(&self.node))));
@@ -59,7 +59,7 @@ impl Reconciler {
             0 => self.usage.lock().remove(&owner),
             _ => self.usage.lock().insert(owner, usage),
         };
-        Outcome::Done
+        WorkOutcome::Done
     }
 
     pub(crate) fn reconciles(&self) -> u64 {

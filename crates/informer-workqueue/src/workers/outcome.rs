@@ -8,7 +8,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What becomes of a key after work on it. Made from `()` and from `Result`s too, so that work may use `?`.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum WorkOutcome {
     /// It succeeded: its failures are forgotten.
     Done,
     /// Again, as soon as the rate limiter allows. Counts as a retry of the rate limiter, not of
@@ -22,20 +22,20 @@ pub enum Outcome {
     Fail(BoxError),
 }
 
-impl From<()> for Outcome {
+impl From<()> for WorkOutcome {
     fn from((): ()) -> Self {
         Self::Done
     }
 }
 
-impl<E: Into<BoxError>> From<Result<(), E>> for Outcome {
+impl<E: Into<BoxError>> From<Result<(), E>> for WorkOutcome {
     fn from(result: Result<(), E>) -> Self {
         result.map_or_else(|error| Self::Retry(error.into()), |()| Self::Done)
     }
 }
 
-impl<E: Into<BoxError>> From<Result<Outcome, E>> for Outcome {
-    fn from(result: Result<Outcome, E>) -> Self {
+impl<E: Into<BoxError>> From<Result<WorkOutcome, E>> for WorkOutcome {
+    fn from(result: Result<WorkOutcome, E>) -> Self {
         result.unwrap_or_else(|error| Self::Retry(error.into()))
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_workqueue::{
-    AddOptions, Ageing, Cause, Outcome, Verdict, WorkQueue, Workers, default_item_rate_limiter, run_workers,
+    AddOptions, Ageing, Cause, Verdict, WorkOutcome, WorkQueue, Workers, default_item_rate_limiter,
+    run_workers,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -113,7 +114,7 @@ async fn an_error_for_good_is_not_tried_again() {
     let queue = queue();
     queue.add("foo");
     queue.shut_down();
-    let report = run_workers(queue, 1, |_| async { Outcome::Fail(no_number().into()) }).await;
+    let report = run_workers(queue, 1, |_| async { WorkOutcome::Fail(no_number().into()) }).await;
     assert_eq!((report.given_up, report.retried), (1, 0));
 }
 
@@ -152,10 +153,10 @@ async fn requeue_is_rate_limited_and_requeue_after_forgets_and_both_keep_the_pri
     let queue = queue();
     queue.add_with("foo", AddOptions::new().priority(5));
     let answers = Arc::new(Mutex::new(vec![
-        Outcome::Done,
-        Outcome::RequeueAfter(SECOND),
-        Outcome::Requeue,
-        Outcome::Requeue,
+        WorkOutcome::Done,
+        WorkOutcome::RequeueAfter(SECOND),
+        WorkOutcome::Requeue,
+        WorkOutcome::Requeue,
     ]));
     let (start, times) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
     let work = {
@@ -163,7 +164,7 @@ async fn requeue_is_rate_limited_and_requeue_after_forgets_and_both_keep_the_pri
         move |_| {
             let answer = answers.lock().pop().unwrap();
             times.lock().push((start.elapsed().as_millis(), queue.retries(&"foo")));
-            if matches!(answer, Outcome::Done) {
+            if matches!(answer, WorkOutcome::Done) {
                 queue.shut_down();
             }
             async move { answer }
