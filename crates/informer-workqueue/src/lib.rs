@@ -103,4 +103,4 @@ pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,
     default_controller_rate_limiter, default_item_rate_limiter,
 };
-pub use workers::{BoxError, Cause, Failure, Report, Verdict, WorkOutcome, Workers, run_workers};
+pub use workers::{BoxError, Cause, Failure, Report, RetryDecision, WorkOutcome, Workers, run_workers};

@@ -24,7 +24,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-pub use self::outcome::{BoxError, Cause, Failure, Verdict, WorkOutcome};
+pub use self::outcome::{BoxError, Cause, Failure, RetryDecision, WorkOutcome};
 pub use self::report::Report;
 use crate::{Item, QueueKey, WorkQueue};
 
@@ -270,24 +270,24 @@ where
         let retries = item.retries();
         let key = item.key().clone();
         let retry = may_retry && self.policy.max_retries.is_none_or(|max| retries < max);
-        let verdict = if !retry {
+        let decision = if !retry {
             item.forget();
             item.done();
-            Verdict::GivenUp
+            RetryDecision::GivenUp
         } else if item.retry() {
-            Verdict::Retried
+            RetryDecision::Retried
         } else {
-            Verdict::Lost
+            RetryDecision::Lost
         };
         let mut report = self.report.lock();
-        match verdict {
-            Verdict::Retried => report.retried += 1,
-            Verdict::GivenUp => report.given_up += 1,
-            Verdict::Lost => report.lost += 1,
+        match decision {
+            RetryDecision::Retried => report.retried += 1,
+            RetryDecision::GivenUp => report.given_up += 1,
+            RetryDecision::Lost => report.lost += 1,
         }
         drop(report);
         if let Some(hear) = &self.policy.on_failure {
-            hear(&key, &Failure { cause, retries, verdict });
+            hear(&key, &Failure { cause, retries, decision });
         }
     }
 }

@@ -49,7 +49,7 @@ pub struct Failure<'a> {
     /// How often the key had failed before.
     pub retries: u32,
     /// What becomes of the key.
-    pub verdict: Verdict,
+    pub decision: RetryDecision,
 }
 
 /// Why work went wrong.
@@ -65,7 +65,7 @@ pub enum Cause<'a> {
 /// What becomes of a key that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum RetryDecision {
     /// It comes again.
     Retried,
     /// It does not: it failed too often, or for good.
@@ -81,10 +81,10 @@ impl fmt::Display for Failure<'_> {
             Cause::Panic(message) => write!(f, "panicked: {message}")?,
         }
         let attempt = u64::from(self.retries) + 1;
-        match self.verdict {
-            Verdict::Retried => write!(f, " (attempt {attempt}, comes again)"),
-            Verdict::GivenUp => write!(f, " (attempt {attempt}, given up)"),
-            Verdict::Lost => write!(f, " (attempt {attempt}, not tried again: the queue is shut down)"),
+        match self.decision {
+            RetryDecision::Retried => write!(f, " (attempt {attempt}, comes again)"),
+            RetryDecision::GivenUp => write!(f, " (attempt {attempt}, given up)"),
+            RetryDecision::Lost => write!(f, " (attempt {attempt}, not tried again: the queue is shut down)"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_workqueue::{
-    AddOptions, Ageing, Cause, Verdict, WorkOutcome, WorkQueue, Workers, default_item_rate_limiter,
+    AddOptions, Ageing, Cause, RetryDecision, WorkOutcome, WorkQueue, Workers, default_item_rate_limiter,
     run_workers,
 };
 use parking_lot::Mutex;
@@ -91,8 +91,8 @@ async fn a_key_that_fails_too_often_is_given_up_and_forgotten() {
         .on_failure({
             let (heard, queue) = (Arc::clone(&heard), queue.clone());
             move |key, failure| {
-                heard.lock().push((*key, failure.retries, failure.verdict, failure.to_string()));
-                if failure.verdict == Verdict::GivenUp {
+                heard.lock().push((*key, failure.retries, failure.decision, failure.to_string()));
+                if failure.decision == RetryDecision::GivenUp {
                     queue.shut_down();
                 }
             }
@@ -102,7 +102,7 @@ async fn a_key_that_fails_too_often_is_given_up_and_forgotten() {
     let heard = heard.lock();
     assert_eq!(
         heard.iter().map(|h| (h.1, h.2)).collect::<Vec<_>>(),
-        [(0, Verdict::Retried), (1, Verdict::Retried), (2, Verdict::GivenUp)]
+        [(0, RetryDecision::Retried), (1, RetryDecision::Retried), (2, RetryDecision::GivenUp)]
     );
     assert_eq!(heard[2].3, "invalid digit found in string (attempt 3, given up)");
     assert_eq!((report.retried, report.given_up, queue.retries(&"foo")), (2, 1, 0));
