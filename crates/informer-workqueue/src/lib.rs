@@ -95,8 +95,8 @@ mod workers;
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
-    AddOptions, Ageing, ByPriority, Depths, DrainError, Entries, EntryId, Fair, Fifo, Handout, Item,
-    KEYS_MAX, LOW_PRIORITY, OnDrop, Order, QueueEffect, QueueKey, QueueState, Waiting, WorkQueue,
+    AddOptions, Ageing, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item, KEYS_MAX,
+    LOW_PRIORITY, OnDrop, Order, PriorityOrder, QueueEffect, QueueKey, QueueState, Waiting, WorkQueue,
     WorkQueueBuilder,
 };
 pub use rate_limit::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::driver::Driver;
-use super::order::{ByPriority, Fair, Fifo, Order, ReadyKeys};
+use super::order::{FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::state::State;
 use super::{Ageing, GroupOf, KEYS_MAX, OnDrop, QueueKey, RankOf, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueMetrics, QueueProbe};
@@ -91,12 +91,12 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
 
     /// Hands out in an order of one's own, which [`Order`] tells how to write. It sees priorities, groups and ranks
     /// alike: instead of calling [`priorities`](Self::priorities), give it
-    /// [`ByPriority`](crate::ByPriority) around what is to hold within a priority.
+    /// [`PriorityOrder`](crate::PriorityOrder) around what is to hold within a priority.
     ///
     /// ```
-    /// use informer_workqueue::{Ageing, ByPriority, Fifo, WorkQueue};
+    /// use informer_workqueue::{Ageing, PriorityOrder, FifoOrder, WorkQueue};
     ///
-    /// let queue = WorkQueue::builder().order(ByPriority::<Fifo>::new(Ageing::Off)).build();
+    /// let queue = WorkQueue::builder().order(PriorityOrder::<FifoOrder>::new(Ageing::Off)).build();
     /// queue.add("as with priorities");
     /// ```
     pub fn order(mut self, order: impl Order) -> Self {
@@ -151,10 +151,10 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
 
 fn built_in(priorities: Option<Ageing>, fair: bool) -> ReadyKeys {
     ReadyKeys::trusted(match (priorities, fair) {
-        (None, false) => Box::<Fifo>::default(),
-        (None, true) => Box::<Fair>::default(),
-        (Some(ageing), false) => Box::new(ByPriority::<Fifo>::new(ageing)),
-        (Some(ageing), true) => Box::new(ByPriority::<Fair>::new(ageing)),
+        (None, false) => Box::<FifoOrder>::default(),
+        (None, true) => Box::<FairOrder>::default(),
+        (Some(ageing), false) => Box::new(PriorityOrder::<FifoOrder>::new(ageing)),
+        (Some(ageing), true) => Box::new(PriorityOrder::<FairOrder>::new(ageing)),
     })
 }
 

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 
 use super::groups::NO_GROUP;
 use super::index::KeyHash;
-use super::order::{ByPriority, Fifo, Order, ReadyKeys};
+use super::order::{FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::slots::Newcomer;
 use super::state::{Effect, Phase, State, Ticket, Wish};
 use super::{Ageing, KEYS_MAX, QueueKey, deadline};
@@ -79,12 +79,12 @@ impl<K> Handout<K> {
 impl<K: QueueKey> QueueState<K> {
     /// An empty queue: first in, first out.
     pub fn new(now: Instant) -> Self {
-        Self::with(Box::<Fifo>::default(), now)
+        Self::with(Box::<FifoOrder>::default(), now)
     }
 
     /// An empty queue: higher priorities first.
     pub fn with_priorities(ageing: Ageing, now: Instant) -> Self {
-        Self::with(Box::new(ByPriority::<Fifo>::new(ageing)), now)
+        Self::with(Box::new(PriorityOrder::<FifoOrder>::new(ageing)), now)
     }
 
     fn with(order: Box<dyn Order>, now: Instant) -> Self {

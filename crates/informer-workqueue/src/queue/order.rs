@@ -8,9 +8,9 @@ mod fifo;
 mod priority;
 mod ready;
 
-pub use fair::Fair;
-pub use fifo::Fifo;
-pub use priority::{Ageing, ByPriority};
+pub use fair::FairOrder;
+pub use fifo::FifoOrder;
+pub use priority::{Ageing, PriorityOrder};
 pub(super) use ready::ReadyKeys;
 
 pub use super::slots::{Entries, EntryId};
@@ -21,7 +21,7 @@ pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 
 /// In which order the keys of a queue are handed out that are ready.
 ///
-/// [`Fifo`], [`Fair`] and [`ByPriority`] are such orders; [`order`](crate::WorkQueueBuilder::order) takes any other. An
+/// [`FifoOrder`], [`FairOrder`] and [`PriorityOrder`] are such orders; [`order`](crate::WorkQueueBuilder::order) takes any other. An
 /// order puts [`EntryId`]s in order and looks up in [`Entries`] what it goes by: the priority, the group, and the rank,
 /// a number that [`rank_by`](crate::WorkQueueBuilder::rank_by) computes from each key before the lock of the queue is
 /// taken. It never sees a key.

@@ -10,7 +10,7 @@ use self::model::{Model, Shape};
 use super::KEYS_MAX;
 use super::groups::NO_GROUP;
 use super::index::{Index, KeyHash};
-use super::order::{Ageing, ByPriority, Fair, Fifo, Order, ReadyKeys};
+use super::order::{Ageing, FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::slots::Newcomer;
 use super::state::{Phase, State, Ticket, Wish};
 use crate::clock::Nanos;
@@ -83,10 +83,14 @@ impl Pair {
     /// Treats the order as one of the user's.
     fn guarded(shape: Shape, untrusted: bool) -> Self {
         let order: Box<dyn Order> = match shape {
-            Shape { priorities: None, fair: false } => Box::<Fifo>::default(),
-            Shape { priorities: None, fair: true } => Box::<Fair>::default(),
-            Shape { priorities: Some(ageing), fair: false } => Box::new(ByPriority::<Fifo>::new(ageing)),
-            Shape { priorities: Some(ageing), fair: true } => Box::new(ByPriority::<Fair>::new(ageing)),
+            Shape { priorities: None, fair: false } => Box::<FifoOrder>::default(),
+            Shape { priorities: None, fair: true } => Box::<FairOrder>::default(),
+            Shape { priorities: Some(ageing), fair: false } => {
+                Box::new(PriorityOrder::<FifoOrder>::new(ageing))
+            }
+            Shape { priorities: Some(ageing), fair: true } => {
+                Box::new(PriorityOrder::<FairOrder>::new(ageing))
+            }
         };
         let (in_process, ended) = (Vec::new(), Vec::new());
         let order = if untrusted { ReadyKeys::untrusted(order) } else { ReadyKeys::trusted(order) };

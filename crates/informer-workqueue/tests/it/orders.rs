@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use informer_workqueue::{
-    AddOptions, Ageing, ByPriority, Depths, Entries, EntryId, Fair, Fifo, Order, WorkQueue,
+    AddOptions, Ageing, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder, WorkQueue,
 };
 use proptest::prelude::*;
 use tokio::time::timeout;
@@ -84,8 +84,10 @@ fn an_order_of_the_users_own_hears_of_priorities_that_rise() {
 
 #[test]
 fn an_order_of_the_users_own_holds_within_each_priority() {
-    let queue =
-        WorkQueue::builder().order(ByPriority::<ByRank>::new(Ageing::Off)).rank_by(|&key: &u64| key).build();
+    let queue = WorkQueue::builder()
+        .order(PriorityOrder::<ByRank>::new(Ageing::Off))
+        .rank_by(|&key: &u64| key)
+        .build();
     for (key, priority) in [(7, 0), (3, 0), (8, 1), (9, 0)] {
         queue.add_with(key, AddOptions::new().priority(priority));
     }
@@ -99,11 +101,14 @@ fn the_orders_of_the_crate_do_the_same_when_they_are_given_as_such() {
         key.0.to_string().into()
     }
     let pairs = [
-        (WorkQueue::builder(), WorkQueue::builder().order(Fifo::default())),
-        (WorkQueue::builder().fair_by(group), WorkQueue::builder().fair_by(group).order(Fair::default())),
+        (WorkQueue::builder(), WorkQueue::builder().order(FifoOrder::default())),
+        (
+            WorkQueue::builder().fair_by(group),
+            WorkQueue::builder().fair_by(group).order(FairOrder::default()),
+        ),
         (
             WorkQueue::builder().priorities(Ageing::Every(4)).fair_by(group),
-            WorkQueue::builder().fair_by(group).order(ByPriority::<Fair>::new(Ageing::Every(4))),
+            WorkQueue::builder().fair_by(group).order(PriorityOrder::<FairOrder>::new(Ageing::Every(4))),
         ),
     ];
     for (chosen, given) in pairs {

@@ -21,20 +21,20 @@ struct Turn {
 /// Groups in turn: first in, first out within a group, and one key of each group after another. The order of a queue
 /// with [`fair_by`](crate::WorkQueueBuilder::fair_by).
 #[derive(Debug)]
-pub struct Fair {
+pub struct FairOrder {
     turns: HashMap<u32, Turn>,
     front: u32,
     back: u32,
     len: usize,
 }
 
-impl Default for Fair {
+impl Default for FairOrder {
     fn default() -> Self {
         Self { turns: HashMap::new(), front: NONE, back: NONE, len: 0 }
     }
 }
 
-impl Fair {
+impl FairOrder {
     fn append(&mut self, group: u32, list: List) {
         let prev = self.back;
         self.turns.insert(group, Turn { list, prev, next: NONE });
@@ -59,7 +59,7 @@ impl Fair {
     }
 }
 
-impl Order for Fair {
+impl Order for FairOrder {
     fn push(&mut self, entries: &mut Entries, id: EntryId) {
         let group = entries.group(id);
         match self.turns.get_mut(&group) {

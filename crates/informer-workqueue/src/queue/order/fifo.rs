@@ -5,17 +5,17 @@ use crate::queue::slots::List;
 
 /// First in, first out: the order of a queue that is told no other.
 #[derive(Debug)]
-pub struct Fifo {
+pub struct FifoOrder {
     list: List,
 }
 
-impl Default for Fifo {
+impl Default for FifoOrder {
     fn default() -> Self {
         Self { list: List::new() }
     }
 }
 
-impl Order for Fifo {
+impl Order for FifoOrder {
     fn push(&mut self, entries: &mut Entries, id: EntryId) {
         self.list.push(entries, id);
     }

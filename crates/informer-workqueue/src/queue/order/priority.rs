@@ -39,7 +39,7 @@ impl Default for Ageing {
 /// Higher priorities first, and an order of its own within each priority. The order of a queue with
 /// [`priorities`](crate::WorkQueueBuilder::priorities).
 #[derive(Debug)]
-pub struct ByPriority<L> {
+pub struct PriorityOrder<L> {
     levels: BTreeMap<i32, L>,
     ages: Ages,
     ageing: Ageing,
@@ -48,7 +48,7 @@ pub struct ByPriority<L> {
     len: usize,
 }
 
-impl<L> ByPriority<L> {
+impl<L> PriorityOrder<L> {
     /// No keys yet.
     #[must_use]
     pub fn new(ageing: Ageing) -> Self {
@@ -64,7 +64,7 @@ impl<L> ByPriority<L> {
     }
 }
 
-impl<L: Order + Default> ByPriority<L> {
+impl<L: Order + Default> PriorityOrder<L> {
     /// Takes an entry out of the level that it was in, with `how` saying in what way.
     fn leave(&mut self, priority: i32, how: impl FnOnce(&mut L)) {
         let level = self.levels.entry(priority).or_default();
@@ -75,7 +75,7 @@ impl<L: Order + Default> ByPriority<L> {
     }
 }
 
-impl<L: Order + Default> Order for ByPriority<L> {
+impl<L: Order + Default> Order for PriorityOrder<L> {
     fn push(&mut self, entries: &mut Entries, id: EntryId) {
         self.levels.entry(entries.priority(id)).or_default().push(entries, id);
         self.ages.push(id.0);

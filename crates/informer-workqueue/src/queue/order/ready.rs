@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //! 1. `len` counts the ready keys that are not in process, whatever the order believes.
-//! 2. An order that failed is not called again; [`Fifo`] has its keys.
+//! 2. An order that failed is not called again; [`FifoOrder`] has its keys.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::{Depths, Entries, EntryId, Fifo, Order};
+use super::{Depths, Entries, EntryId, FifoOrder, Order};
 use crate::queue::slots::SlotId;
 
 /// An order that panicked or broke its contract, to be dropped outside of the lock.
@@ -127,7 +127,7 @@ impl ReadyKeys {
 
     /// Takes the order out of service. Happens at most once in the life of a queue.
     fn fail(&mut self, entries: &mut Entries, panic: Option<Box<dyn Any + Send>>) {
-        let mut fifo = Fifo::default();
+        let mut fifo = FifoOrder::default();
         for id in (0..entries.len()).filter_map(|id| SlotId::try_from(id).ok()) {
             if entries.is_ready(id) {
                 fifo.push(entries, EntryId(id));
