@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use informer_cache::reflector::{Notice, ReflectorPhase, RelistReason};
+use informer_cache::reflector::{ReflectorNotice, ReflectorPhase, RelistReason};
 
 use crate::fault::Fault;
 
@@ -108,7 +108,7 @@ impl Coverage {
         *self.reasons.entry(reason.as_str()).or_default() += count;
     }
 
-    pub(crate) fn notice(&mut self, notice: &Notice) {
+    pub(crate) fn notice(&mut self, notice: &ReflectorNotice) {
         *self.notices.entry(word(notice)).or_default() += 1;
     }
 
@@ -165,18 +165,18 @@ pub(crate) fn phase(phase: ReflectorPhase) -> &'static str {
     }
 }
 
-fn word(notice: &Notice) -> &'static str {
+fn word(notice: &ReflectorNotice) -> &'static str {
     match notice {
-        Notice::Relist(_) => "relist",
-        Notice::Failed { .. } => "failed",
-        Notice::Recovering(_) => "recovering",
-        Notice::StreamingListFailed => "streaming-list-failed",
-        Notice::StaleList { .. } => "stale-list",
-        Notice::Rewound { .. } => "rewound",
-        Notice::Duplicates(_) => "duplicates",
-        Notice::SilentWatch => "silent-watch",
-        Notice::UnknownEvent(_) => "unknown-event",
-        Notice::ResyncDue => "resync-due",
+        ReflectorNotice::Relist(_) => "relist",
+        ReflectorNotice::Failed { .. } => "failed",
+        ReflectorNotice::Recovering(_) => "recovering",
+        ReflectorNotice::StreamingListFailed => "streaming-list-failed",
+        ReflectorNotice::StaleList { .. } => "stale-list",
+        ReflectorNotice::Rewound { .. } => "rewound",
+        ReflectorNotice::Duplicates(_) => "duplicates",
+        ReflectorNotice::SilentWatch => "silent-watch",
+        ReflectorNotice::UnknownEvent(_) => "unknown-event",
+        ReflectorNotice::ResyncDue => "resync-due",
         _ => "other",
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use informer_cache::processor::SharedProcessor;
 use informer_cache::pump::Pump;
 use informer_cache::queue::InOrderState;
-use informer_cache::reflector::{Action, Paging, ReflectorConfig, ReflectorState, StreamingList};
+use informer_cache::reflector::{Paging, ReflectorAction, ReflectorConfig, ReflectorState, StreamingList};
 use informer_cache::{BufferPolicy, Event, HandlerOptions, UndecodableLog};
 use informer_control::Trigger;
 use informer_control::predicate::{Predicate, not, or, resource_version_changed};
@@ -43,7 +43,7 @@ pub(crate) struct World {
     network: Network,
     open: Open,
     /// The request that is never answered.
-    hanging: Option<Action>,
+    hanging: Option<ReflectorAction>,
     requests: Requests,
     config: Arc<ReflectorConfig>,
     reflector: ReflectorState<SimObject>,

@@ -89,7 +89,9 @@ pub use self::config::{
     Paging, ReflectorConfig, ShouldResync, StreamingList, VersionHook, WATCH_TIMEOUT_MIN, WatchErrorHandler,
 };
 use self::driver::Driver;
-pub use self::state::{Action, Effects, Input, ListPlan, Notice, ReflectorState, Step, WatchPlan};
+pub use self::state::{
+    Effects, Input, ListPlan, ReflectorAction, ReflectorNotice, ReflectorState, Step, WatchPlan,
+};
 pub use self::status::{
     EventCounts, ReflectorError, ReflectorPhase, ReflectorStatus, RelistCounts, RelistReason,
 };

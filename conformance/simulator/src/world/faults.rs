@@ -201,7 +201,7 @@ impl World {
         self.note_reflector();
         self.tell(Input::Stop)?;
         let step = self.reflector.step();
-        let done = step.action == informer_cache::reflector::Action::Done;
+        let done = step.action == informer_cache::reflector::ReflectorAction::Done;
         ensure!("nothing-left", done, "a reflector that was stopped goes on");
         (self.open, self.hanging) = (Open::Nothing, None);
         for index in 0..self.handlers.len() {

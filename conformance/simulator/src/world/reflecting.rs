@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use informer_cache::Change;
-use informer_cache::reflector::{Action, Input, Notice, ReflectorPhase, Step};
+use informer_cache::reflector::{Input, ReflectorAction, ReflectorNotice, ReflectorPhase, Step};
 use informer_cache::source::{SourceErrorKind, VersionMatch, WatchEvent};
 
 use super::requests::Kind;
@@ -30,13 +30,17 @@ impl World {
     }
 
     fn perform_action(&mut self, step: &Step) -> Checked<Option<In>> {
-        if !matches!(step.action, Action::Read) {
+        if !matches!(step.action, ReflectorAction::Read) {
             self.open = Open::Nothing;
         }
         match &step.action {
-            Action::Read => Ok(if self.queue.has_room() { self.read() } else { None }),
-            Action::List(_) | Action::Watch(_) if self.hanging.as_ref() == Some(&step.action) => Ok(None),
-            Action::List(_) | Action::Watch(_) => self.send(&step.action),
+            ReflectorAction::Read => Ok(if self.queue.has_room() { self.read() } else { None }),
+            ReflectorAction::List(_) | ReflectorAction::Watch(_)
+                if self.hanging.as_ref() == Some(&step.action) =>
+            {
+                Ok(None)
+            }
+            ReflectorAction::List(_) | ReflectorAction::Watch(_) => self.send(&step.action),
             _ => {
                 self.hanging = None;
                 Ok(None)
@@ -44,7 +48,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, action: &Action) -> Checked<Option<In>> {
+    fn send(&mut self, action: &ReflectorAction) -> Checked<Option<In>> {
         let peer = &mut Peer {
             server: &self.server,
             now: self.now,
@@ -52,7 +56,7 @@ impl World {
             coverage: &mut self.coverage,
         };
         let (kind, answer) = match action {
-            Action::List(plan) => {
+            ReflectorAction::List(plan) => {
                 let kind = match (&plan.continue_token, plan.version_match) {
                     (Some(_), _) => Kind::Page,
                     (None, VersionMatch::NotOlderThan) => Kind::Check,
@@ -64,7 +68,7 @@ impl World {
                 let ask = ListAsk { version: &plan.version, limit: plan.limit, token, known };
                 (kind, self.network.list(&ask, peer))
             }
-            Action::Watch(plan) => {
+            ReflectorAction::Watch(plan) => {
                 let kind = if plan.send_initial_events { Kind::Streaming } else { Kind::Watch };
                 self.requests.sent(kind, self.now)?;
                 let send_initial_events = plan.send_initial_events;
@@ -157,8 +161,8 @@ impl World {
             self.coverage.notice(notice);
             tell!(self, "notice: {notice:?}");
             match notice {
-                Notice::StreamingListFailed => self.streaming_failed = true,
-                Notice::ResyncDue => drop(self.queue.push(Change::Resync)),
+                ReflectorNotice::StreamingListFailed => self.streaming_failed = true,
+                ReflectorNotice::ResyncDue => drop(self.queue.push(Change::Resync)),
                 _ => {}
             }
         }

@@ -20,8 +20,8 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, debug, debug_span, info, warn};
 
 use super::{
-    Action, Effects, Input, ListPlan, Notice, Reflector, ReflectorPhase, ReflectorState, ReflectorStatus,
-    WatchPlan,
+    Effects, Input, ListPlan, Reflector, ReflectorAction, ReflectorNotice, ReflectorPhase, ReflectorState,
+    ReflectorStatus, WatchPlan,
 };
 use crate::Change;
 use crate::queue::QueueClosed;
@@ -77,7 +77,7 @@ impl<'a, O: Object> Driver<'a, O> {
     pub(super) async fn run(mut self) -> Result<(), QueueClosed> {
         self.publish();
         let relist = Arc::clone(&self.reflector.handle.relist);
-        while self.state.step().action != Action::Done {
+        while self.state.step().action != ReflectorAction::Done {
             let input = self.next_input(&relist).await;
             self.state.set_streaming_supported(self.reflector.source.supports_streaming_list());
             self.state.set_complete_lists(self.reflector.source.prefers_complete_lists());
@@ -131,7 +131,7 @@ impl<'a, O: Object> Driver<'a, O> {
 
     /// Does the present step. Dropped, it has taken nothing out of a stream.
     async fn perform(&mut self) -> Input<O> {
-        if self.state.step().action == Action::Read {
+        if self.state.step().action == ReflectorAction::Read {
             self.wait_for_room().await;
         } else {
             self.open = Open::Nothing;
@@ -160,10 +160,10 @@ impl<'a, O: Object> Driver<'a, O> {
     /// Performs the action of the current step, without its time limit.
     async fn act(&mut self) -> Input<O> {
         match self.state.step().action {
-            Action::List(plan) => self.send_list(plan).await,
-            Action::Watch(plan) => self.send_watch(plan).await,
-            Action::Read => self.read().await,
-            Action::Wait | Action::Done => std::future::pending().await,
+            ReflectorAction::List(plan) => self.send_list(plan).await,
+            ReflectorAction::Watch(plan) => self.send_watch(plan).await,
+            ReflectorAction::Read => self.read().await,
+            ReflectorAction::Wait | ReflectorAction::Done => std::future::pending().await,
         }
     }
 
@@ -248,11 +248,11 @@ impl<'a, O: Object> Driver<'a, O> {
         for notice in effects.notices {
             log(&config.name, &notice);
             match notice {
-                Notice::Failed { error, .. } | Notice::Recovering(error) => {
+                ReflectorNotice::Failed { error, .. } | ReflectorNotice::Recovering(error) => {
                     config.on_error.iter().for_each(|on_error| self.call("on_error", || on_error(&error)));
                 }
-                Notice::StreamingListFailed => self.reflector.source.streaming_list_failed(),
-                Notice::ResyncDue if self.should_resync() => {
+                ReflectorNotice::StreamingListFailed => self.reflector.source.streaming_list_failed(),
+                ReflectorNotice::ResyncDue if self.should_resync() => {
                     self.reflector.store.push(vec![Change::Resync])?;
                 }
                 _ => {}
@@ -348,28 +348,28 @@ fn now() -> Instant {
 }
 
 /// Logs a notice. Warnings name the reflector themselves: its span is not recorded unless INFO is.
-fn log(reflector: &str, notice: &Notice) {
+fn log(reflector: &str, notice: &ReflectorNotice) {
     match notice {
-        Notice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),
-        Notice::Failed { error, retry_after } => {
+        ReflectorNotice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),
+        ReflectorNotice::Failed { error, retry_after } => {
             let kind = error.kind().as_str();
             warn!(reflector, error = %error, kind, ?retry_after, "failed, waiting");
         }
-        Notice::Recovering(error) => info!(error = %error, "failed, trying again at once"),
-        Notice::StreamingListFailed => info!("streaming lists do not work here"),
-        Notice::StaleList { version, seen } => {
+        ReflectorNotice::Recovering(error) => info!(error = %error, "failed, trying again at once"),
+        ReflectorNotice::StreamingListFailed => info!("streaming lists do not work here"),
+        ReflectorNotice::StaleList { version, seen } => {
             warn!(reflector, %version, %seen, "a list was older than what was seen before; reading consistently");
         }
-        Notice::Rewound { version, seen } => {
+        ReflectorNotice::Rewound { version, seen } => {
             warn!(reflector, %version, %seen, "the server went back in time; taking its state");
         }
-        Notice::Duplicates(count) => warn!(reflector, count, "a list had keys more than once"),
-        Notice::SilentWatch => {
+        ReflectorNotice::Duplicates(count) => warn!(reflector, count, "a list had keys more than once"),
+        ReflectorNotice::SilentWatch => {
             warn!(reflector, "a watch was silent past its time; resuming from the last version");
         }
-        Notice::UnknownEvent(event_type) => {
+        ReflectorNotice::UnknownEvent(event_type) => {
             warn!(reflector, event_type, "skipping an event of an unknown type");
         }
-        Notice::ResyncDue => debug!("resync"),
+        ReflectorNotice::ResyncDue => debug!("resync"),
     }
 }

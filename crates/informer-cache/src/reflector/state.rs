@@ -57,7 +57,7 @@ use rand::Rng;
 
 use self::checking::Checking;
 use self::listing::Listing;
-pub use self::step::{Action, Effects, Input, ListPlan, Notice, Step, WatchPlan};
+pub use self::step::{Effects, Input, ListPlan, ReflectorAction, ReflectorNotice, Step, WatchPlan};
 use self::streaming::Streaming;
 use self::watching::Watching;
 use super::backoff::Backoff;
@@ -78,7 +78,7 @@ use crate::source::{SourceError, SourceErrorKind};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use informer_cache::Change;
-/// use informer_cache::reflector::{Action, Input, ReflectorConfig, ReflectorState};
+/// use informer_cache::reflector::{ReflectorAction, Input, ReflectorConfig, ReflectorState};
 /// use informer_cache::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
 /// use informer_cache::testing::TestObject;
 /// use rand::SeedableRng;
@@ -87,12 +87,12 @@ use crate::source::{SourceError, SourceErrorKind};
 /// let mut now = tokio::time::Instant::now().into_std();
 /// let mut state = ReflectorState::<TestObject>::new(Arc::new(ReflectorConfig::default()), now);
 /// state.handle(Input::Timer, now, &mut rng);
-/// assert!(matches!(state.step().action, Action::List(list) if list.version.is_any()));
+/// assert!(matches!(state.step().action, ReflectorAction::List(list) if list.version.is_any()));
 ///
 /// // A failure is followed by a wait, whose end is told like anything else.
 /// let error = SourceError::new(SourceErrorKind::Unavailable, "list pods: try later");
 /// state.handle(Input::Failed(error), now, &mut rng);
-/// assert_eq!(state.step().action, Action::Wait);
+/// assert_eq!(state.step().action, ReflectorAction::Wait);
 /// now += Duration::from_secs(2);
 /// state.handle(Input::Timer, now, &mut rng);
 ///
@@ -100,7 +100,7 @@ use crate::source::{SourceError, SourceErrorKind};
 /// let end = ListEnd { version: "10".into(), ..ListEnd::default() };
 /// let effects = state.handle(Input::Part(ListPart::End(end)), now, &mut rng);
 /// assert!(matches!(&effects.changes[..], [Change::Replaced(list)] if list.version == "10"));
-/// assert!(matches!(state.step().action, Action::Watch(watch) if watch.version == "10"));
+/// assert!(matches!(state.step().action, ReflectorAction::Watch(watch) if watch.version == "10"));
 /// ```
 pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
@@ -189,7 +189,7 @@ impl<O: Object> ReflectorState<O> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use informer_cache::reflector::{Action, Input, ReflectorConfig, ReflectorState};
+    /// use informer_cache::reflector::{ReflectorAction, Input, ReflectorConfig, ReflectorState};
     /// use informer_cache::testing::TestObject;
     /// use rand::SeedableRng;
     ///
@@ -198,7 +198,7 @@ impl<O: Object> ReflectorState<O> {
     /// let config = Arc::new(ReflectorConfig::default());
     /// let mut state = ReflectorState::<TestObject>::resume(config, now, "10".into());
     /// state.handle(Input::Timer, now, &mut rng);
-    /// assert!(matches!(state.step().action, Action::List(list) if list.version == "10"));
+    /// assert!(matches!(state.step().action, ReflectorAction::List(list) if list.version == "10"));
     /// ```
     pub fn resume(config: Arc<ReflectorConfig>, now: Instant, last_version: ResourceVersion) -> Self {
         let last_version = if last_version.is_any() { ResourceVersion::unset() } else { last_version };
@@ -283,12 +283,12 @@ impl<O: Object> ReflectorState<O> {
     /// What is to be done next. The same until the next input.
     pub fn step(&self) -> Step {
         match &self.phase {
-            Phase::Waiting { until, .. } => Step { action: Action::Wait, until: Some(*until) },
+            Phase::Waiting { until, .. } => Step { action: ReflectorAction::Wait, until: Some(*until) },
             Phase::Listing(listing) => listing.step(&self.config),
             Phase::Streaming(streaming) => streaming.step(&self.config),
             Phase::Checking(checking) => checking.step(&self.config),
             Phase::Watching(watching) => watching.step(&self.config, self.resync_at),
-            Phase::Stopped => Step { action: Action::Done, until: None },
+            Phase::Stopped => Step { action: ReflectorAction::Done, until: None },
         }
     }
 
@@ -380,14 +380,14 @@ impl<O: Object> ReflectorState<O> {
         let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
         let retry_after = wait.max(asked);
         let error = self.note_error(error, turn);
-        turn.effects.notices.push(Notice::Failed { error, retry_after });
+        turn.effects.notices.push(ReflectorNotice::Failed { error, retry_after });
         later(turn.now, retry_after)
     }
 
     /// A failure after which the next attempt is made at once: in another way, or since the last one worked.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
-        turn.effects.notices.push(Notice::Recovering(error));
+        turn.effects.notices.push(ReflectorNotice::Recovering(error));
     }
 
     fn note_error(&mut self, error: SourceError, turn: &Turn<'_, O>) -> Arc<SourceError> {
@@ -418,13 +418,13 @@ impl<O: Object> ReflectorState<O> {
         let rewound = self.is_older(&version, &seen);
         if rewound && !truth {
             self.status.stale_lists += 1;
-            turn.effects.notices.push(Notice::StaleList { version, seen });
+            turn.effects.notices.push(ReflectorNotice::StaleList { version, seen });
             (self.consistent, self.withhold_known) = (true, true);
             return Err(Stale);
         }
         if rewound {
             self.status.rewound += 1;
-            turn.effects.notices.push(Notice::Rewound { version: version.clone(), seen });
+            turn.effects.notices.push(ReflectorNotice::Rewound { version: version.clone(), seen });
         }
         (self.consistent, self.withhold_known, self.streaming_cuts) = (false, false, 0);
         self.unreached = false;

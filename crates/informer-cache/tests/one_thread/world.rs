@@ -9,7 +9,8 @@ use informer_cache::listener::{Batch, ListenerBuffer};
 use informer_cache::pump::Pump;
 use informer_cache::queue::InOrderState;
 use informer_cache::reflector::{
-    Action, Input, Notice, ReflectorConfig, ReflectorPhase, ReflectorState, RelistReason, StreamingList,
+    Input, ReflectorAction, ReflectorConfig, ReflectorNotice, ReflectorPhase, ReflectorState, RelistReason,
+    StreamingList,
 };
 use informer_cache::testing::TestObject;
 use informer_cache::{BufferPolicy, Change, Event, UndecodableLog};
@@ -194,21 +195,23 @@ impl World {
         let step = self.reflector.step();
         let chance = (self.faults, &mut self.rng);
         let input = match step.action {
-            Action::List(plan) => match connection::list(&plan, &self.server, &self.pump.indexer(), chance) {
+            ReflectorAction::List(plan) => {
+                match connection::list(&plan, &self.server, &self.pump.indexer(), chance) {
+                    Ok(open) => {
+                        self.open = open;
+                        Some(Input::Opened)
+                    }
+                    Err(failed) => Some(failed),
+                }
+            }
+            ReflectorAction::Watch(plan) => match connection::watch(&plan, &self.server, self.now, chance) {
                 Ok(open) => {
                     self.open = open;
                     Some(Input::Opened)
                 }
                 Err(failed) => Some(failed),
             },
-            Action::Watch(plan) => match connection::watch(&plan, &self.server, self.now, chance) {
-                Ok(open) => {
-                    self.open = open;
-                    Some(Input::Opened)
-                }
-                Err(failed) => Some(failed),
-            },
-            Action::Read if self.queue.has_room() => self.open.read(&self.server, self.now, chance),
+            ReflectorAction::Read if self.queue.has_room() => self.open.read(&self.server, self.now, chance),
             _ => None,
         };
         match (input, step.until) {
@@ -236,7 +239,7 @@ impl World {
             self.queue.push(change).expect("the queue is never closed");
         }
         self.streaming_failed |=
-            effects.notices.iter().any(|notice| matches!(notice, Notice::StreamingListFailed));
+            effects.notices.iter().any(|notice| matches!(notice, ReflectorNotice::StreamingListFailed));
     }
 
     fn pump(&mut self) {

@@ -4,7 +4,7 @@ use informer_core::Object;
 
 use super::super::{QUIET_MAX, ReflectorConfig, RelistReason};
 use super::watching::unreached;
-use super::{Action, Input, ListPlan, Next, Phase, ReflectorState, Step, Turn, later};
+use super::{Input, ListPlan, Next, Phase, ReflectorAction, ReflectorState, Step, Turn, later};
 use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 
 /// The question whether the server has the last version: a list of one object that must not be older.
@@ -20,7 +20,7 @@ pub(super) struct Checking {
 
 impl Checking {
     pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
-        let action = if self.open { Action::Read } else { Action::List(self.plan.clone()) };
+        let action = if self.open { ReflectorAction::Read } else { ReflectorAction::List(self.plan.clone()) };
         Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
     }
 

@@ -5,7 +5,8 @@ use informer_core::{Object, ResourceVersion};
 use super::super::collected::{Collected, Put};
 use super::super::{EMPTY_PAGES_MAX, PAGE_RETRIES_MAX, Paging, ReflectorConfig, RelistReason};
 use super::{
-    Action, Input, ListPlan, Next, Notice, Phase, ReflectorState, Step, Turn, later, wants_to_be_asked_later,
+    Input, ListPlan, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, later,
+    wants_to_be_asked_later,
 };
 use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatch};
 
@@ -39,9 +40,9 @@ pub(super) struct Listing<O: Object> {
 impl<O: Object> Listing<O> {
     pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
         if let Some(resume_at) = self.resume_at {
-            return Step { action: Action::Wait, until: Some(resume_at) };
+            return Step { action: ReflectorAction::Wait, until: Some(resume_at) };
         }
-        let action = if self.open { Action::Read } else { Action::List(self.plan.clone()) };
+        let action = if self.open { ReflectorAction::Read } else { ReflectorAction::List(self.plan.clone()) };
         Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
     }
 
@@ -107,7 +108,7 @@ impl<O: Object> ReflectorState<O> {
         let plan = ListPlan { use_known: !self.withhold_known, ..plan };
         self.status.relists.add(reason);
         self.status.list_requests += 1;
-        turn.effects.notices.push(Notice::Relist(reason));
+        turn.effects.notices.push(ReflectorNotice::Relist(reason));
         Phase::Listing(Listing::begin(plan, self.consistent, &self.config, turn.now))
     }
 
@@ -195,7 +196,7 @@ impl<O: Object> ReflectorState<O> {
         let duplicates = listing.collected.duplicates();
         if duplicates > 0 {
             self.status.duplicates += duplicates;
-            turn.effects.notices.push(Notice::Duplicates(duplicates));
+            turn.effects.notices.push(ReflectorNotice::Duplicates(duplicates));
         }
         let truth = listing.is_truth();
         match self.accept(listing.collected, listing.version, truth, turn) {

@@ -12,7 +12,7 @@ use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 #[non_exhaustive]
 pub struct Step {
     /// What.
-    pub action: Action,
+    pub action: ReflectorAction,
     /// When [`Input::Timer`] is due, unless something else comes first.
     pub until: Option<Instant>,
 }
@@ -20,7 +20,7 @@ pub struct Step {
 /// What a driver does for a [`Step`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Action {
+pub enum ReflectorAction {
     /// Give up what is open, if anything, and send this list, unless it is already sent; answer with
     /// [`Input::Opened`] or [`Input::Failed`].
     List(ListPlan),
@@ -94,13 +94,13 @@ pub struct Effects<O: Object> {
     /// Each new version, in order.
     pub versions: Vec<ResourceVersion>,
     /// For the log and the hooks, in order.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<ReflectorNotice>,
 }
 
 /// Something worth a line in a log.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Notice {
+pub enum ReflectorNotice {
     /// A list begins.
     Relist(RelistReason),
     /// Something failed, and the next attempt is made after a wait.

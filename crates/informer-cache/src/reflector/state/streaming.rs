@@ -6,7 +6,8 @@ use super::super::collected::{Collected, Put};
 use super::super::{INITIAL_EVENTS_MAX, ReflectorConfig, RelistReason, STREAMING_CUTS_MAX};
 use super::watching::Watching;
 use super::{
-    Action, Input, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later, wants_to_be_asked_later,
+    Input, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan, later,
+    wants_to_be_asked_later,
 };
 use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 
@@ -33,7 +34,8 @@ enum Verdict {
 
 impl<O: Object> Streaming<O> {
     pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
-        let action = if self.open { Action::Read } else { Action::Watch(self.plan.clone()) };
+        let action =
+            if self.open { ReflectorAction::Read } else { ReflectorAction::Watch(self.plan.clone()) };
         Step { action, until: Some(self.until(config)) }
     }
 
@@ -68,7 +70,7 @@ impl<O: Object> Streaming<O> {
 impl<O: Object> ReflectorState<O> {
     pub(super) fn begin_streaming(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.status.relists.add(reason);
-        turn.effects.notices.push(Notice::Relist(reason));
+        turn.effects.notices.push(ReflectorNotice::Relist(reason));
         let consistent = self.consistent;
         let plan = WatchPlan {
             version: if consistent { ResourceVersion::unset() } else { self.status.last_version.clone() },
@@ -159,7 +161,7 @@ impl<O: Object> ReflectorState<O> {
                 return Verdict::Failed(status.into_error(&self.attempt("streaming")));
             }
             WatchEvent::Unknown { event_type, .. } => {
-                turn.effects.notices.push(Notice::UnknownEvent(event_type));
+                turn.effects.notices.push(ReflectorNotice::UnknownEvent(event_type));
                 Put::Again
             }
         };
@@ -241,7 +243,7 @@ impl<O: Object> ReflectorState<O> {
         self.recover(error, turn);
         self.status.streaming_fallbacks += 1;
         if remember {
-            turn.effects.notices.push(Notice::StreamingListFailed);
+            turn.effects.notices.push(ReflectorNotice::StreamingListFailed);
         }
         self.begin_list(RelistReason::StreamingFallback, turn)
     }

@@ -5,8 +5,8 @@ use rand::RngExt;
 
 use super::super::{ReflectorConfig, RelistReason, SHORT_WATCH, SHORT_WATCHES_MAX, WATCH_TIMEOUT_MIN};
 use super::{
-    Action, Input, LONGEST, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later,
-    wants_to_be_asked_later,
+    Input, LONGEST, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan,
+    later, wants_to_be_asked_later,
 };
 use crate::Change;
 use crate::source::{SourceError, SourceErrorKind, WatchEvent};
@@ -44,9 +44,9 @@ impl Watching {
         let deadline = self.deadline(config);
         if self.open {
             let until = resync_at.map_or(deadline, |resync_at| resync_at.min(deadline));
-            Step { action: Action::Read, until: Some(until) }
+            Step { action: ReflectorAction::Read, until: Some(until) }
         } else {
-            Step { action: Action::Watch(self.plan.clone()), until: Some(deadline) }
+            Step { action: ReflectorAction::Watch(self.plan.clone()), until: Some(deadline) }
         }
     }
 
@@ -205,7 +205,7 @@ impl<O: Object> ReflectorState<O> {
                 return Ok(());
             }
             WatchEvent::Unknown { event_type, version } => {
-                turn.effects.notices.push(Notice::UnknownEvent(event_type));
+                turn.effects.notices.push(ReflectorNotice::UnknownEvent(event_type));
                 self.seen_alone(counts, version, turn);
                 return Ok(());
             }
@@ -312,7 +312,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.fail(error, Next::Relist(RelistReason::WatchFailed), turn);
             }
             self.status.silent_watches += 1;
-            turn.effects.notices.push(Notice::SilentWatch);
+            turn.effects.notices.push(ReflectorNotice::SilentWatch);
             return self.resume_watch(watching.events, turn);
         }
         if watching.open {
@@ -326,7 +326,7 @@ impl<O: Object> ReflectorState<O> {
         if self.resync_at.is_some_and(|resync_at| turn.now >= resync_at) {
             self.status.resyncs += 1;
             self.resync_at = self.next_resync(turn.now);
-            turn.effects.notices.push(Notice::ResyncDue);
+            turn.effects.notices.push(ReflectorNotice::ResyncDue);
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::world::{Recorder, World};
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::reflector::{
-    Input, Notice, Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase, ReflectorState,
+    Input, Reflector, ReflectorConfig, ReflectorHandle, ReflectorNotice, ReflectorPhase, ReflectorState,
 };
 use crate::source::{
     DynListWatch, ListEnd, ListPart, ListRequest, ListStream, SourceError, SourceErrorKind, WatchRequest,
@@ -284,7 +284,8 @@ fn a_watch_that_always_has_events_at_hand_does_not_hold_up_a_resync() {
     for version in 2..302_u64 {
         now += Duration::from_millis(100);
         let effects = state.handle(Input::Events(vec![bookmark(version)]), now, &mut rng);
-        resyncs += effects.notices.iter().filter(|notice| matches!(notice, Notice::ResyncDue)).count();
+        resyncs +=
+            effects.notices.iter().filter(|notice| matches!(notice, ReflectorNotice::ResyncDue)).count();
     }
     assert_eq!(resyncs, 3);
 }

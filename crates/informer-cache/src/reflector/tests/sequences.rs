@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Change;
 use crate::reflector::{
-    Action, Effects, Input, Paging, ReflectorConfig, ReflectorPhase, ReflectorState, SHORT_WATCH,
+    Effects, Input, Paging, ReflectorAction, ReflectorConfig, ReflectorPhase, ReflectorState, SHORT_WATCH,
     StreamingList,
 };
 use crate::source::{ListEnd, ListPart, Listed, SourceErrorKind, WatchEvent};
@@ -62,7 +62,7 @@ struct Script {
     listing: bool,
     /// Requests since time passed, a wait ended or something was delivered.
     requests_at_once: u32,
-    request: Option<Action>,
+    request: Option<ReflectorAction>,
 }
 
 impl Script {
@@ -78,13 +78,13 @@ impl Script {
         let step = self.state.step();
         let until = step.until.expect("every step but the last has an end");
         self.note_request(&step.action);
-        if turn.pause_ms > 0 && step.action != Action::Wait {
+        if turn.pause_ms > 0 && step.action != ReflectorAction::Wait {
             self.now = (self.now + Duration::from_millis(turn.pause_ms)).min(until);
             self.requests_at_once = 0;
         }
         let input = match (&step.action, turn.what) {
             (_, 11) => Input::RelistRequested,
-            (Action::Wait, _) => {
+            (ReflectorAction::Wait, _) => {
                 (self.now, self.requests_at_once) = (self.now.max(until), 0);
                 Input::Timer
             }
@@ -93,27 +93,27 @@ impl Script {
                 Input::Timer
             }
             (_, 9) => Input::Failed(failure(KINDS[turn.kind])),
-            (Action::Read, _) if self.listing => self.list_input(turn),
-            (Action::Read, _) => self.watch_input(turn),
+            (ReflectorAction::Read, _) if self.listing => self.list_input(turn),
+            (ReflectorAction::Read, _) => self.watch_input(turn),
             _ => Input::Opened,
         };
         self.handle(input);
     }
 
-    fn note_request(&mut self, action: &Action) {
+    fn note_request(&mut self, action: &ReflectorAction) {
         match action {
-            Action::List(_) | Action::Watch(_) => {
+            ReflectorAction::List(_) | ReflectorAction::Watch(_) => {
                 if self.request.as_ref() != Some(action) || self.opened {
                     self.requests_at_once += 1;
                 }
-                self.listing = matches!(action, Action::List(_));
+                self.listing = matches!(action, ReflectorAction::List(_));
                 (self.request, self.opened) = (Some(action.clone()), false);
             }
-            Action::Read => assert!(self.opened, "nothing is open to be read"),
-            Action::Wait | Action::Done => (self.request, self.opened) = (None, false),
+            ReflectorAction::Read => assert!(self.opened, "nothing is open to be read"),
+            ReflectorAction::Wait | ReflectorAction::Done => (self.request, self.opened) = (None, false),
         }
         assert!(self.requests_at_once <= 6, "a storm of requests: {:?}", self.state);
-        if let Action::Watch(plan) = action {
+        if let ReflectorAction::Watch(plan) = action {
             let last = &self.state.status().last_version;
             assert!(!plan.send_initial_events || !plan.version.is_any(), "a streaming list at version 0");
             assert!(plan.version == *last || plan.version.is_empty(), "{plan:?} after {last}");
@@ -216,7 +216,7 @@ proptest! {
             script.play(turn);
         }
         script.state.handle(Input::Stop, script.now, &mut script.rng);
-        prop_assert_eq!(script.state.step().action, Action::Done);
+        prop_assert_eq!(script.state.step().action, ReflectorAction::Done);
     }
 
     #[test]
@@ -228,7 +228,7 @@ proptest! {
         while script.now < begin + Duration::from_secs(3600) {
             let step = script.state.step();
             match step.action {
-                Action::Wait => {
+                ReflectorAction::Wait => {
                     script.now = script.now.max(step.until.expect("a wait ends"));
                     script.handle(Input::Timer);
                 }
@@ -321,7 +321,7 @@ struct Connection {
 impl Connection {
     fn answer(
         &mut self,
-        action: &Action,
+        action: &ReflectorAction,
         model: &mut Model,
         calm: bool,
         rng: &mut StdRng,
@@ -329,7 +329,7 @@ impl Connection {
         let refused = !calm && rng.random_bool(0.1);
         match action {
             _ if refused => Input::Failed(failure(KINDS[rng.random_range(0..KINDS.len())])),
-            Action::List(_) => {
+            ReflectorAction::List(_) => {
                 let mut items: Vec<_> =
                     model.present().map(|object| Listed::Fresh(Arc::new(object))).collect();
                 let rest = items.split_off(items.len() / 2);
@@ -339,12 +339,12 @@ impl Connection {
                 *self = Self { list: Some(parts), ..Self::default() };
                 Input::Opened
             }
-            Action::Watch(plan) if plan.send_initial_events => {
+            ReflectorAction::Watch(plan) if plan.send_initial_events => {
                 let initial = model.present().map(added).collect();
                 *self = Self { list: None, at: Some(model.version), initial: Some(initial) };
                 Input::Opened
             }
-            Action::Watch(plan) => {
+            ReflectorAction::Watch(plan) => {
                 let from = plan.version.as_u64().unwrap_or_default();
                 if from < model.oldest {
                     return Input::Failed(failure(SourceErrorKind::Expired));
@@ -407,7 +407,7 @@ fn follow(seed: u64) {
         }
         let step = state.step();
         let input = match step.action {
-            Action::Wait => {
+            ReflectorAction::Wait => {
                 now = now.max(step.until.expect("a wait ends"));
                 Input::Timer
             }
