@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use buffer::{Batch, ListenerBuffer};
+pub use buffer::{EventBatch, ListenerBuffer};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -194,7 +194,7 @@ impl<O> ProcessorListener<O> {
     }
 
     /// Events to deliver, shared with the other listeners.
-    pub fn add(&self, batch: &Arc<Batch<O>>)
+    pub fn add(&self, batch: &Arc<EventBatch<O>>)
     where
         O: informer_core::Object,
     {

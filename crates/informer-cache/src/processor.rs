@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use informer_core::Object;
 use informer_core::deadline::LONGEST;
 
-use crate::listener::{Batch, ProcessorListener};
+use crate::listener::{EventBatch, ProcessorListener};
 use crate::{Event, HandlerState};
 
 /// The shortest resync period: replaying a whole cache more often than once a second is a loop, not a safety net.
@@ -54,7 +54,7 @@ impl<O: Object> SharedProcessor<O> {
     ) {
         let replay: Box<[_]> = present.map(|object| Event::Added { object, initial: true }).collect();
         if !replay.is_empty() {
-            listener.add(&Arc::new(Batch::new(replay)));
+            listener.add(&Arc::new(EventBatch::new(replay)));
         }
         self.admit(listener, resync, now);
     }
@@ -80,7 +80,7 @@ impl<O: Object> SharedProcessor<O> {
         if events.is_empty() {
             return;
         }
-        let batch = Arc::new(Batch::new(events));
+        let batch = Arc::new(EventBatch::new(events));
         for entry in &self.listeners {
             entry.listener.add(&batch);
         }
@@ -118,7 +118,7 @@ impl<O: Object> SharedProcessor<O> {
             let Some(resync) = entry.resync.as_mut().filter(|resync| resync.next <= now) else { continue };
             let next = resync.next + resync.period;
             resync.next = if next > now { next } else { now + resync.period };
-            let batch = batch.get_or_insert_with(|| Arc::new(Batch::new(replay(present()))));
+            let batch = batch.get_or_insert_with(|| Arc::new(EventBatch::new(replay(present()))));
             entry.listener.add(batch);
         }
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ControllerConfig, ControllerCounts, InformerController, Process, ProcessError};
 use crate::handler::EventHandler;
-use crate::listener::{Batch as Events, ProcessorListener};
+use crate::listener::{EventBatch, ProcessorListener};
 use crate::pump::{Applied, Pump};
 use crate::queue::{Batch, InOrderQueue, Transform};
 use crate::reflector::{ReflectorConfig, ReflectorHandle};
@@ -157,7 +157,7 @@ impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
         if suspect {
             self.reflector.request_consistent_relist();
         }
-        self.listener.add(&Arc::new(Events::new(events)));
+        self.listener.add(&Arc::new(EventBatch::new(events)));
         if first_list {
             self.listener.initial_complete();
         }
@@ -165,7 +165,7 @@ impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
             let again =
                 |object: Arc<O>| Event::Updated { old: Arc::clone(&object), new: object, resync: true };
             let events: Vec<_> = self.pump.indexer().list().into_iter().map(again).collect();
-            self.listener.add(&Arc::new(Events::new(events)));
+            self.listener.add(&Arc::new(EventBatch::new(events)));
         }
         self.listener.drain(&mut self.handler).await;
         Ok(())

@@ -8,12 +8,12 @@ use super::coalesce::CoalescedEvents;
 use crate::Event;
 
 /// Events of one store transaction, shared by all listeners.
-pub struct Batch<O> {
+pub struct EventBatch<O> {
     events: Box<[Event<O>]>,
     initial: usize,
 }
 
-impl<O> Batch<O> {
+impl<O> EventBatch<O> {
     /// A batch, in order.
     pub fn new(events: impl Into<Box<[Event<O>]>>) -> Self {
         let events = events.into();
@@ -46,7 +46,7 @@ pub struct ListenerBuffer<O> {
 enum Pending<O> {
     /// Whole batches, of which the first may be partly delivered.
     Unbounded {
-        batches: VecDeque<Arc<Batch<O>>>,
+        batches: VecDeque<Arc<EventBatch<O>>>,
         next: usize,
         depth: usize,
     },
@@ -93,7 +93,7 @@ impl<O> ListenerBuffer<O> {
     }
 
     /// Takes a batch in.
-    pub fn push(&mut self, batch: &Arc<Batch<O>>)
+    pub fn push(&mut self, batch: &Arc<EventBatch<O>>)
     where
         O: Object,
     {
@@ -188,9 +188,9 @@ impl<O> ListenerBuffer<O> {
     }
 }
 
-impl<O> std::fmt::Debug for Batch<O> {
+impl<O> std::fmt::Debug for EventBatch<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("len", &self.events.len()).field("initial", &self.initial).finish()
+        f.debug_struct("EventBatch").field("len", &self.events.len()).field("initial", &self.initial).finish()
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Batch, BufferPolicy, HandlerOptions, ListenerBuffer, ProcessorListener};
+use super::{BufferPolicy, EventBatch, HandlerOptions, ListenerBuffer, ProcessorListener};
 use crate::Event;
 use crate::testing::{TestObject, object};
 
@@ -41,7 +41,7 @@ fn drain(buffer: &mut ListenerBuffer<TestObject>) -> Vec<String> {
 
 fn check(pending: impl Into<Box<[Event<TestObject>]>>, delivered: &[&str]) {
     let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
-    buffer.push(&Arc::new(Batch::new(pending)));
+    buffer.push(&Arc::new(EventBatch::new(pending)));
     assert_eq!(buffer.depth(), delivered.len());
     assert_eq!(drain(&mut buffer), delivered);
     assert_eq!(buffer.depth(), 0);
@@ -80,7 +80,7 @@ fn a_resync_adds_nothing_to_a_pending_change_and_gives_way_to_a_later_one() {
 fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
     for policy in [BufferPolicy::Unbounded, BufferPolicy::Coalesce] {
         let mut buffer = ListenerBuffer::new(policy, usize::MAX);
-        buffer.push(&Arc::new(Batch::new([initial(1)])));
+        buffer.push(&Arc::new(EventBatch::new([initial(1)])));
         buffer.initial_complete();
         assert!(!buffer.is_synced());
         buffer.pop().unwrap();
@@ -89,7 +89,7 @@ fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
         assert!(buffer.is_synced());
     }
     let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
-    buffer.push(&Arc::new(Batch::new([initial(1), delete(2)])));
+    buffer.push(&Arc::new(EventBatch::new([initial(1), delete(2)])));
     buffer.initial_complete();
     assert!(buffer.is_synced(), "nothing is left to be handled");
 }
@@ -97,7 +97,7 @@ fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
 #[test]
 fn a_history_that_is_not_legal_does_not_keep_a_coalescing_buffer_from_its_sync() {
     let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
-    buffer.push(&Arc::new(Batch::new([initial(1), initial(2), add(3), initial(4)])));
+    buffer.push(&Arc::new(EventBatch::new([initial(1), initial(2), add(3), initial(4)])));
     buffer.initial_complete();
     assert_eq!(drain(&mut buffer), ["added a @4 (initial)"]);
     assert!(buffer.is_synced());
@@ -108,7 +108,7 @@ fn a_listener_is_synced_when_the_list_is_complete_and_handled_in_either_order() 
     for complete_first in [true, false] {
         let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
         assert!(!listener.has_synced());
-        listener.add(&Arc::new(Batch::new([initial(1), initial(2)])));
+        listener.add(&Arc::new(EventBatch::new([initial(1), initial(2)])));
         if complete_first {
             listener.initial_complete();
         }
@@ -127,10 +127,10 @@ fn a_listener_is_synced_when_the_list_is_complete_and_handled_in_either_order() 
 fn a_listener_whose_initial_events_were_all_taken_back_after_the_list_is_synced() {
     let listener =
         ProcessorListener::new("one".to_owned(), &HandlerOptions::new().buffer(BufferPolicy::Coalesce));
-    listener.add(&Arc::new(Batch::new([initial(1)])));
+    listener.add(&Arc::new(EventBatch::new([initial(1)])));
     listener.initial_complete();
     assert!(!listener.has_synced());
-    listener.add(&Arc::new(Batch::new([delete(2)])));
+    listener.add(&Arc::new(EventBatch::new([delete(2)])));
     assert!(listener.pop().is_none());
     assert!(listener.has_synced(), "nothing is left to be handled");
 }
@@ -138,9 +138,9 @@ fn a_listener_whose_initial_events_were_all_taken_back_after_the_list_is_synced(
 #[test]
 fn a_closed_listener_takes_nothing_in_and_holds_nothing() {
     let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
-    listener.add(&Arc::new(Batch::new([initial(1)])));
+    listener.add(&Arc::new(EventBatch::new([initial(1)])));
     listener.close();
-    listener.add(&Arc::new(Batch::new([add(2)])));
+    listener.add(&Arc::new(EventBatch::new([add(2)])));
     assert_eq!((listener.state().depth, listener.pop().is_none()), (0, true));
 }
 
@@ -168,7 +168,7 @@ fn the_high_water_mark_doubles_each_time_it_is_reached() {
     let mut buffer = ListenerBuffer::new(BufferPolicy::Unbounded, 2);
     let mut crossed = Vec::new();
     for version in 1..10 {
-        buffer.push(&Arc::new(Batch::new([add(version)])));
+        buffer.push(&Arc::new(EventBatch::new([add(version)])));
         crossed.extend(buffer.high_water_crossed());
     }
     assert_eq!(crossed, [2, 4, 8]);
@@ -226,7 +226,7 @@ proptest! {
             let (mut truth, mut told) = (View::default(), View::default());
             for (event, pops) in events.iter().zip(&pace) {
                 truth.take(event);
-                buffer.push(&Arc::new(Batch::new([event.clone()])));
+                buffer.push(&Arc::new(EventBatch::new([event.clone()])));
                 for _ in 0..*pops {
                     if let Some(event) = buffer.pop() {
                         told.take(&event);

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_cache::listener::{Batch, ListenerBuffer};
+use informer_cache::listener::{EventBatch, ListenerBuffer};
 use informer_cache::pump::Pump;
 use informer_cache::queue::InOrderState;
 use informer_cache::reflector::{
@@ -250,7 +250,7 @@ impl World {
         let Some(batch) = self.queue.pop_batch(self.rng.random_range(1..8)) else { return false };
         let applied = self.pump.apply(batch.changes);
         self.queue.done(batch.initial);
-        let events = Arc::new(Batch::new(applied.events));
+        let events = Arc::new(EventBatch::new(applied.events));
         for handler in &mut self.handlers {
             handler.buffer.push(&events);
             if applied.first_list {
