@@ -65,7 +65,7 @@ pub async fn main() -> Result {
     println!("{taken} events came by the stream");
     println!("{:12} {:>6} {:>8} {:>8}", "handler", "calls", "waiting", "at most");
     for handler in pods.state().handlers {
-        println!("{:12} {:6} {:8} {:8}", handler.name, handler.calls, handler.depth, handler.depth_max);
+        println!("{:12} {:6} {:8} {:8}", handler.name, handler.calls, handler.depth, handler.max_depth);
     }
     factory.shutdown().await;
     Ok(())

@@ -37,7 +37,7 @@ pub async fn main() -> Result {
     println!("{} changes are queued", queue.depth());
 
     // The list comes alone. It counts as processed, and the queue as synced, when its batch is done.
-    let batch = queue.pop_batch(InOrderQueue::<Header>::BATCH_MAX).await?;
+    let batch = queue.pop_batch(InOrderQueue::<Header>::MAX_BATCH).await?;
     println!("first: {:?} (initial: {})", &batch[..], batch.is_initial());
     assert!(!queue.has_synced());
     batch.done();
@@ -47,7 +47,7 @@ pub async fn main() -> Result {
     let batch = queue.pop_batch(2).await?;
     println!("taken and given back: {:?}", &batch[..]);
     queue.requeue(batch);
-    let batch = queue.pop_batch(InOrderQueue::<Header>::BATCH_MAX).await?;
+    let batch = queue.pop_batch(InOrderQueue::<Header>::MAX_BATCH).await?;
     println!("then all of it: {:?}", &batch[..]);
     assert_eq!(batch.len(), 4);
 

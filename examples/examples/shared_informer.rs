@@ -76,7 +76,7 @@ pub async fn main() -> Result {
     for handler in pods.state().handlers {
         println!(
             "  {}: {} calls, {} waiting, at most {}",
-            handler.name, handler.calls, handler.depth, handler.depth_max
+            handler.name, handler.calls, handler.depth, handler.max_depth
         );
     }
     run.stop().await;

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 const OBJECTS: usize = 10_000;
 /// The largest batch that a pump is given.
-const BATCH: usize = InOrderQueue::<Header>::BATCH_MAX;
+const BATCH: usize = InOrderQueue::<Header>::MAX_BATCH;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
     let name = format!("deployment-6d4b75cb6d-{number:08}");

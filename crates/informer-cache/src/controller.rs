@@ -81,10 +81,10 @@ use crate::source::{DynListWatch, ListWatch, SourceContext};
 
 /// The pause before an item that failed is taken up again, the first time: the in-order queue has it at its head at
 /// once, and a loop without a pause would use a whole core to fail.
-pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
+pub const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The longest pause before an item that failed is taken up again; it doubles up to here while processing fails.
-pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
+pub const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What an [`InformerController`] works with.
 #[must_use = "a configuration does nothing by itself"]
@@ -143,7 +143,7 @@ impl<O: Object, Q> ControllerConfig<O, Q> {
         self
     }
 
-    /// Queues an item again whose processing failed, after a pause from [`RETRY_PAUSE_MIN`] to [`RETRY_PAUSE_MAX`]. Without
+    /// Queues an item again whose processing failed, after a pause from [`MIN_RETRY_DELAY`] to [`MAX_RETRY_DELAY`]. Without
     /// it an error is counted and logged, and the next item follows.
     pub fn retry_on_error(mut self, retry: bool) -> Self {
         self.retry_on_error = retry;
@@ -197,7 +197,7 @@ where
     }
 
     async fn pump(&self, process: &mut P, cancel: &CancellationToken) {
-        let mut pause = RETRY_PAUSE_MIN;
+        let mut pause = MIN_RETRY_DELAY;
         loop {
             let popped = tokio::select! {
                 biased;
@@ -207,7 +207,7 @@ where
             let Ok(item) = popped else { return };
             match AssertUnwindSafe(process.process(&item)).catch_unwind().await {
                 Ok(Ok(())) => {
-                    pause = RETRY_PAUSE_MIN;
+                    pause = MIN_RETRY_DELAY;
                     self.processed.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(Err(error)) => {
@@ -215,7 +215,7 @@ where
                     if self.retry_on_error {
                         self.queue.requeue(item);
                         wait(pause, cancel).await;
-                        pause = (pause * 2).min(RETRY_PAUSE_MAX);
+                        pause = (pause * 2).min(MAX_RETRY_DELAY);
                     }
                 }
                 Err(panic) => {

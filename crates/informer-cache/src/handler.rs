@@ -9,7 +9,7 @@
 //! # Threads
 //!
 //! [`on_event`] and [`HandlerFuncs`] run on a thread of the runtime and must not block it; a call that held one longer
-//! than [`BLOCKED_MAX`] is counted and named. What has to block goes into [`blocking`], which gives it a thread of its
+//! than [`MAX_BLOCKING_TIME`] is counted and named. What has to block goes into [`blocking`], which gives it a thread of its
 //! own; what waits for something asynchronous goes into [`on_event_async`].
 
 mod blocking;
@@ -26,7 +26,7 @@ use crate::Event;
 
 /// The longest time that a handler may hold a thread of the runtime before it is counted as blocking. A runtime of two
 /// threads with two such handlers serves nobody else meanwhile.
-pub const BLOCKED_MAX: Duration = Duration::from_millis(100);
+pub const MAX_BLOCKING_TIME: Duration = Duration::from_millis(100);
 
 /// Something that wants to know of every change in a cache.
 ///

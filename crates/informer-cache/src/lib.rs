@@ -46,9 +46,9 @@ pub use event::Event;
 pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister, GenericRegistration};
 pub use informer_set::InformerSet;
 pub use listener::{BufferPolicy, HandlerOptions, HandlerState};
-pub use processor::RESYNC_PERIOD_MIN;
+pub use processor::MIN_RESYNC_PERIOD;
 pub use shared_informer::{
-    AddHandlerError, EventStream, HANDLERS_MAX, HandlerRegistration, InformerRun, SharedIndexInformer,
+    AddHandlerError, EventStream, HandlerRegistration, InformerRun, MAX_HANDLERS, SharedIndexInformer,
     SharedInformer, SharedInformerBuilder,
 };
 pub use state::{InformerCrash, InformerState};

@@ -60,7 +60,7 @@ pub struct HandlerOptions {
     /// The name in logs, states and metrics; by default `handler-N`.
     pub name: Option<String>,
     /// How often every object is told again. `None`: the informer's default; zero: never. Periods under
-    /// [`RESYNC_PERIOD_MIN`](crate::RESYNC_PERIOD_MIN) are raised to it.
+    /// [`MIN_RESYNC_PERIOD`](crate::MIN_RESYNC_PERIOD) are raised to it.
     pub resync: Option<Duration>,
     /// What happens while the handler is slow.
     pub buffer: BufferPolicy,
@@ -70,11 +70,11 @@ pub struct HandlerOptions {
 
 /// The depth at which a handler's buffer is reported: at 100,000 pending events something is wrong, and it costs some
 /// megabytes, not yet the process.
-const HIGH_WATER_DEFAULT: usize = 100_000;
+const DEFAULT_HIGH_WATER: usize = 100_000;
 
 impl Default for HandlerOptions {
     fn default() -> Self {
-        Self { name: None, resync: None, buffer: BufferPolicy::default(), high_water: HIGH_WATER_DEFAULT }
+        Self { name: None, resync: None, buffer: BufferPolicy::default(), high_water: DEFAULT_HIGH_WATER }
     }
 }
 
@@ -151,12 +151,12 @@ pub struct HandlerState {
     /// Events that wait.
     pub depth: usize,
     /// The largest depth so far.
-    pub depth_max: usize,
+    pub max_depth: usize,
     /// Calls that returned.
     pub calls: u64,
     /// Calls that panicked.
     pub panics: u64,
-    /// Calls that held a runtime thread for longer than [`BLOCKED_MAX`](crate::handler::BLOCKED_MAX).
+    /// Calls that held a runtime thread for longer than [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
     pub blocked: u64,
     /// True once every object of the first list was handled.
     pub synced: bool,
@@ -259,14 +259,14 @@ impl<O> ProcessorListener<O> {
 
     /// The counters.
     pub fn state(&self) -> HandlerState {
-        let (depth, depth_max) = {
+        let (depth, max_depth) = {
             let held = self.buffer.lock();
-            (held.buffer.depth(), held.buffer.depth_max())
+            (held.buffer.depth(), held.buffer.max_depth())
         };
         HandlerState {
             name: self.name.clone(),
             depth,
-            depth_max,
+            max_depth,
             calls: self.calls.load(Ordering::Relaxed),
             panics: self.panics.load(Ordering::Relaxed),
             blocked: self.blocked.load(Ordering::Relaxed),

@@ -11,7 +11,7 @@ use crate::listener::{EventBatch, ProcessorListener};
 use crate::{Event, HandlerState};
 
 /// The shortest resync period: replaying a whole cache more often than once a second is a loop, not a safety net.
-pub const RESYNC_PERIOD_MIN: Duration = Duration::from_secs(1);
+pub const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 
 /// The listeners of one informer. Pure state: `now` is an argument, and nothing waits.
 ///
@@ -64,7 +64,7 @@ impl<O: Object> SharedProcessor<O> {
             listener.initial_complete();
         }
         let resync = resync.filter(|period| !period.is_zero()).map(|period| {
-            let period = period.clamp(RESYNC_PERIOD_MIN, LONGEST);
+            let period = period.clamp(MIN_RESYNC_PERIOD, LONGEST);
             Resync { period, next: now + period }
         });
         self.listeners.push(Entry { listener, resync });

@@ -53,7 +53,7 @@ pub struct Pump<O: Object> {
 
 /// After so many refusals a list that is older than the store is the truth. Every refusal asks for a consistent read; a
 /// list that was under way before the first one was heard may still come, and must not be taken for it.
-const REFUSALS_MAX: u32 = 3;
+const MAX_STALE_LISTS: u32 = 3;
 
 /// What a pump has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -302,7 +302,7 @@ impl<O: Object> Pump<O> {
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
         let Replacement { items, undecodable, version, mut rewound, reread } = replacement;
         let older = self.order.is_older(&version, &self.writer.resource_version());
-        if older && !rewound && self.refused < REFUSALS_MAX {
+        if older && !rewound && self.refused < MAX_STALE_LISTS {
             self.refused += 1;
             self.counters.stale_lists += 1;
             staged.applied.suspect = true;

@@ -86,7 +86,7 @@ use tracing::{Instrument, info_span};
 pub(crate) use self::backoff::Backoff;
 pub use self::backoff::BackoffConfig;
 pub use self::config::{
-    Paging, ReflectorConfig, ShouldResync, StreamingList, VersionHook, WATCH_TIMEOUT_MIN, WatchErrorHandler,
+    MIN_WATCH_TIMEOUT, Paging, ReflectorConfig, ShouldResync, StreamingList, VersionHook, WatchErrorHandler,
 };
 use self::driver::Driver;
 pub use self::state::{
@@ -103,30 +103,30 @@ use crate::source::{DynListWatch, SourceContext};
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// After this many short watches in a row the version is no longer trusted, and what is there is listed.
-pub const SHORT_WATCHES_MAX: u32 = 3;
+pub const MAX_SHORT_WATCHES: u32 = 3;
 
 /// After a watch that has told nothing, and this time in which nothing was heard of the last version, the server is asked whether
 /// it has that version: a Kubernetes API server sends a bookmark every minute, and one that was restored from a backup accepts
 /// a watch from a version that it has not reached, and says nothing at all.
-pub const QUIET_MAX: Duration = Duration::from_secs(90);
+pub const MAX_WATCH_SILENCE: Duration = Duration::from_secs(90);
 
 /// The longest `Retry-After` that is obeyed: a server that asks for more is asked again after this time.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Pages without an object that a list may have in a row. A server may send one where a selector matches nothing more; one
 /// that sends many is counting up tokens.
-pub const EMPTY_PAGES_MAX: u32 = 16;
+pub const MAX_EMPTY_PAGES: u32 = 16;
 
 /// However busily a streaming list goes on, its end mark must come within this time: events of live objects cannot be told
 /// from those of the list.
-pub const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(300);
+pub const MAX_INITIAL_EVENTS_TIME: Duration = Duration::from_secs(300);
 
 /// After this many streaming lists in a row that were cut before their end mark, a list takes their place.
-pub const STREAMING_CUTS_MAX: u32 = 3;
+pub const MAX_STREAMING_RETRIES: u32 = 3;
 
 /// How often one page of a list is asked for again because the server wants it to be asked for later, or because its
 /// connection broke without an answer. After that the list has failed: its token may be what the server does not like.
-pub const PAGE_RETRIES_MAX: u32 = 10;
+pub const MAX_PAGE_RETRIES: u32 = 10;
 
 /// Lists and watches a source for a queue. See the [module](self).
 pub struct Reflector<O: Object> {

@@ -40,7 +40,7 @@ use tokio::sync::watch;
 
 use self::core::Shared;
 pub use builder::SharedInformerBuilder;
-pub use registration::{AddHandlerError, EventStream, HANDLERS_MAX, HandlerRegistration};
+pub use registration::{AddHandlerError, EventStream, HandlerRegistration, MAX_HANDLERS};
 pub use run::InformerRun;
 
 use crate::handler::EventHandler;
@@ -137,7 +137,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// When the informer has [`HANDLERS_MAX`](crate::HANDLERS_MAX) handlers and streams.
+    /// When the informer has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
@@ -154,7 +154,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Panics
     ///
-    /// When the informer has [`HANDLERS_MAX`](crate::HANDLERS_MAX) handlers and streams. Where their number is not the program's own
+    /// When the informer has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams. Where their number is not the program's own
     /// to choose, one stream for each of its users, say, use [`events_with`](Self::events_with).
     #[track_caller]
     pub fn events(&self) -> EventStream<O> {

@@ -88,7 +88,7 @@ struct Entries {
 impl UndecodableLog {
     /// How many entries are kept: a kind whose every object is broken must not fill the memory with errors. Beyond it
     /// failures are only counted.
-    pub const ENTRIES_MAX: usize = 1000;
+    pub const MAX_ENTRIES: usize = 1000;
 
     /// Takes an entry in. Returns false where the same version of the same object is in the log already.
     pub fn report(&self, undecodable: Undecodable) -> bool {
@@ -96,7 +96,7 @@ impl UndecodableLog {
         // Declared before the lock, to be dropped after it: the error may be anything.
         let _replaced: Undecodable;
         let mut entries = self.entries.lock();
-        let full = entries.by_key.len() >= Self::ENTRIES_MAX;
+        let full = entries.by_key.len() >= Self::MAX_ENTRIES;
         match entries.by_key.get_mut(key) {
             Some(entry)
                 if entry.version == undecodable.version

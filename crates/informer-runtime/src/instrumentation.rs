@@ -204,7 +204,7 @@ fn handler(state: &HandlerState) -> Value {
         "name": state.name,
         "synced": state.synced,
         "depth": state.depth,
-        "depthMax": state.depth_max,
+        "depthMax": state.max_depth,
         "calls": state.calls,
         "panics": state.panics,
         "blocked": state.blocked,

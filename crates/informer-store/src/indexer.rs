@@ -7,7 +7,7 @@ use crate::claim::IndexersClaim;
 use crate::error::{AddIndexersError, IndexError, UnknownIndex};
 use crate::index::{IndexFn, Indexers};
 use crate::lister::Lister;
-use crate::shared::{DIRECT_READ_MAX, Shared};
+use crate::shared::{MAX_DIRECT_READ, Shared};
 use crate::snapshot::Snapshot;
 use crate::state::{State, is_chosen};
 use crate::values::{Computed, Definition, IndexFailure};
@@ -189,7 +189,7 @@ impl<O: Object> Indexer<O> {
             return self.list();
         }
         let candidates = self.shared.read(|state| match state.narrow(namespace, selector) {
-            Some(narrowed) if narrowed.len() <= DIRECT_READ_MAX => {
+            Some(narrowed) if narrowed.len() <= MAX_DIRECT_READ => {
                 let mut objects = Vec::with_capacity(narrowed.len());
                 let entries = state.objects_of(narrowed.slots());
                 objects.extend(entries.map(|entry| Arc::clone(&entry.object)));
@@ -211,7 +211,7 @@ impl<O: Object> Indexer<O> {
     /// Answers from the active side where that is short, and otherwise from a clone of the state, so that the writer
     /// is not held up.
     fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, answer: impl Fn(&State<O>) -> R) -> R {
-        let direct = self.shared.read(|state| match size(state) <= DIRECT_READ_MAX {
+        let direct = self.shared.read(|state| match size(state) <= MAX_DIRECT_READ {
             true => Ok(answer(state)),
             false => Err(state.clone()),
         });

@@ -17,7 +17,7 @@ use crate::state::{Index, Op, Slot, State};
 use crate::values::{Computed, Definition, Values};
 
 /// Log entries whose memory is kept between transactions; more are the mark of a rare, large transaction.
-const LOG_KEPT_MAX: usize = 16_384;
+const MAX_LOG_ENTRIES: usize = 16_384;
 
 pub(crate) struct Ledger<O> {
     /// Installed and pending indexes. A new list whenever one is added or installed, so that values computed outside
@@ -81,7 +81,7 @@ impl<O> Ledger<O> {
             // What is displaced here was displaced on the first side too, and its objects are held by the caller.
             drop(state.perform(op));
         }
-        self.log.shrink_to(LOG_KEPT_MAX);
+        self.log.shrink_to(MAX_LOG_ENTRIES);
     }
 
     /// Whether an index has a name, or is to have it.

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. What is shown of a key is never older than what the cache shows of it.
-//! 2. The overlay has at most [`OVERLAY_MAX`] entries, the least recently used going first, and each for at most its
+//! 2. The overlay has at most [`MAX_OVERLAY_ENTRIES`] entries, the least recently used going first, and each for at most its
 //!    time to live.
 //!
 //! # Lock order
@@ -31,7 +31,7 @@ mod overlay;
 use overlay::{Entry, Overlay};
 
 /// Entries of the overlay. Own writes reach the cache within moments; upstream keeps as many.
-pub(crate) const OVERLAY_MAX: usize = 100;
+pub(crate) const MAX_OVERLAY_ENTRIES: usize = 100;
 
 /// How long an own write is shown that never reached the cache, as upstream.
 const TTL: Duration = Duration::from_secs(5 * 60);

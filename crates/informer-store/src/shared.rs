@@ -16,7 +16,7 @@
 //! # Lock order
 //!
 //! `ledger`, then one side at a time. A reader takes one side and nothing else, for one lookup, for at most
-//! [`DIRECT_READ_MAX`] references, or for the clone of a state (one count per page and shard: below 100 us for
+//! [`MAX_DIRECT_READ`] references, or for the clone of a state (one count per page and shard: below 100 us for
 //! 100,000 objects).
 //!
 //! # Shutdown
@@ -48,7 +48,7 @@ use crate::values::{Computed, Definition, IndexFailure};
 
 /// References that a reader copies while it holds a side; for more it clones the state, which is as fast and delays
 /// the writer less, but makes it copy pages. 4096 references take about 50 us.
-pub(crate) const DIRECT_READ_MAX: usize = 4096;
+pub(crate) const MAX_DIRECT_READ: usize = 4096;
 
 /// Optimistic attempts of a reader to find an unlocked side. Each one that fails means that the writer published
 /// meanwhile; after so many, the reader waits in line.

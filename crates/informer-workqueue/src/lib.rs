@@ -95,9 +95,9 @@ mod workers;
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
-    AddOptions, Ageing, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item, KEYS_MAX,
-    LOW_PRIORITY, OnDrop, Order, PriorityOrder, QueueEffect, QueueKey, QueueState, Waiting, WorkQueue,
-    WorkQueueBuilder,
+    AddOptions, Ageing, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item,
+    LOW_PRIORITY, MAX_KEYS, OnDrop, Order, PriorityOrder, QueueEffect, QueueKey, QueueState, Waiting,
+    WorkQueue, WorkQueueBuilder,
 };
 pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,

@@ -45,9 +45,9 @@ use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 
 /// How many keys a queue holds at most: they are numbered in 32 bits to halve the memory of a waiting key. The keys
-/// themselves fill the memory of most machines first; an add beyond is refused. [`keys_max`](WorkQueueBuilder::keys_max)
+/// themselves fill the memory of most machines first; an add beyond is refused. [`max_keys`](WorkQueueBuilder::max_keys)
 /// sets a lower bound.
-pub const KEYS_MAX: u32 = u32::MAX - 1;
+pub const MAX_KEYS: u32 = u32::MAX - 1;
 
 /// What a queue holds: anything that can be compared, hashed and cloned. Implemented for all such types.
 ///

@@ -99,8 +99,8 @@ pub use informer_cache::handler::{
 };
 pub use informer_cache::{
     AddHandlerError, AnyObject, BufferPolicy, CacheSynced, Change, Event, EventStream, GenericEvent,
-    GenericInformer, GenericLister, GenericRegistration, HANDLERS_MAX, HandlerOptions, HandlerRegistration,
-    HandlerState, InformerRun, InformerSet, InformerState, RESYNC_PERIOD_MIN, Replacement,
+    GenericInformer, GenericLister, GenericRegistration, HandlerOptions, HandlerRegistration, HandlerState,
+    InformerRun, InformerSet, InformerState, MAX_HANDLERS, MIN_RESYNC_PERIOD, Replacement,
     SharedIndexInformer, SharedInformer, SharedInformerBuilder, SyncError, Undecodable, UndecodableLog,
     Unsynced, wait_for_cache_sync,
 };

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{ControllerConfig, InformerController, ProcessError, RETRY_PAUSE_MIN, SimpleInformerOptions};
+use super::{ControllerConfig, InformerController, MIN_RETRY_DELAY, ProcessError, SimpleInformerOptions};
 use super::{new_indexer_informer, new_informer, new_informer_with};
 use crate::handler::{EventHandler, on_event, on_event_async};
 use crate::queue::{Batch, Delta, DeltaFifo, DeltaFifoConfig, Deltas, InOrderQueue, Popped, ReflectorStore};
@@ -116,7 +116,7 @@ async fn retry_on_error_processes_the_same_item_again_before_what_follows_it() {
     let begin = tokio::time::Instant::now();
     let _watch = world.server.expect_sync([object("a", "1")], "5").await;
     world.controller.synced().await.unwrap();
-    assert_eq!(begin.elapsed(), RETRY_PAUSE_MIN * (1 + 2 + 4), "the pause doubles");
+    assert_eq!(begin.elapsed(), MIN_RETRY_DELAY * (1 + 2 + 4), "the pause doubles");
     assert_eq!((log.take().len(), world.controller.counts().failed), (4, 3));
 }
 
@@ -368,7 +368,7 @@ async fn an_item_of_a_delta_fifo_that_failed_counts_for_has_synced_although_it_i
     controller.synced().await.unwrap();
     assert_eq!((controller.counts().processed, controller.queue().depth()), (0, 1));
     failing.store(false, std::sync::atomic::Ordering::Relaxed);
-    tokio::time::sleep(RETRY_PAUSE_MIN * 2).await;
+    tokio::time::sleep(MIN_RETRY_DELAY * 2).await;
     assert_eq!((controller.counts().processed, controller.queue().depth()), (1, 0));
     stop.cancel();
     run.await.unwrap();

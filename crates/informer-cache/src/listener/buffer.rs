@@ -38,7 +38,7 @@ pub struct ListenerBuffer<O> {
     initial_left: usize,
     initial_complete: bool,
     in_flight_initial: bool,
-    depth_max: usize,
+    max_depth: usize,
     /// The next depth to warn at.
     high_water: usize,
 }
@@ -87,7 +87,7 @@ impl<O> ListenerBuffer<O> {
             initial_left: 0,
             initial_complete: false,
             in_flight_initial: false,
-            depth_max: 0,
+            max_depth: 0,
             high_water: high_water.max(1),
         }
     }
@@ -112,7 +112,7 @@ impl<O> ListenerBuffer<O> {
                 }
             }
         }
-        self.depth_max = self.depth_max.max(self.pending.depth());
+        self.max_depth = self.max_depth.max(self.pending.depth());
     }
 
     /// The next event. It is in flight until [`finished`](Self::finished), or until the next call: whoever asks again
@@ -162,8 +162,8 @@ impl<O> ListenerBuffer<O> {
     }
 
     /// The largest depth so far.
-    pub fn depth_max(&self) -> usize {
-        self.depth_max
+    pub fn max_depth(&self) -> usize {
+        self.max_depth
     }
 
     /// The depth, if it has just reached the mark; the next mark is twice as high.

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ProcessorListener;
 use crate::Event;
-use crate::handler::{BLOCKED_MAX, EventHandler};
+use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 
 /// How many events in a row a handler that never waits is given before the task lets others run.
-const BURST_MAX: u32 = 256;
+const MAX_BURST: u32 = 256;
 
 /// Events in a row, without a wait between them.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl<O: Object> ProcessorListener<O> {
             };
             burst.end = Some(self.deliver(handler, event, burst.end).await);
             (burst.in_flight, burst.events) = (true, burst.events + 1);
-            if burst.events == BURST_MAX {
+            if burst.events == MAX_BURST {
                 self.finished();
                 burst = Burst::default();
                 tokio::task::yield_now().await;
@@ -121,7 +121,7 @@ impl<O: Object> ProcessorListener<O> {
     }
 
     fn note_blocked(&self, held: Duration, key: &informer_core::ObjectKey) {
-        if held > BLOCKED_MAX {
+        if held > MAX_BLOCKING_TIME {
             self.blocked.fetch_add(1, Ordering::Relaxed);
             let (informer, handler) = (&*self.informer, &*self.name);
             tracing::warn!(informer, handler, %key, ?held, "a handler blocked a thread of the runtime; use `blocking(..)`");

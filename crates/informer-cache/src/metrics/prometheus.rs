@@ -31,7 +31,7 @@ type Labels = Vec<(&'static str, String)>;
 const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
 /// As many informers are not looked through for those that are gone.
-const PROBES_MIN: usize = 64;
+const MIN_PROBES: usize = 64;
 
 /// A version is shown by its last digits, as upstream: a float holds no more of them exactly.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
@@ -81,7 +81,7 @@ impl PrometheusInformers {
     /// A view of no informer yet. To be registered with
     /// [`Registry::register_collector`], or made by [`register`](Self::register).
     pub fn new() -> Self {
-        let probes = Probes { list: Vec::new(), look_at: PROBES_MIN };
+        let probes = Probes { list: Vec::new(), look_at: MIN_PROBES };
         Self { probes: Arc::new(Mutex::new(probes)), latencies: Arc::default() }
     }
 
@@ -134,7 +134,7 @@ impl InformerMetrics for PrometheusInformers {
             return;
         }
         probes.list.retain(InformerProbe::is_alive);
-        probes.look_at = PROBES_MIN.max(probes.list.len() * 2);
+        probes.look_at = MIN_PROBES.max(probes.list.len() * 2);
         let living = probes.list.clone();
         drop(probes);
         self.forget_latencies(&living.iter().filter_map(InformerProbe::state).collect::<Vec<_>>());
@@ -264,7 +264,7 @@ impl Page<'_, '_> {
         let help = "Events that wait for a handler.";
         self.handler_gauge("informer_handler_depth", help, |handler| handler.depth as f64)?;
         let help = "The most events that have waited for a handler.";
-        self.handler_gauge("informer_handler_depth_max", help, |handler| handler.depth_max as f64)?;
+        self.handler_gauge("informer_handler_depth_max", help, |handler| handler.max_depth as f64)?;
         let help = "1 once the handler has handled the first list.";
         self.handler_gauge("informer_handler_synced", help, |handler| f64::from(handler.synced))?;
         let help = "Calls of a handler that returned.";

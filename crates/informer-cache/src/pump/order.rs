@@ -5,10 +5,10 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 
 /// Versions are no longer compared after this many consecutive lists that contradict their order. A single such list may also follow
 /// a restore of the server that new writes have overtaken.
-pub(super) const CONTRADICTIONS_MAX: u32 = 3;
+pub(super) const MAX_CONTRADICTIONS: u32 = 3;
 
 /// Refused events that are remembered until the next list. Further ones add no information.
-const REFUSED_MAX: usize = 64;
+const MAX_STALE_EVENTS: usize = 64;
 
 /// Finds out whether the versions of a source are in order.
 ///
@@ -27,7 +27,7 @@ pub(super) struct VersionOrder {
 impl VersionOrder {
     /// False once versions are no longer compared.
     pub(super) fn is_trusted(&self) -> bool {
-        self.contradictions < CONTRADICTIONS_MAX
+        self.contradictions < MAX_CONTRADICTIONS
     }
 
     /// True if `version` is known to be older than `than`.
@@ -37,7 +37,7 @@ impl VersionOrder {
 
     /// Records an event that was refused because its version is older than the cache.
     pub(super) fn refuse(&mut self, object: &impl Object) {
-        if self.refused.len() < REFUSED_MAX {
+        if self.refused.len() < MAX_STALE_EVENTS {
             let state = (object.uid().into(), object.resource_version().clone());
             self.refused.insert(object.key().clone(), state);
         }

@@ -378,7 +378,7 @@ impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
     }
 
     /// Resolves while fewer deltas are queued than the limit of
-    /// [`InOrderQueue::WEIGHT_MAX`](super::InOrderQueue::WEIGHT_MAX), with the same slack, or when the queue is closed.
+    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the same slack, or when the queue is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.line.ready())
     }

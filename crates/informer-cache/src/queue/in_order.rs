@@ -31,14 +31,14 @@ use informer_core::Object;
 
 use self::state::{InOrderState, PoppedBatch};
 use super::line::Line;
-use super::room::WEIGHT_MAX;
+use super::room::MAX_WEIGHT;
 use super::transform::Transformer;
 use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
 
 /// As many changes as one store transaction and one batch of notifications should hold: enough to pay their fixed
 /// cost once, few enough that readers see progress (upstream's number).
-const BATCH_MAX: usize = 1000;
+const MAX_BATCH: usize = 1000;
 
 /// A queue of changes in order of arrival. A cheap handle; clones share one queue.
 ///
@@ -53,7 +53,7 @@ const BATCH_MAX: usize = 1000;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let queue = InOrderQueue::new();
 /// queue.push(vec![Change::Added(Arc::new(Header::new(ObjectKey::new("default", "web")?)))])?;
-/// let batch = queue.pop_batch(InOrderQueue::<Header>::BATCH_MAX).await?;
+/// let batch = queue.pop_batch(InOrderQueue::<Header>::MAX_BATCH).await?;
 /// assert_eq!(batch[0].key().unwrap(), "default/web");
 /// batch.done();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -67,11 +67,11 @@ pub struct InOrderQueue<O> {
 
 impl<O: Object> InOrderQueue<O> {
     /// The most changes that one batch holds.
-    pub const BATCH_MAX: usize = BATCH_MAX;
+    pub const MAX_BATCH: usize = MAX_BATCH;
 
     /// The weight from which on [`ready`](ReflectorStore::ready) waits; a change weighs 1, a complete list as much as
     /// its objects. It resolves again at half of it.
-    pub const WEIGHT_MAX: usize = WEIGHT_MAX;
+    pub const MAX_WEIGHT: usize = MAX_WEIGHT;
 
     /// An empty queue.
     pub fn new() -> Self {
@@ -89,7 +89,7 @@ impl<O: Object> InOrderQueue<O> {
         Self { line: Arc::new(Line::new(InOrderState::new())), transform: transform.map(Arc::new) }
     }
 
-    /// Takes the next changes: as many as are there, at most `max` and [`BATCH_MAX`](Self::BATCH_MAX). Waits while
+    /// Takes the next changes: as many as are there, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits while
     /// there is none.
     ///
     /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) come alone. All other kinds mix, and one key
@@ -179,9 +179,9 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
 impl<O: Object> Queue for InOrderQueue<O> {
     type Popped = Batch<O>;
 
-    /// A batch of at most [`BATCH_MAX`](InOrderQueue::BATCH_MAX) changes.
+    /// A batch of at most [`MAX_BATCH`](InOrderQueue::MAX_BATCH) changes.
     async fn pop(&self) -> Result<Batch<O>, QueueClosed> {
-        self.pop_batch(BATCH_MAX).await
+        self.pop_batch(MAX_BATCH).await
     }
 
     /// Puts the batch back to the head.

@@ -1,15 +1,15 @@
 /// From this weight on the source has to wait: ten batches keep the pump busy while the source wakes up, and at some
 /// 5 KB an object they are 50 MB.
-pub(super) const WEIGHT_MAX: usize = 10_000;
+pub(super) const MAX_WEIGHT: usize = 10_000;
 
 /// Down to this weight it waits: half, so that source and pump do not wake each other for every change.
-pub(super) const WEIGHT_RESUME: usize = WEIGHT_MAX / 2;
+pub(super) const WEIGHT_RESUME: usize = MAX_WEIGHT / 2;
 
 /// How much is queued, and whether the source has to wait.
 ///
 /// # Invariants
 ///
-/// `full` is set when the weight reaches [`WEIGHT_MAX`], and cleared when it has fallen to [`WEIGHT_RESUME`].
+/// `full` is set when the weight reaches [`MAX_WEIGHT`], and cleared when it has fallen to [`WEIGHT_RESUME`].
 #[derive(Debug, Default)]
 pub(super) struct Room {
     weight: usize,
@@ -19,7 +19,7 @@ pub(super) struct Room {
 impl Room {
     pub(super) fn grow(&mut self, weight: usize) {
         self.weight += weight;
-        self.full |= self.weight >= WEIGHT_MAX;
+        self.full |= self.weight >= MAX_WEIGHT;
     }
 
     pub(super) fn shrink(&mut self, weight: usize) {

@@ -21,7 +21,7 @@ pub(super) struct Collected<O> {
     hasher: DefaultHashBuilder,
     undecodable: BTreeMap<ObjectKey, Undecodable>,
     nameless: Vec<Undecodable>,
-    objects_max: u32,
+    max_objects: u32,
     duplicates: u64,
 }
 
@@ -37,14 +37,14 @@ pub(super) enum Put {
 }
 
 impl<O: Object> Collected<O> {
-    pub(super) fn new(objects_max: u32) -> Self {
+    pub(super) fn new(max_objects: u32) -> Self {
         Self {
             slots: Vec::new(),
             by_key: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             undecodable: BTreeMap::new(),
             nameless: Vec::new(),
-            objects_max,
+            max_objects,
             duplicates: 0,
         }
     }
@@ -65,7 +65,7 @@ impl<O: Object> Collected<O> {
                 Put::Again
             }
             Entry::Vacant(entry) => match u32::try_from(slots.len()) {
-                Ok(index) if index < self.objects_max => {
+                Ok(index) if index < self.max_objects => {
                     entry.insert(index);
                     slots.push(Some(listed));
                     Put::Fresh
@@ -77,7 +77,7 @@ impl<O: Object> Collected<O> {
 
     /// Takes an object in that could not be read. An earlier state of it stays: it is the last good one.
     pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Put {
-        if self.undecodable.len() + self.nameless.len() >= self.objects_max as usize {
+        if self.undecodable.len() + self.nameless.len() >= self.max_objects as usize {
             return Put::Full;
         }
         match undecodable.key().cloned() {

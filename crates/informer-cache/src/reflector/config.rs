@@ -8,7 +8,7 @@ use super::BackoffConfig;
 use crate::source::SourceError;
 
 /// The shortest watch that is asked for, as upstream has it: shorter ones cost the server more than they tell.
-pub const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(300);
+pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How a [`Reflector`](super::Reflector) goes about its work. The default is right for a Kubernetes API server.
 ///
@@ -33,12 +33,12 @@ pub struct ReflectorConfig {
     /// When lists are asked for in pages.
     pub paging: Paging,
     /// How many pages one list may have; 20,000. A list beyond it fails: it is a page that never ends.
-    pub pages_max: u32,
+    pub max_pages: u32,
     /// How many objects one list may have; 10,000,000. A list beyond it fails, before it fills the memory.
-    pub objects_max: u32,
-    /// A watch is asked for with a timeout drawn from `[watch_timeout_min, 2 * watch_timeout_min)`, so that the
-    /// watches of a fleet do not end together. 5 minutes; less counts as [`WATCH_TIMEOUT_MIN`].
-    pub watch_timeout_min: Duration,
+    pub max_objects: u32,
+    /// A watch is asked for with a timeout drawn from `[min_watch_timeout, 2 * min_watch_timeout)`, so that the
+    /// watches of a fleet do not end together. 5 minutes; less counts as [`MIN_WATCH_TIMEOUT`].
+    pub min_watch_timeout: Duration,
     /// A watch that is silent for this long past its timeout is taken for a dead connection: it is cut, and resumed
     /// from the last version. 30 s.
     pub watch_grace: Duration,
@@ -50,7 +50,7 @@ pub struct ReflectorConfig {
     /// When a streaming list is asked for.
     pub streaming_list: StreamingList,
     /// A streaming list that sends no further object for this long, and no end mark, is given up in favour of a list.
-    /// 30 s. Whatever it sends, it is given up after [`INITIAL_EVENTS_MAX`](super::INITIAL_EVENTS_MAX).
+    /// 30 s. Whatever it sends, it is given up after [`MAX_INITIAL_EVENTS_TIME`](super::MAX_INITIAL_EVENTS_TIME).
     pub initial_events_deadline: Duration,
     /// How often what is held is replayed to the handlers that want it. Local, never a request, and only while a
     /// watch is open. `None` (the default) or zero: never.
@@ -63,7 +63,7 @@ pub struct ReflectorConfig {
     /// Told each failure, before the wait or the other attempt that follows it. Runs on the reflector's task and must not block.
     pub on_error: Option<WatchErrorHandler>,
     /// How many events are handed on at once, when so many are at hand; 1000.
-    pub batch_max: usize,
+    pub max_batch: usize,
     /// The seed of the random parts of waits and of watch timeouts, for deterministic tests. `None` (the default) draws one from
     /// the operating system.
     pub seed: Option<u64>,
@@ -119,9 +119,9 @@ impl Default for ReflectorConfig {
             expected_kind: None,
             page_size: 500,
             paging: Paging::default(),
-            pages_max: 20_000,
-            objects_max: 10_000_000,
-            watch_timeout_min: WATCH_TIMEOUT_MIN,
+            max_pages: 20_000,
+            max_objects: 10_000_000,
+            min_watch_timeout: MIN_WATCH_TIMEOUT,
             watch_grace: Duration::from_secs(30),
             progress_timeout: Duration::from_secs(90),
             backoff: BackoffConfig::default(),
@@ -131,7 +131,7 @@ impl Default for ReflectorConfig {
             should_resync: None,
             on_version: None,
             on_error: None,
-            batch_max: 1000,
+            max_batch: 1000,
             seed: None,
         }
     }
@@ -144,7 +144,7 @@ impl fmt::Debug for ReflectorConfig {
             .field("expected_kind", &self.expected_kind)
             .field("page_size", &self.page_size)
             .field("paging", &self.paging)
-            .field("watch_timeout_min", &self.watch_timeout_min)
+            .field("min_watch_timeout", &self.min_watch_timeout)
             .field("backoff", &self.backoff)
             .field("streaming_list", &self.streaming_list)
             .field("resync_period", &self.resync_period)

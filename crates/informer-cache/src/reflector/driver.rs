@@ -99,7 +99,7 @@ impl<'a, O: Object> Driver<'a, O> {
     fn is_much(&self, input: &Input<O>) -> bool {
         match input {
             Input::Part(_) => true,
-            Input::Events(events) => events.len() >= self.reflector.config.batch_max,
+            Input::Events(events) => events.len() >= self.reflector.config.max_batch,
             _ => false,
         }
     }
@@ -219,8 +219,8 @@ impl<'a, O: Object> Driver<'a, O> {
                 None => Input::Ended,
             },
             Open::Watch(reader) => {
-                let batch_max = self.reflector.config.batch_max.max(1);
-                poll_fn(|context| reader.poll_batch(batch_max, context)).await
+                let max_batch = self.reflector.config.max_batch.max(1);
+                poll_fn(|context| reader.poll_batch(max_batch, context)).await
             }
         }
     }
@@ -293,17 +293,17 @@ impl<O: Object> Drop for Driver<'_, O> {
 }
 
 impl<O: Object> WatchReader<O> {
-    /// All that is at hand, but at most `batch_max` events; the end of the stream comes after its last event.
+    /// All that is at hand, but at most `max_batch` events; the end of the stream comes after its last event.
     ///
     /// An HTTP connection hands on one piece of its body and waits until that is taken. So after each the thread is given up
     /// once, and only when that brought nothing more is the batch complete: a burst then goes through the queue, the store and the
     /// handlers as a batch, and not event by event. After a lull the first event goes on at once.
-    fn poll_batch(&mut self, batch_max: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
-        while self.end.is_none() && self.batch.len() < batch_max {
+    fn poll_batch(&mut self, max_batch: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
+        while self.end.is_none() && self.batch.len() < max_batch {
             match self.stream.poll_next_unpin(context) {
                 Poll::Ready(Some(Ok(event))) => {
                     if self.batch.is_empty() {
-                        self.batch.reserve_exact(self.stream.size_hint().0.saturating_add(1).min(batch_max));
+                        self.batch.reserve_exact(self.stream.size_hint().0.saturating_add(1).min(max_batch));
                     }
                     self.batch.push(event);
                 }

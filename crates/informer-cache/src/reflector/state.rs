@@ -63,7 +63,7 @@ use self::watching::Watching;
 use super::backoff::Backoff;
 use super::collected::Collected;
 use super::{
-    RETRY_AFTER_MAX, ReflectorConfig, ReflectorError, ReflectorPhase, ReflectorStatus, RelistReason,
+    MAX_RETRY_AFTER, ReflectorConfig, ReflectorError, ReflectorPhase, ReflectorStatus, RelistReason,
     StreamingList,
 };
 use crate::Change;
@@ -377,7 +377,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn wait_after(&mut self, error: SourceError, wait: Duration, turn: &mut Turn<'_, O>) -> Instant {
-        let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
         let retry_after = wait.max(asked);
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Failed { error, retry_after });

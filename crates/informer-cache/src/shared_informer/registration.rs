@@ -21,7 +21,7 @@ use crate::{Event, HandlerOptions, HandlerState};
 
 /// How many handlers an informer takes, streams of events among them: each one costs a buffer and most a task, and a program
 /// that adds them in a loop should hear of it.
-pub const HANDLERS_MAX: usize = 10_000;
+pub const MAX_HANDLERS: usize = 10_000;
 
 /// A handler with its listener: what a run needs of it.
 pub(super) trait Attached<O: Object>: Send + Sync {
@@ -92,7 +92,7 @@ impl<O: Object> Attached<O> for Streamed<O> {
 /// A handler or a stream of events could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "informer {informer}: it has {HANDLERS_MAX} handlers and streams; remove some, or serve several needs with one"
+    "informer {informer}: it has {MAX_HANDLERS} handlers and streams; remove some, or serve several needs with one"
 )]
 pub struct AddHandlerError {
     informer: String,
@@ -136,7 +136,7 @@ fn attach<O: Object>(
     let listener = Arc::clone(attached.listener());
     let lifecycle = shared.lifecycle.lock();
     let mut all = shared.attached.lock();
-    if all.len() >= HANDLERS_MAX {
+    if all.len() >= MAX_HANDLERS {
         drop((all, lifecycle));
         return Err(AddHandlerError { informer: shared.name.clone() });
     }

@@ -286,7 +286,7 @@ impl<O: Object> Core<O> {
     /// Brings the core from wherever the last run left it to the beginning of a new one.
     fn begin(&mut self, shared: &Shared<O>) {
         // What the last run left in the queue is older than the list to come, and is applied before it.
-        while let Ok(Some(batch)) = shared.queue.try_pop_batch(InOrderQueue::<O>::BATCH_MAX) {
+        while let Ok(Some(batch)) = shared.queue.try_pop_batch(InOrderQueue::<O>::MAX_BATCH) {
             let (changes, receipt) = batch.into_changes();
             let applied = self.pump.apply(changes);
             self.processor.distribute(applied.events);
@@ -308,7 +308,7 @@ impl<O: Object> Core<O> {
                 () = run.cancel.cancelled() => return,
                 () = shared.handlers_changed.notified() => {}
                 () = at(resync) => self.resync(),
-                batch = shared.queue.pop_batch(InOrderQueue::<O>::BATCH_MAX) => match batch {
+                batch = shared.queue.pop_batch(InOrderQueue::<O>::MAX_BATCH) => match batch {
                     Ok(batch) => {
                         let (changes, receipt) = batch.into_changes();
                         self.process(run, changes);

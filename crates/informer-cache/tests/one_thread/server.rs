@@ -14,7 +14,7 @@ use rand::{Rng, RngExt};
 const KEYS: u32 = 8;
 
 /// How many past states a replica that lags may still show.
-const PAST_MAX: usize = 12;
+const MAX_HISTORY: usize = 12;
 
 /// One state of an object.
 #[derive(Clone)]
@@ -124,7 +124,7 @@ impl Server {
 
     fn remember(&mut self) {
         self.past.push_back(self.now.clone());
-        if self.past.len() > PAST_MAX {
+        if self.past.len() > MAX_HISTORY {
             self.past.pop_front();
         }
     }

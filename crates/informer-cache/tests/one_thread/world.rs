@@ -26,7 +26,7 @@ use crate::server::Server;
 const STEPS: u32 = 250;
 
 /// Steps after which a run that does not come to rest has failed.
-const STEPS_MAX: u32 = 20_000;
+const MAX_STEPS: u32 = 20_000;
 
 /// What the runs have met.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -274,7 +274,7 @@ impl World {
     /// No more faults, no more writes: everything runs until nothing is left to do.
     fn come_to_rest(&mut self) {
         self.faults = Faults { rate: 0.0, endless: false, unreadable: 0.0, ..self.faults };
-        for _ in 0..STEPS_MAX {
+        for _ in 0..MAX_STEPS {
             if self.is_at_rest() {
                 return;
             }

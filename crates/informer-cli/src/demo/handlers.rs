@@ -14,7 +14,7 @@ use super::server::now_nanos;
 pub(crate) type PodEvent = Event<Lazy<Pod>>;
 
 /// Latencies above a minute count as a minute.
-const LATENCY_US_MAX: u64 = 60_000_000;
+const MAX_LATENCY_US: u64 = 60_000_000;
 
 /// What one handler has seen.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct Seen {
 
 impl View {
     pub(crate) fn new() -> Self {
-        let latency_us = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are in order");
+        let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, 3).expect("the bounds are in order");
         Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct HandlerReport {
     events: u64,
     p50: u64,
     p99: u64,
-    depth_max: usize,
+    max_depth: usize,
 }
 
 impl HandlerReport {
@@ -44,7 +44,7 @@ impl HandlerReport {
             let at = |quantile| seen.latency_us.value_at_quantile(quantile);
             (seen.events, at(0.5), at(0.99))
         });
-        Self { name, events, p50, p99, depth_max: registration.state().depth_max }
+        Self { name, events, p50, p99, max_depth: registration.state().max_depth }
     }
 }
 
@@ -97,8 +97,8 @@ impl fmt::Display for Report {
             "handler", "events", "p50 us", "p99 us", "waited, max"
         )?;
         for handler in &self.handlers {
-            let HandlerReport { name, events, p50, p99, depth_max } = handler;
-            writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {depth_max:>12}")?;
+            let HandlerReport { name, events, p50, p99, max_depth } = handler;
+            writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {max_depth:>12}")?;
         }
         let (word, color) = match self.equal {
             true => (

@@ -47,11 +47,11 @@ pub(crate) struct Truth {
     objects: BTreeMap<String, Value>,
 }
 
-/// What does not agree; nothing, where all is well. At most [`DIFFERENCES_MAX`] are told.
+/// What does not agree; nothing, where all is well. At most [`MAX_DIFFERENCES`] are told.
 pub(crate) type Differences = Vec<String>;
 
 /// Enough to see what is wrong.
-const DIFFERENCES_MAX: usize = 10;
+const MAX_DIFFERENCES: usize = 10;
 /// Pages keep the memory of the comparison small.
 const PAGE: usize = 500;
 
@@ -143,7 +143,7 @@ impl Truth {
 }
 
 fn note(differences: &mut Differences, text: impl FnOnce() -> String) {
-    if differences.len() < DIFFERENCES_MAX {
+    if differences.len() < MAX_DIFFERENCES {
         differences.push(text());
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 
 /// Kinds that manifests may bring along. Each costs one more pass over the files.
-const KINDS_MAX: usize = 256;
+const MAX_KINDS: usize = 256;
 
 /// Who may do what.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
     };
     // A kind may be used before its definition is read, so each kind that turns up begins a new pass.
-    for _ in 0..=KINDS_MAX {
+    for _ in 0..=MAX_KINDS {
         let server = kinds.server();
         let outcome = server.load_yaml(path);
         if kinds.define(declared(&server)) {
@@ -49,7 +49,7 @@ pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
         }
     }
     Err(Failure::new(format!(
-        "cannot load {}: it needs more than {KINDS_MAX} kinds beside the built-in ones",
+        "cannot load {}: it needs more than {MAX_KINDS} kinds beside the built-in ones",
         path.display()
     )))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informer::reflector::RETRY_AFTER_MAX;
+use informer::reflector::MAX_RETRY_AFTER;
 use informer::source::SourceErrorKind;
 use informer::{Client, ResourceKind};
 use rand::RngExt;
@@ -13,9 +13,9 @@ use super::{Patience, near};
 use crate::failure::Failure;
 
 /// The first wait before discovery is tried again; each one is twice as long as the one before.
-const RETRY_MIN: Duration = Duration::from_millis(250);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// The longest wait: a server that comes up is seen soon, and one that is down is not pestered.
-const RETRY_MAX: Duration = Duration::from_secs(5);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// A kind that the server has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) async fn find(
     notes: &Notes,
     patience: Patience,
 ) -> Result<Found, Failure> {
-    let mut wait = RETRY_MIN;
+    let mut wait = MIN_RETRY_DELAY;
     loop {
         let resolved = match patience.deadline {
             Some(deadline) => timeout_at(deadline, client.resolve(name)).await,
@@ -90,7 +90,7 @@ pub(super) async fn find(
         if patience.is_over() {
             return Err(patience.failure(&chain(&error)));
         }
-        wait = (wait * 2).min(RETRY_MAX);
+        wait = (wait * 2).min(MAX_RETRY_DELAY);
     }
 }
 
@@ -112,7 +112,7 @@ fn passes(kind: SourceErrorKind) -> bool {
 /// How long to wait: as the server asks, within reason, or about as long as it is our turn to.
 fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
     asked
-        .map_or_else(|| wait.mul_f64(rand::rng().random_range(0.5..=1.0)), |asked| asked.min(RETRY_AFTER_MAX))
+        .map_or_else(|| wait.mul_f64(rand::rng().random_range(0.5..=1.0)), |asked| asked.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     fn a_server_is_waited_for_as_it_asks_but_not_for_ever() {
         let second = Duration::from_secs(1);
         assert_eq!(pause(Some(3 * second), second), 3 * second);
-        assert_eq!(pause(Some(Duration::from_secs(u64::MAX)), second), RETRY_AFTER_MAX);
+        assert_eq!(pause(Some(Duration::from_secs(u64::MAX)), second), MAX_RETRY_AFTER);
         assert!((second / 2..=second).contains(&pause(None, second)));
     }
 }

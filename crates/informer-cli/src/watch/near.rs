@@ -13,11 +13,11 @@ use similar::get_close_matches;
 /// The advice is an extra: it must not keep anybody waiting.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Servers with thousands of custom resources send some MB; nobody needs advice from more.
-const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 /// More suggestions than this are no help.
-const SUGGESTIONS_MAX: usize = 3;
+const MAX_SUGGESTIONS: usize = 3;
 /// How alike two names are, from 0 to 1, to be suggested: `pdos` and `pods` are, `web` and `pods` are not.
-const LIKENESS_MIN: f32 = 0.6;
+const MIN_SIMILARITY: f32 = 0.6;
 
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -44,10 +44,10 @@ fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
     let wanted = wanted.split('.').next().unwrap_or_default().to_lowercase();
     let names: Vec<&str> = resources.iter().flat_map(|it| &it.names).map(String::as_str).collect();
     let mut near: Vec<String> = Vec::new();
-    for name in get_close_matches(wanted.as_str(), &names, SUGGESTIONS_MAX, LIKENESS_MIN) {
+    for name in get_close_matches(wanted.as_str(), &names, MAX_SUGGESTIONS, MIN_SIMILARITY) {
         let called = resources.iter().filter(|it| it.names.iter().any(|own| own == name));
         for full in called.map(|it| &it.full) {
-            if !near.contains(full) && near.len() < SUGGESTIONS_MAX {
+            if !near.contains(full) && near.len() < MAX_SUGGESTIONS {
                 near.push(full.clone());
             }
         }
@@ -69,7 +69,7 @@ async fn document(client: &Client, path: &'static str) -> Option<Document> {
     *request.uri_mut() = http::Uri::from_static(path);
     request.headers_mut().insert(ACCEPT, HeaderValue::from_static(ACCEPT_AGGREGATED));
     let response = client.request(request).await.ok()?;
-    let text = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await.ok()?;
+    let text = Limited::new(response.into_body(), MAX_DOCUMENT_BYTES).collect().await.ok()?;
     serde_json::from_slice(&text.to_bytes()).ok()
 }
 

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 /// Different failures that are told of in one outage. A server that words each of its answers differently must not
 /// fill the screen.
-const FAILURES_MAX: usize = 8;
+const MAX_FAILURES: usize = 8;
 
 /// Says things on stderr. Clones say them in turn.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl Notes {
         let mut said = self.said.lock();
         let outage = said.outages.entry(what.to_owned()).or_default();
         outage.wrong |= error.kind() != SourceErrorKind::Expired;
-        if outage.told.len() < FAILURES_MAX && outage.told.insert(text.clone()) {
+        if outage.told.len() < MAX_FAILURES && outage.told.insert(text.clone()) {
             let next = match error.kind() {
                 SourceErrorKind::Expired => "listing again",
                 _ => "trying again",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informer::RESYNC_PERIOD_MIN;
+use informer::MIN_RESYNC_PERIOD;
 
 /// Reads `500ms`, `30s`, `10m`, `1h30m`, `1.5s`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -35,9 +35,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 /// Reads a resync period. Rejects one below the minimum, which the informer would silently raise.
 pub(crate) fn parse_resync(text: &str) -> Result<Duration, String> {
     let period = parse(text)?;
-    match period < RESYNC_PERIOD_MIN {
+    match period < MIN_RESYNC_PERIOD {
         true => {
-            Err(format!("{text:?} is too short; write a period of at least {RESYNC_PERIOD_MIN:?}, as 10m"))
+            Err(format!("{text:?} is too short; write a period of at least {MIN_RESYNC_PERIOD:?}, as 10m"))
         }
         false => Ok(period),
     }

@@ -240,7 +240,7 @@ pub(super) fn queue<R: ReconcileRequest>(
         queue = queue.fair_by(move |request| group_of(request));
     }
     if let Some(keys) = options.keys_max {
-        queue = queue.keys_max(keys);
+        queue = queue.max_keys(keys);
     }
     queue
 }

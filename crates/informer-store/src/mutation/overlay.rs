@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
-use super::OVERLAY_MAX;
+use super::MAX_OVERLAY_ENTRIES;
 
 /// Least recently used first. A list: a scan of a hundred keys costs less than the upkeep of two maps.
 pub(super) struct Overlay<O> {
@@ -46,7 +46,7 @@ impl<O> Overlay<O> {
         let mut left: Vec<Entry<O>> = Vec::new();
         left.extend(self.position(key.as_str()).map(|at| self.entries.remove(at).1));
         left.extend(self.entries.extract_if(.., |(_, held)| held.expires < now).map(|(_, held)| held));
-        if self.entries.len() >= OVERLAY_MAX {
+        if self.entries.len() >= MAX_OVERLAY_ENTRIES {
             left.push(self.entries.remove(0).1);
         }
         self.entries.push((key, entry));

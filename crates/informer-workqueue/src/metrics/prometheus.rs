@@ -159,7 +159,7 @@ impl QueueMetrics for OneQueue {
 type Named = (Arc<str>, QueueProbe);
 
 /// As many queues are not looked through for those that are gone.
-const PROBES_MIN: usize = 64;
+const MIN_PROBES: usize = 64;
 
 /// The queues that there are.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ struct Probes {
 
 impl Default for Probes {
     fn default() -> Self {
-        Self { list: Vec::new(), look_at: PROBES_MIN }
+        Self { list: Vec::new(), look_at: MIN_PROBES }
     }
 }
 
@@ -179,7 +179,7 @@ impl Probes {
     fn add(&mut self, named: Named) {
         if self.list.len() >= self.look_at {
             self.forget_gone();
-            self.look_at = PROBES_MIN.max(self.list.len() * 2);
+            self.look_at = MIN_PROBES.max(self.list.len() * 2);
         }
         self.list.push(named);
     }

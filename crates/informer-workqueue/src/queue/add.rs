@@ -65,7 +65,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// is ready now, and one in process comes again after it is done.
     ///
     /// Returns false, and does nothing, if the queue is shut down, or the key is new and the queue full: see
-    /// [`keys_max`](crate::WorkQueueBuilder::keys_max).
+    /// [`max_keys`](crate::WorkQueueBuilder::max_keys).
     ///
     /// # Panics
     ///

@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use super::driver::Driver;
 use super::order::{FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::state::State;
-use super::{Ageing, GroupOf, KEYS_MAX, OnDrop, QueueKey, RankOf, Shared, WorkQueue};
+use super::{Ageing, GroupOf, MAX_KEYS, OnDrop, QueueKey, RankOf, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueMetrics, QueueProbe};
 use crate::rate_limit::{RateLimiter, default_controller_rate_limiter};
 
@@ -21,7 +21,7 @@ pub struct WorkQueueBuilder<K> {
     group_of: Option<Box<GroupOf<K>>>,
     order: Option<Box<dyn Order>>,
     rank_of: Option<Box<RankOf<K>>>,
-    keys_max: u32,
+    max_keys: u32,
     metrics: Option<Arc<dyn QueueMetrics>>,
     on_drop: OnDrop,
 }
@@ -42,7 +42,7 @@ impl<K: QueueKey> WorkQueue<K> {
             group_of: None,
             order: None,
             rank_of: None,
-            keys_max: KEYS_MAX,
+            max_keys: MAX_KEYS,
             metrics: None,
             on_drop: OnDrop::default(),
         }
@@ -113,9 +113,9 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     }
 
     /// Refuses new keys while the queue holds this many, ready, waiting and in process: a bound on its memory. At most,
-    /// and unless told otherwise, [`KEYS_MAX`].
-    pub fn keys_max(mut self, keys: u32) -> Self {
-        self.keys_max = keys.min(KEYS_MAX);
+    /// and unless told otherwise, [`MAX_KEYS`].
+    pub fn max_keys(mut self, keys: u32) -> Self {
+        self.max_keys = keys.min(MAX_KEYS);
         self
     }
 
@@ -134,10 +134,10 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     /// Makes the queue.
     #[must_use]
     pub fn build(self) -> WorkQueue<K> {
-        let Self { limiter, priorities, group_of, order, rank_of, keys_max, metrics, on_drop } = self;
+        let Self { limiter, priorities, group_of, order, rank_of, max_keys, metrics, on_drop } = self;
         let order = order.map_or_else(|| built_in(priorities, group_of.is_some()), ReadyKeys::untrusted);
         let timed = metrics.is_some();
-        let driver = Driver::new(State::new(order, keys_max, timed), timed);
+        let driver = Driver::new(State::new(order, max_keys, timed), timed);
         let limiter = limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
         let hasher = RandomState::default();
         let shared = Arc::new(Shared { driver, hasher, limiter, group_of, rank_of, metrics, on_drop });
@@ -164,7 +164,7 @@ impl<K> fmt::Debug for WorkQueueBuilder<K> {
             .field("priorities", &self.priorities)
             .field("fair", &self.group_of.is_some())
             .field("order", &self.order.is_some())
-            .field("keys_max", &self.keys_max)
+            .field("max_keys", &self.max_keys)
             .field("metrics", &self.metrics.is_some())
             .field("on_drop", &self.on_drop)
             .finish_non_exhaustive()

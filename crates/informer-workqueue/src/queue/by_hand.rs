@@ -11,7 +11,7 @@ use super::index::KeyHash;
 use super::order::{FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::slots::Newcomer;
 use super::state::{Effect, Phase, State, Ticket, Wish};
-use super::{Ageing, KEYS_MAX, QueueKey, deadline};
+use super::{Ageing, MAX_KEYS, QueueKey, deadline};
 use crate::clock::Nanos;
 
 /// The state behind a [`WorkQueue`](super::WorkQueue), without its lock, clock, timer, rate limiter and waiting tasks: the
@@ -88,7 +88,7 @@ impl<K: QueueKey> QueueState<K> {
     }
 
     fn with(order: Box<dyn Order>, now: Instant) -> Self {
-        Self { state: State::new(ReadyKeys::trusted(order), KEYS_MAX, false), epoch: now }
+        Self { state: State::new(ReadyKeys::trusted(order), MAX_KEYS, false), epoch: now }
     }
 
     /// Adds a key, as [`WorkQueue::add_with`](super::WorkQueue::add_with) does. `None`, and nothing is added, if the queue is

@@ -4,7 +4,7 @@ use super::driver::Found;
 use super::{Item, QueueKey, Shared, WorkQueue};
 
 /// How many keys one call of [`WorkQueue::get_batch`] takes at most, because the lock is held for all of them.
-const BATCH_MAX: usize = 256;
+const MAX_BATCH: usize = 256;
 
 impl<K: QueueKey> WorkQueue<K> {
     /// Waits for the next key. `None` means that the queue is shut down and will hand out nothing more: nothing is
@@ -33,7 +33,7 @@ impl<K: QueueKey> WorkQueue<K> {
     pub async fn get_batch(&self, max: usize) -> Vec<Item<K>> {
         let mut items = Vec::new();
         let mut give = |taken| items.push(Item::new(self, taken));
-        let max = max.clamp(1, BATCH_MAX);
+        let max = max.clamp(1, MAX_BATCH);
         self.shared.driver.wait(max, &mut give, &|keys| self.shared.count_added(keys)).await;
         self.shared.count_taken(&items);
         items

@@ -17,7 +17,7 @@
 use super::slots::SlotId;
 
 /// The least number of places.
-const PLACES_MIN: usize = 64;
+const MIN_SLOTS: usize = 64;
 
 /// A table with fewer entries than a sixteenth of its places gets a quarter of the places: far from growing again.
 const SHRINK_BELOW: usize = 16;
@@ -53,7 +53,7 @@ impl KeyHash {
 struct Entry(u64);
 
 impl Entry {
-    /// Numbers of slots end below [`KEYS_MAX`](super::KEYS_MAX).
+    /// Numbers of slots end below [`MAX_KEYS`](super::MAX_KEYS).
     const fn new(hash: KeyHash, slot: SlotId) -> Self {
         Self((hash.0 as u64) << 32 | (slot as u64 + 1))
     }
@@ -188,8 +188,8 @@ impl Index {
         }
         (self.tags[free], self.entries[free]) = (0, 0);
         self.len -= 1;
-        if self.len < self.entries.len() / SHRINK_BELOW && self.entries.len() > PLACES_MIN {
-            self.shrink((self.entries.len() / 4).max(PLACES_MIN));
+        if self.len < self.entries.len() / SHRINK_BELOW && self.entries.len() > MIN_SLOTS {
+            self.shrink((self.entries.len() / 4).max(MIN_SLOTS));
         }
     }
 
@@ -219,7 +219,7 @@ impl Index {
     fn grow(&mut self) {
         self.write();
         let before = self.entries.len();
-        let places = (before * 2).max(PLACES_MIN);
+        let places = (before * 2).max(MIN_SLOTS);
         self.tags.resize(places, 0);
         self.entries.resize(places, 0);
         // Entries that would land on those that have not moved yet, at the front, and those that go past the end: they were

@@ -10,7 +10,7 @@ use crate::metrics::{Observe, QueueDepth, QueueStats};
 const CANCELLED_AT_ONCE: usize = 64;
 
 /// How many rows of [`QueueStats::depths`] there are at most. The rest is added up, as dashboards cannot show it.
-const DEPTHS_MAX: usize = 100;
+const MAX_DEPTHS: usize = 100;
 
 /// A key that waits for its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl<K: QueueKey> Observe for Shared<K> {
         let (mut depths, mut others) = (Vec::new(), 0);
         let State { order, slots, groups, .. } = &mut inner.state;
         order.depths(&mut slots.entries, &mut |priority, group, len| {
-            if depths.len() < DEPTHS_MAX {
+            if depths.len() < MAX_DEPTHS {
                 let group = group.and_then(|group| groups.name(group));
                 depths.push(QueueDepth { priority, group, len });
             } else {

@@ -131,7 +131,7 @@ pub(super) struct State<K> {
     pub(super) slots: Slots<K>,
     index: Index,
     pub(super) order: ReadyKeys,
-    keys_max: u32,
+    max_keys: u32,
     pub(super) delays: Delays,
     pub(super) groups: Groups,
     pub(super) phase: Phase,
@@ -141,12 +141,12 @@ pub(super) struct State<K> {
 }
 
 impl<K: Eq + Clone> State<K> {
-    pub(super) fn new(order: ReadyKeys, keys_max: u32, timed: bool) -> Self {
+    pub(super) fn new(order: ReadyKeys, max_keys: u32, timed: bool) -> Self {
         Self {
             slots: Slots::new(),
             index: Index::default(),
             order,
-            keys_max,
+            max_keys,
             delays: Delays::default(),
             groups: Groups::default(),
             phase: Phase::Open,
@@ -199,7 +199,7 @@ impl<K: Eq + Clone> State<K> {
     #[inline]
     pub(super) fn insert(&mut self, place: Place, newcomer: Newcomer<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);
-        let id = self.slots.insert(newcomer, self.keys_max)?;
+        let id = self.slots.insert(newcomer, self.max_keys)?;
         self.index.insert(place, hash, id);
         Ok(id)
     }

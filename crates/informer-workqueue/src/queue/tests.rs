@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 
 use self::model::{Model, Shape};
-use super::KEYS_MAX;
+use super::MAX_KEYS;
 use super::groups::NO_GROUP;
 use super::index::{Index, KeyHash};
 use super::order::{Ageing, FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
@@ -95,7 +95,7 @@ impl Pair {
         let (in_process, ended) = (Vec::new(), Vec::new());
         let order = if untrusted { ReadyKeys::untrusted(order) } else { ReadyKeys::trusted(order) };
         Self {
-            state: State::new(order, KEYS_MAX, true),
+            state: State::new(order, MAX_KEYS, true),
             model: Model::new(shape),
             now: 100,
             in_process,

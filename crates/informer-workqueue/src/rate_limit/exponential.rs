@@ -51,10 +51,10 @@ impl<K: QueueKey> RateLimiter<K> for ExponentialPerItem<K> {
 }
 
 /// Doublings after which even a nanosecond is the longest duration there is.
-const DOUBLINGS_MAX: u32 = 96;
+const MAX_DOUBLINGS: u32 = 96;
 
 fn doubled(base: Duration, times: u32) -> Duration {
-    (0..times.min(DOUBLINGS_MAX)).fold(base, |delay, _| delay.saturating_mul(2))
+    (0..times.min(MAX_DOUBLINGS)).fold(base, |delay, _| delay.saturating_mul(2))
 }
 
 impl<K: QueueKey> fmt::Debug for ExponentialPerItem<K> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use informer_workqueue::{DrainError, KEYS_MAX, RateLimiter, WorkQueue};
+use informer_workqueue::{DrainError, MAX_KEYS, RateLimiter, WorkQueue};
 use tokio::time::{Instant, advance, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ async fn nothing_is_added_after_shutdown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_new_keys_and_takes_them_when_there_is_room() {
-    let queue = WorkQueue::builder().keys_max(3).fair_by(|key: &&str| (*key).into()).build();
+    let queue = WorkQueue::builder().max_keys(3).fair_by(|key: &&str| (*key).into()).build();
     assert!(queue.add("ready") && queue.add("taken") && queue.add_after("waiting", SECOND));
     assert!(!queue.add("new"), "all of them count");
     assert!(!queue.add_after("new", SECOND) && !queue.add_rate_limited("new"));
@@ -106,9 +106,9 @@ async fn a_full_queue_refuses_new_keys_and_takes_them_when_there_is_room() {
 
 #[test]
 fn no_queue_holds_more_keys_than_have_numbers() {
-    let queue = WorkQueue::<u32>::builder().keys_max(u32::MAX);
-    assert!(format!("{queue:?}").contains(&format!("keys_max: {KEYS_MAX}")), "{queue:?}");
-    let none = WorkQueue::builder().keys_max(0).build();
+    let queue = WorkQueue::<u32>::builder().max_keys(u32::MAX);
+    assert!(format!("{queue:?}").contains(&format!("max_keys: {MAX_KEYS}")), "{queue:?}");
+    let none = WorkQueue::builder().max_keys(0).build();
     assert!(!none.add(1));
     assert!(none.try_get().is_none());
 }

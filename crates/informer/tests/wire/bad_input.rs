@@ -117,7 +117,7 @@ async fn a_key_twice_in_a_list_is_taken_once_in_its_last_state() {
 async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
     let server = TestServer::start().await;
     let mut config = ReflectorConfig::named("pods");
-    config.pages_max = 5;
+    config.max_pages = 5;
     let factory =
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
     let pods = factory.informer::<Pod>();
@@ -128,7 +128,7 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
     }
     let _run = pods.start();
     let error = pods.wait_for_sync(Duration::from_millis(100)).await.unwrap_err().to_string();
-    assert!(error.contains("pods") && error.contains("more than 5 pages (pages_max)"), "{error}");
+    assert!(error.contains("pods") && error.contains("more than 5 pages (max_pages)"), "{error}");
     assert_eq!(server.requests(list::<Pod>()).count(), 5);
     assert!(pods.indexer().is_empty(), "half a list is no list");
     // The other fifteen pages make three more lists in vain.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use super::{InformerMetrics, PROBES_MIN, PrometheusInformers};
+use super::{InformerMetrics, MIN_PROBES, PrometheusInformers};
 use crate::handler::on_event;
 use crate::testing::{ScriptedServer, ScriptedSource, TestObject, bookmark, modified, object};
 use crate::{Event, HandlerOptions, SharedInformer, Undecodable};
@@ -165,6 +165,6 @@ async fn latencies_of_informers_that_come_and_go_while_nobody_scrapes_do_not_add
         let _informer = world.informer(&name);
         world.metrics.processed(&name, 1, Duration::from_millis(2));
     }
-    assert!(world.metrics.latencies.lock().len() <= PROBES_MIN + 1);
+    assert!(world.metrics.latencies.lock().len() <= MIN_PROBES + 1);
     world.shows(&[r#"informer_processing_latency_seconds_count{name="stays"} 1"#]);
 }

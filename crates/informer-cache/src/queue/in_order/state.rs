@@ -3,7 +3,7 @@ use std::fmt;
 
 use informer_core::Object;
 
-use super::BATCH_MAX;
+use super::MAX_BATCH;
 use crate::Change;
 use crate::queue::QueueClosed;
 use crate::queue::line::{LineState, Signals};
@@ -90,14 +90,14 @@ impl<O> InOrderState<O> {
     }
 
     /// Takes the next changes, at least one and at most `max` (and never more than
-    /// [`BATCH_MAX`](super::InOrderQueue::BATCH_MAX)); `None` where nothing is queued.
+    /// [`MAX_BATCH`](super::InOrderQueue::MAX_BATCH)); `None` where nothing is queued.
     ///
     /// A complete list and a resync go alone, and no batch crosses the end of the initial population.
     pub fn pop_batch(&mut self, max: usize) -> Option<PoppedBatch<O>> {
         let first = self.queue.front()?;
         let room = match self.population.queued() {
-            0 => max.clamp(1, BATCH_MAX),
-            initial => max.clamp(1, BATCH_MAX).min(initial),
+            0 => max.clamp(1, MAX_BATCH),
+            initial => max.clamp(1, MAX_BATCH).min(initial),
         };
         let count = match goes_alone(first) {
             true => 1,

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use informer_core::Object;
 
-use super::super::{QUIET_MAX, ReflectorConfig, RelistReason};
+use super::super::{MAX_WATCH_SILENCE, ReflectorConfig, RelistReason};
 use super::watching::unreached;
 use super::{Input, ListPlan, Next, Phase, ReflectorAction, ReflectorState, Step, Turn, later};
 use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
@@ -42,7 +42,7 @@ impl<O: Object> ReflectorState<O> {
 
     /// The server has told of the last version, or of a later one, not long ago.
     pub(super) fn is_vouched_for(&self, now: Instant) -> bool {
-        self.vouched_at.is_some_and(|at| now.saturating_duration_since(at) < QUIET_MAX)
+        self.vouched_at.is_some_and(|at| now.saturating_duration_since(at) < MAX_WATCH_SILENCE)
     }
 
     pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {

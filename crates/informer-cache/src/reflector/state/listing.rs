@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use informer_core::{Object, ResourceVersion};
 
 use super::super::collected::{Collected, Put};
-use super::super::{EMPTY_PAGES_MAX, PAGE_RETRIES_MAX, Paging, ReflectorConfig, RelistReason};
+use super::super::{MAX_EMPTY_PAGES, MAX_PAGE_RETRIES, Paging, ReflectorConfig, RelistReason};
 use super::{
     Input, ListPlan, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, later,
     wants_to_be_asked_later,
@@ -83,7 +83,7 @@ impl<O: Object> Listing<O> {
             empty_pages: 0,
             page_filled: false,
             version: ResourceVersion::unset(),
-            collected: Collected::new(config.objects_max),
+            collected: Collected::new(config.max_objects),
         }
     }
 }
@@ -220,10 +220,10 @@ impl<O: Object> ReflectorState<O> {
     fn check_pages(&self, listing: &Listing<O>, token: &str) -> Result<(), SourceError> {
         let problem = if listing.plan.continue_token.as_deref() == Some(token) {
             "the list continues with the token of the page before".to_owned()
-        } else if listing.pages >= self.config.pages_max {
-            format!("the list has more than {} pages (pages_max)", self.config.pages_max)
-        } else if listing.empty_pages >= EMPTY_PAGES_MAX {
-            format!("the list continues after {EMPTY_PAGES_MAX} empty pages")
+        } else if listing.pages >= self.config.max_pages {
+            format!("the list has more than {} pages (max_pages)", self.config.max_pages)
+        } else if listing.empty_pages >= MAX_EMPTY_PAGES {
+            format!("the list continues after {MAX_EMPTY_PAGES} empty pages")
         } else {
             return Ok(());
         };
@@ -238,7 +238,7 @@ impl<O: Object> ReflectorState<O> {
     ) -> Phase<O> {
         let in_pages = listing.plan.continue_token.is_some() && !listing.open;
         let again = wants_to_be_asked_later(&error) || error.kind() == SourceErrorKind::Connection;
-        if in_pages && again && listing.refusals < PAGE_RETRIES_MAX {
+        if in_pages && again && listing.refusals < MAX_PAGE_RETRIES {
             // The pages before it need not be sent again, least of all by a server that has too much to do.
             listing.refusals += 1;
             listing.resume_at = Some(self.back_off(error, turn));
@@ -264,7 +264,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     pub(super) fn too_many_objects(&self) -> SourceError {
-        let problem = format!("the list has more than {} objects (objects_max)", self.config.objects_max);
+        let problem = format!("the list has more than {} objects (max_objects)", self.config.max_objects);
         self.error(SourceErrorKind::Protocol, &problem)
     }
 

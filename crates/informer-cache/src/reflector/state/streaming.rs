@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use informer_core::{Object, ResourceVersion};
 
 use super::super::collected::{Collected, Put};
-use super::super::{INITIAL_EVENTS_MAX, ReflectorConfig, RelistReason, STREAMING_CUTS_MAX};
+use super::super::{MAX_INITIAL_EVENTS_TIME, MAX_STREAMING_RETRIES, ReflectorConfig, RelistReason};
 use super::watching::Watching;
 use super::{
     Input, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan, later,
@@ -60,7 +60,7 @@ impl<O: Object> Streaming<O> {
     fn until(&self, config: &ReflectorConfig) -> Instant {
         if self.open {
             let quiet = later(self.fresh_at, config.initial_events_deadline);
-            quiet.min(later(self.since, INITIAL_EVENTS_MAX))
+            quiet.min(later(self.since, MAX_INITIAL_EVENTS_TIME))
         } else {
             later(self.since, config.progress_timeout)
         }
@@ -78,7 +78,7 @@ impl<O: Object> ReflectorState<O> {
             timeout: self.draw_watch_timeout(turn),
             use_known: !self.withhold_known,
         };
-        let collected = Collected::new(self.config.objects_max);
+        let collected = Collected::new(self.config.max_objects);
         let (since, fresh_at) = (turn.now, turn.now);
         Phase::Streaming(Streaming { plan, consistent, open: false, since, fresh_at, events: 0, collected })
     }
@@ -219,7 +219,7 @@ impl<O: Object> ReflectorState<O> {
         let error = error.unwrap_or_else(|| {
             self.error(SourceErrorKind::Connection, "a streaming list was closed before its end mark")
         });
-        if self.streaming_cuts > STREAMING_CUTS_MAX {
+        if self.streaming_cuts > MAX_STREAMING_RETRIES {
             return self.fall_back(error, true, turn);
         }
         if first {
@@ -232,7 +232,7 @@ impl<O: Object> ReflectorState<O> {
     /// Not answered: once more after a wait, but not for ever. That is nothing to remember of the server.
     fn streaming_unanswered(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
-        if self.streaming_cuts > STREAMING_CUTS_MAX {
+        if self.streaming_cuts > MAX_STREAMING_RETRIES {
             return self.fall_back(error, false, turn);
         }
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use informer_core::{Object, ResourceVersion, Tombstone};
 use rand::RngExt;
 
-use super::super::{ReflectorConfig, RelistReason, SHORT_WATCH, SHORT_WATCHES_MAX, WATCH_TIMEOUT_MIN};
+use super::super::{MAX_SHORT_WATCHES, MIN_WATCH_TIMEOUT, ReflectorConfig, RelistReason, SHORT_WATCH};
 use super::{
     Input, LONGEST, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan,
     later, wants_to_be_asked_later,
@@ -91,7 +91,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     pub(super) fn draw_watch_timeout(&self, turn: &mut Turn<'_, O>) -> Duration {
-        let min = self.config.watch_timeout_min.clamp(WATCH_TIMEOUT_MIN, LONGEST);
+        let min = self.config.min_watch_timeout.clamp(MIN_WATCH_TIMEOUT, LONGEST);
         min.saturating_add(min.mul_f64(turn.rng.random_range(0.0..1.0)))
     }
 
@@ -288,7 +288,7 @@ impl<O: Object> ReflectorState<O> {
             return None;
         }
         let next = self.note_short_watch(watching);
-        let worked = watching.events > 0 && self.short_watches <= SHORT_WATCHES_MAX;
+        let worked = watching.events > 0 && self.short_watches <= MAX_SHORT_WATCHES;
         (!worked).then_some(next)
     }
 
@@ -297,7 +297,7 @@ impl<O: Object> ReflectorState<O> {
     fn note_short_watch(&mut self, watching: &Watching) -> Next {
         self.short_watches += 1;
         self.status.short_watches += 1;
-        if self.short_watches > SHORT_WATCHES_MAX && watching.events == 0 {
+        if self.short_watches > MAX_SHORT_WATCHES && watching.events == 0 {
             self.short_watches = 0;
             return Next::Relist(RelistReason::ShortWatches);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::world::World;
-use crate::reflector::{QUIET_MAX, ReflectorConfig, ReflectorPhase, RelistReason};
+use crate::reflector::{MAX_WATCH_SILENCE, ReflectorConfig, ReflectorPhase, RelistReason};
 use crate::source::{SourceErrorKind, VersionMatch};
 use crate::testing::{ExpectedList, TestObject, added, bookmark, object};
 
@@ -79,7 +79,7 @@ async fn a_server_that_was_started_again_with_its_state_is_watched_from_the_last
 async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_there() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
-    tokio::time::sleep(QUIET_MAX).await;
+    tokio::time::sleep(MAX_WATCH_SILENCE).await;
     watch.close();
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);
@@ -87,7 +87,7 @@ async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_ther
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     assert_eq!(world.told().await, ["Replaced[] @10"], "what the answer holds is not taken for a list");
     // It has just said so: it is not asked again.
-    tokio::time::sleep(QUIET_MAX / 2).await;
+    tokio::time::sleep(MAX_WATCH_SILENCE / 2).await;
     watch.close();
     let _open = world.server.expect_watch().await.assert_version("10").accept();
     assert_eq!(world.status().version_checks, 1);
@@ -111,7 +111,7 @@ async fn a_watch_that_tells_of_older_versions_alone_is_doubted_now_and_then() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.send(bookmark(4));
-    tokio::time::sleep(QUIET_MAX).await;
+    tokio::time::sleep(MAX_WATCH_SILENCE).await;
     assert!(!watch.is_dropped(), "the list was not long ago");
     watch.send(bookmark(4));
     let check = world.server.expect_list().await.assert_version("10");
@@ -119,7 +119,7 @@ async fn a_watch_that_tells_of_older_versions_alone_is_doubted_now_and_then() {
     check.reply_page([], 10);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     watch.send(bookmark(4)).send(added(object("default/a", 11)));
-    tokio::time::sleep(QUIET_MAX).await;
+    tokio::time::sleep(MAX_WATCH_SILENCE).await;
     // Behind what the same watch has told, an older one is only late.
     watch.send(bookmark(4));
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -142,7 +142,7 @@ async fn a_question_that_fails_in_another_way_does_not_keep_the_watch_from_being
 async fn a_doubt_whose_question_failed_stays_and_is_asked_again() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
-    tokio::time::sleep(QUIET_MAX).await;
+    tokio::time::sleep(MAX_WATCH_SILENCE).await;
     watch.send(bookmark(4));
     world.server.expect_list().await.assert_limit(Some(1)).fail_with(SourceErrorKind::Connection);
     let watch = world.server.expect_watch().await.assert_version("10").accept();

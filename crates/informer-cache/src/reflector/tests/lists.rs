@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::world::{World, wait_bounds};
 use crate::Undecodable;
-use crate::reflector::{Paging, RETRY_AFTER_MAX, ReflectorConfig, ReflectorPhase, RelistReason};
+use crate::reflector::{MAX_RETRY_AFTER, Paging, ReflectorConfig, ReflectorPhase, RelistReason};
 use crate::source::{ListEnd, ListPart, ServerStatus, SourceErrorKind};
 use crate::testing::{TestObject, added, error_event, failure, object};
 
@@ -222,7 +222,7 @@ async fn a_server_that_says_when_to_come_back_is_obeyed_within_reason() {
     assert!(wait_bounds(1).contains(&world.lap()));
     list.fail(later(1_000_000_000));
     let list = world.server.expect_list().await;
-    assert_eq!(world.lap().as_secs(), RETRY_AFTER_MAX.as_secs());
+    assert_eq!(world.lap().as_secs(), MAX_RETRY_AFTER.as_secs());
     list.reply_page([], 1);
     let _open = world.server.expect_watch().await.accept();
 }
@@ -332,13 +332,13 @@ async fn a_page_that_never_ends_is_an_error_that_names_the_limit() {
     let error = error_of(config(), |page| (Vec::new(), page.to_string())).await;
     assert!(error.contains("16 empty pages"), "{error}");
     let mut few = config();
-    few.pages_max = 5;
+    few.max_pages = 5;
     let error = error_of(few, |page| (small(page), page.to_string())).await;
-    assert!(error.contains("more than 5 pages (pages_max)"), "{error}");
+    assert!(error.contains("more than 5 pages (max_pages)"), "{error}");
     let mut few = config();
-    few.objects_max = 5;
+    few.max_objects = 5;
     let error = error_of(few, |page| (small(page), page.to_string())).await;
-    assert!(error.contains("more than 5 objects (objects_max)"), "{error}");
+    assert!(error.contains("more than 5 objects (max_objects)"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

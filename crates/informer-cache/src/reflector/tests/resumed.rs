@@ -46,7 +46,7 @@ async fn watches_that_tell_something_and_end_at_once_do_not_wait_longer_each_tim
             world.lap();
             watch = world.server.expect_watch().await.assert_version(11 + nth).accept();
             let lap = world.lap();
-            let waits = nth >= u64::from(crate::reflector::SHORT_WATCHES_MAX);
+            let waits = nth >= u64::from(crate::reflector::MAX_SHORT_WATCHES);
             assert!(if waits { wait_bounds(0).contains(&lap) } else { lap.is_zero() }, "{nth}: {lap:?}");
         }
         // The next failure is the first one: nothing has failed until then.
@@ -110,7 +110,7 @@ async fn a_page_whose_connection_breaks_before_an_answer_does_not_begin_the_list
 async fn a_page_that_is_refused_for_ever_ends_its_list() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
-    for _ in 0..=crate::reflector::PAGE_RETRIES_MAX {
+    for _ in 0..=crate::reflector::MAX_PAGE_RETRIES {
         let page = world.server.expect_list().await.assert_continues(Some("c1"));
         page.fail(come_again_later(SourceErrorKind::TooManyRequests));
     }
@@ -146,7 +146,7 @@ async fn a_streaming_list_that_the_server_wants_to_be_asked_for_later_is_not_fol
 #[tokio::test(start_paused = true)]
 async fn streaming_lists_that_get_no_answer_again_and_again_give_way_to_a_list_but_not_for_ever() {
     let mut world = World::streaming(ReflectorConfig::default());
-    for nth in 0..=crate::reflector::STREAMING_CUTS_MAX {
+    for nth in 0..=crate::reflector::MAX_STREAMING_RETRIES {
         let watch = world.server.expect_watch().await.assert_streaming_list();
         if let Some(before) = nth.checked_sub(1) {
             assert!(wait_bounds(before).contains(&world.lap()), "{nth}");

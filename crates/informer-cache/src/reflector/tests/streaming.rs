@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::world::{World, wait_bounds};
 use crate::Undecodable;
 use crate::reflector::{
-    INITIAL_EVENTS_MAX, ReflectorConfig, RelistReason, STREAMING_CUTS_MAX, StreamingList,
+    MAX_INITIAL_EVENTS_TIME, MAX_STREAMING_RETRIES, ReflectorConfig, RelistReason, StreamingList,
 };
 use crate::source::{SourceErrorKind, WatchEvent};
 use crate::testing::{added, bookmark, deleted, error_event, initial_events_end, modified, object};
@@ -146,7 +146,7 @@ async fn a_streaming_list_cut_before_its_end_is_begun_again_and_its_objects_forg
 #[tokio::test(start_paused = true)]
 async fn streaming_lists_that_are_cut_again_and_again_give_way_to_a_list() {
     let mut world = World::streaming(ReflectorConfig::default());
-    for nth in 0..STREAMING_CUTS_MAX {
+    for nth in 0..MAX_STREAMING_RETRIES {
         let watch = world.server.expect_watch().await.assert_streaming_list();
         let lap = world.lap();
         assert!(nth < 2 || wait_bounds(nth - 2).contains(&lap), "attempt {nth}: {lap:?}");
@@ -209,7 +209,10 @@ async fn a_streaming_list_that_always_has_one_more_object_is_given_up_all_the_sa
         }
     }
     let lap = world.lap();
-    assert!(lap >= INITIAL_EVENTS_MAX && lap < INITIAL_EVENTS_MAX + Duration::from_secs(3), "{lap:?}");
+    assert!(
+        lap >= MAX_INITIAL_EVENTS_TIME && lap < MAX_INITIAL_EVENTS_TIME + Duration::from_secs(3),
+        "{lap:?}"
+    );
     let _open = world.server.expect_list().await;
 }
 
@@ -245,7 +248,7 @@ async fn a_watch_that_expires_after_a_streaming_list_keeps_what_was_listed() {
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_has_the_limit_of_a_list() {
     let mut config = ReflectorConfig::named("test");
-    config.objects_max = 2;
+    config.max_objects = 2;
     let mut world = World::streaming(config);
     let watch = world.server.expect_watch().await.accept();
     for index in 0..3 {
@@ -254,5 +257,5 @@ async fn a_streaming_list_has_the_limit_of_a_list() {
     watch.dropped().await;
     let _list = world.server.expect_list().await;
     let error = world.status().last_error.unwrap();
-    assert!(error.to_string().contains("more than 2 objects (objects_max)"), "{error}");
+    assert!(error.to_string().contains("more than 2 objects (max_objects)"), "{error}");
 }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use super::world::{World, wait_bounds};
 use crate::Undecodable;
-use crate::reflector::{ReflectorConfig, ReflectorPhase, RelistReason, SHORT_WATCHES_MAX};
+use crate::reflector::{MAX_SHORT_WATCHES, ReflectorConfig, ReflectorPhase, RelistReason};
 use crate::source::{ServerStatus, SourceErrorKind, WatchEvent};
 use crate::testing::{added, bookmark, deleted, error_event, modified, object};
 
@@ -97,7 +97,7 @@ async fn a_watch_that_ends_early_with_an_event_is_opened_again_at_once_but_not_f
             }
             world.lap();
             watch = world.server.expect_watch().await.assert_version(11 + nth).accept();
-            let at_once = nth < u64::from(SHORT_WATCHES_MAX);
+            let at_once = nth < u64::from(MAX_SHORT_WATCHES);
             assert_eq!(world.lap() == Duration::ZERO, at_once, "watch {nth}, {broken:?}");
         }
         assert_eq!(world.relists(), [(RelistReason::First, 1)]);
@@ -146,7 +146,7 @@ async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wa
 async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
-    for nth in 0..SHORT_WATCHES_MAX {
+    for nth in 0..MAX_SHORT_WATCHES {
         // One is closed after a while, one breaks, another is closed at once.
         match nth {
             1 => {
@@ -165,7 +165,7 @@ async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
     world.server.expect_list().await.assert_version("10").reply_page([], 11);
     let _open = world.server.expect_watch().await.accept();
     assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::ShortWatches, 1)]);
-    assert_eq!(world.status().short_watches, u64::from(SHORT_WATCHES_MAX) + 1);
+    assert_eq!(world.status().short_watches, u64::from(MAX_SHORT_WATCHES) + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,7 +173,7 @@ async fn a_long_watch_between_short_ones_makes_them_count_anew() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for _ in 0..4 {
-        for _ in 0..SHORT_WATCHES_MAX {
+        for _ in 0..MAX_SHORT_WATCHES {
             watch.close();
             watch = world.server.expect_watch().await.accept();
         }
@@ -374,7 +374,7 @@ async fn timeouts_are_drawn_from_twice_the_shortest_and_never_below_five_minutes
         let mut drawn = Vec::new();
         for _ in 0..20 {
             let mut config = ReflectorConfig::named("test");
-            config.watch_timeout_min = Duration::from_secs(min);
+            config.min_watch_timeout = Duration::from_secs(min);
             let mut world = World::start(config);
             world.server.expect_list().await.reply_page([], 10);
             let timeout = world.server.expect_watch().await.request().timeout;

@@ -249,7 +249,7 @@ async fn a_stuck_handler_that_coalesces_holds_no_more_than_two_events_a_key_and_
     }
     watch.send(deleted(object("b", 1006_u64))).send(deleted(object("a", 1007_u64)));
     quiet().await;
-    assert!(stuck.state().depth_max <= 4, "{:?}", stuck.state());
+    assert!(stuck.state().max_depth <= 4, "{:?}", stuck.state());
     gate.add_permits(10);
     quiet().await;
     // `a` was being told when all this happened; `b` came and went unmentioned.

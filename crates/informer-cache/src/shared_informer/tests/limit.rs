@@ -4,13 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use super::{Log, informer};
-use crate::{HANDLERS_MAX, HandlerOptions};
+use crate::{HandlerOptions, MAX_HANDLERS};
 
 #[tokio::test(start_paused = true)]
 async fn streams_count_as_handlers_and_the_one_too_many_is_refused_whichever_it_is() {
     let (informer, _server) = informer();
     let fill = || informer.events_with(HandlerOptions::new()).unwrap();
-    let mut streams: Vec<_> = (1..HANDLERS_MAX).map(|_| fill()).collect();
+    let mut streams: Vec<_> = (1..MAX_HANDLERS).map(|_| fill()).collect();
     let last = informer.add_handler(Log::default().handler()).unwrap();
     let error = informer.events_with(HandlerOptions::new()).unwrap_err();
     let text =
@@ -19,12 +19,12 @@ async fn streams_count_as_handlers_and_the_one_too_many_is_refused_whichever_it_
     assert_eq!(informer.add_handler(Log::default().handler()).unwrap_err(), error);
     let panic = catch_unwind(AssertUnwindSafe(|| informer.events())).unwrap_err();
     assert_eq!(panic.downcast_ref::<String>().unwrap(), text);
-    assert_eq!(informer.state().handlers.len(), HANDLERS_MAX);
+    assert_eq!(informer.state().handlers.len(), MAX_HANDLERS);
     streams.pop();
     streams.push(fill());
     last.remove();
     informer.add_handler(Log::default().handler()).unwrap();
-    assert_eq!(informer.state().handlers.len(), HANDLERS_MAX);
+    assert_eq!(informer.state().handlers.len(), MAX_HANDLERS);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn of_many_that_want_the_last_place_at_once_one_gets_it() {
     const RIVALS: u64 = 8;
     let (informer, _server) = informer();
     let add = || informer.add_handler(Log::default().handler());
-    (1..HANDLERS_MAX).for_each(|_| drop(add().unwrap()));
+    (1..MAX_HANDLERS).for_each(|_| drop(add().unwrap()));
     let numbers = &informer.shared.next_handler;
     let all_came = numbers.load(Ordering::Relaxed) + RIVALS;
     let added: Vec<bool> = std::thread::scope(|scope| {
@@ -46,5 +46,5 @@ fn of_many_that_want_the_last_place_at_once_one_gets_it() {
         rivals.into_iter().map(|rival| rival.join().unwrap()).collect()
     });
     assert_eq!(added.iter().filter(|added| **added).count(), 1);
-    assert_eq!(informer.state().handlers.len(), HANDLERS_MAX);
+    assert_eq!(informer.state().handlers.len(), MAX_HANDLERS);
 }

@@ -11,11 +11,11 @@ use crate::watch::notes::plain;
 use crate::watch::printer::Styles;
 
 /// Values are cut here: a difference is to be read, and the object can be fetched.
-const VALUE_CHARS_MAX: usize = 400;
+const MAX_VALUE_CHARS: usize = 400;
 /// Lines shown around those of a text that changed.
 const CONTEXT_LINES: usize = 1;
 /// Lines of one text that are shown; what is beyond is a rewrite, and nobody compares it on a terminal.
-const TEXT_LINES_MAX: usize = 40;
+const MAX_TEXT_LINES: usize = 40;
 
 /// How differences are written.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +83,7 @@ fn short(value: &Value) -> String {
         return mask::HIDDEN.to_owned();
     }
     let text = plain(&value.to_string());
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         None => text,
         Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
     }
@@ -100,11 +100,11 @@ fn text(old: &str, new: &str) -> String {
     let unified = unified.context_radius(CONTEXT_LINES).missing_newline_hint(false).to_string();
     let count = unified.lines().count();
     let mut lines = String::new();
-    for line in unified.lines().take(TEXT_LINES_MAX) {
+    for line in unified.lines().take(MAX_TEXT_LINES) {
         let _ = write!(lines, "\n        {}", plain(line));
     }
-    if count > TEXT_LINES_MAX {
-        let _ = write!(lines, "\n        ... ({} more lines)", count - TEXT_LINES_MAX);
+    if count > MAX_TEXT_LINES {
+        let _ = write!(lines, "\n        ... ({} more lines)", count - MAX_TEXT_LINES);
     }
     lines
 }

@@ -291,7 +291,7 @@ async fn a_dropped_pop_takes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_makes_the_source_wait_until_it_is_half_empty() {
-    let limit = InOrderQueue::<Foo>::WEIGHT_MAX;
+    let limit = InOrderQueue::<Foo>::MAX_WEIGHT;
     let changes = |count: usize| (0..count).map(|_| Change::Added(foo("a", 1))).collect::<Vec<_>>();
     let queue = queue(changes(limit - 1));
     queue.ready().await;
@@ -308,7 +308,7 @@ async fn a_full_queue_makes_the_source_wait_until_it_is_half_empty() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_weighs_as_much_as_its_objects_and_closing_ends_every_wait() {
-    let items: Vec<_> = (0..InOrderQueue::<Foo>::WEIGHT_MAX as u64).map(|value| ("a", value)).collect();
+    let items: Vec<_> = (0..InOrderQueue::<Foo>::MAX_WEIGHT as u64).map(|value| ("a", value)).collect();
     let queue = queue(vec![list(&items, 1)]);
     assert_eq!(queue.depth(), 1);
     assert!(pending(queue.ready()));

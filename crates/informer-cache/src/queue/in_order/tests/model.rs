@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::Change;
 use crate::queue::InOrderState;
 use crate::queue::fixture::{Foo, foo, gone, list, text};
-use crate::queue::room::{WEIGHT_MAX, WEIGHT_RESUME};
+use crate::queue::room::{MAX_WEIGHT, WEIGHT_RESUME};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -71,7 +71,7 @@ impl Model {
             self.queue.iter_mut().for_each(|entry| entry.2 = true);
         }
         self.populated |= mergeable(&text).is_none();
-        self.full |= self.weight() >= WEIGHT_MAX;
+        self.full |= self.weight() >= MAX_WEIGHT;
     }
 
     fn weight(&self) -> usize {
@@ -131,7 +131,7 @@ proptest! {
                         back.iter_mut().for_each(|entry| entry.2 = true);
                     }
                     model.queue.splice(..0, back);
-                    model.full |= model.weight() >= WEIGHT_MAX;
+                    model.full |= model.weight() >= MAX_WEIGHT;
                 },
                 _ => {}
             }
