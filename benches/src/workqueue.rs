@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_workqueue::{AddOptions, Ageing, LOW_PRIORITY, QueueKey, WorkQueue};
+use informer_workqueue::{AddOptions, Aging, LOW_PRIORITY, QueueKey, WorkQueue};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use tokio::runtime::Runtime;
@@ -62,7 +62,7 @@ fn plain<K: QueueKey>() -> WorkQueue<K> {
 }
 
 fn with_priorities<K: QueueKey>() -> WorkQueue<K> {
-    WorkQueue::builder().priorities(Ageing::default()).build()
+    WorkQueue::builder().priorities(Aging::default()).build()
 }
 
 /// Runs one case, or all; `None` if there is no runtime to run them on.

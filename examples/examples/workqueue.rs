@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use informer::workqueue::{AddOptions, Ageing, ExponentialPerItem, LOW_PRIORITY, WorkQueue};
+use informer::workqueue::{AddOptions, Aging, ExponentialPerItem, LOW_PRIORITY, WorkQueue};
 use informer_examples::Result;
 use tokio::time::Instant;
 
@@ -60,7 +60,7 @@ pub async fn main() -> Result {
     }
 
     // Priorities: what is new comes before the initial list, which is not starved either.
-    let priorities = WorkQueue::builder().priorities(Ageing::Every(3)).build();
+    let priorities = WorkQueue::builder().priorities(Aging::Every(3)).build();
     for number in 0..4 {
         priorities.add_with(format!("old-{number}"), AddOptions::new().priority(LOW_PRIORITY));
         priorities.add(format!("new-{number}"));

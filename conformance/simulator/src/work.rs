@@ -8,7 +8,7 @@ use informer_control::controller::{
     CANCEL_GRACE, ControllerLifecycle, ControllerPhase, DrainStep, Outcome, ReconcileEnd, Requeue,
     RequeueDecision, SourceStart,
 };
-use informer_workqueue::{Ageing, ExponentialPerItem, Handout, QueueEffect, QueueState, RateLimiter};
+use informer_workqueue::{Aging, ExponentialPerItem, Handout, QueueEffect, QueueState, RateLimiter};
 
 use crate::check::{Checked, ensure};
 use crate::object::SimObject;
@@ -125,8 +125,8 @@ impl Work {
             closed: false,
             queue: match setup.priorities {
                 0 => QueueState::new(now),
-                1 => QueueState::with_priorities(Ageing::Off, now),
-                _ => QueueState::with_priorities(Ageing::default(), now),
+                1 => QueueState::with_priorities(Aging::Off, now),
+                _ => QueueState::with_priorities(Aging::default(), now),
             },
             limiter: ExponentialPerItem::new(RETRIES.0, RETRIES.1),
             strict: setup.priorities == 1,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use informer_workqueue::{AddOptions, Ageing, QueueKey, WorkQueue};
+use informer_workqueue::{AddOptions, Aging, QueueKey, WorkQueue};
 
 const KEYS: usize = 100_000;
 
@@ -21,12 +21,12 @@ fn plain<K: QueueKey>() -> WorkQueue<K> {
 }
 
 fn with_priorities<K: QueueKey>() -> WorkQueue<K> {
-    WorkQueue::builder().priorities(Ageing::default()).build()
+    WorkQueue::builder().priorities(Aging::default()).build()
 }
 
 fn fair() -> WorkQueue<Arc<str>> {
     WorkQueue::builder()
-        .priorities(Ageing::default())
+        .priorities(Aging::default())
         .fair_by(|key: &Arc<str>| key.split('/').next().unwrap_or_default().into())
         .build()
 }

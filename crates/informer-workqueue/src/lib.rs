@@ -68,7 +68,7 @@
 //!
 //! - A key that was added before shutdown, without a delay, is handed out after that add.
 //! - A key is in process at most once. Futures that are dropped lose no key and no wake-up.
-//! - Low priorities get their share ([`Ageing`]); one group cannot hold up the others
+//! - Low priorities get their share ([`Aging`]); one group cannot hold up the others
 //!   ([`fair_by`](WorkQueueBuilder::fair_by)).
 //! - Neither Hash, Eq nor Clone of a key that panics, nor an [`Order`], a rate limiter or work that does, leaves a queue
 //!   unusable.
@@ -95,7 +95,7 @@ mod workers;
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
-    AddOptions, Ageing, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item,
+    AddOptions, Aging, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item,
     LOW_PRIORITY, MAX_KEYS, OnDrop, Order, PriorityOrder, QueueEffect, QueueKey, QueueState, Waiting,
     WorkQueue, WorkQueueBuilder,
 };

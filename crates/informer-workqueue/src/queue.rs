@@ -36,7 +36,7 @@ pub use self::by_hand::{Handout, QueueEffect, QueueState};
 pub use self::error::DrainError;
 pub use self::inspect::Waiting;
 pub use self::item::{Item, OnDrop};
-pub use self::order::{Ageing, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder};
+pub use self::order::{Aging, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder};
 
 use self::driver::Driver;
 use self::index::KeyHash;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_core::deadline::LONGEST;
-use informer_workqueue::{Ageing, ExponentialPerItem, RateLimiter, WorkQueue, WorkQueueBuilder};
+use informer_workqueue::{Aging, ExponentialPerItem, RateLimiter, WorkQueue, WorkQueueBuilder};
 
 use crate::{ReconcileRequest, Request};
 
@@ -68,7 +68,7 @@ type GroupOf<R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + Send + Sync;
 pub struct ControllerOptions<R: ReconcileRequest = Request> {
     pub(super) own: ControllerDefaults,
     pub(super) limiter: Option<Box<dyn RateLimiter<R>>>,
-    pub(super) ageing: Ageing,
+    pub(super) aging: Aging,
     pub(super) group_of: Option<Arc<GroupOf<R>>>,
     pub(super) keys_max: Option<u32>,
 }
@@ -79,7 +79,7 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         Self {
             own: ControllerDefaults::default(),
             limiter: None,
-            ageing: Ageing::default(),
+            aging: Aging::default(),
             group_of: None,
             keys_max: None,
         }
@@ -124,15 +124,15 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.warm_up = Some(warm_up))
     }
 
-    /// Enables priorities: changes are handled before initial lists. [`Ageing`] keeps low priorities from
+    /// Enables priorities: changes are handled before initial lists. [`Aging`] keeps low priorities from
     /// starving.
     pub fn priorities(self, priorities: bool) -> Self {
         self.set(|own| own.priorities = Some(priorities))
     }
 
     /// Sets how low priorities are kept from starving.
-    pub fn ageing(mut self, ageing: Ageing) -> Self {
-        self.ageing = ageing;
+    pub fn aging(mut self, aging: Aging) -> Self {
+        self.aging = aging;
         self
     }
 
@@ -181,7 +181,7 @@ impl<R: ReconcileRequest> fmt::Debug for ControllerOptions<R> {
         f.debug_struct("ControllerOptions")
             .field("own", &self.own)
             .field("rate_limiter", &self.limiter.is_some())
-            .field("ageing", &self.ageing)
+            .field("aging", &self.aging)
             .field("fair", &self.group_of.is_some())
             .field("keys_max", &self.keys_max)
             .finish()
@@ -234,7 +234,7 @@ pub(super) fn queue<R: ReconcileRequest>(
         None => queue.rate_limiter(ExponentialPerItem::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY)),
     };
     if settings.priorities {
-        queue = queue.priorities(options.ageing);
+        queue = queue.priorities(options.aging);
     }
     if let Some(group_of) = options.group_of {
         queue = queue.fair_by(move |request| group_of(request));

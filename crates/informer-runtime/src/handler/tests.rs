@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use informer_cache::Event;
 use informer_core::{Header, Object, ObjectKey, OwnerReference};
-use informer_workqueue::{Ageing, LOW_PRIORITY, WorkQueue};
+use informer_workqueue::{Aging, LOW_PRIORITY, WorkQueue};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Node;
 
@@ -30,7 +30,7 @@ fn updated(old: Header, new: Header) -> Trigger<Header> {
 
 /// Returns the requests that a handler enqueues, in order, with priorities.
 fn enqueued(handler: &impl Handler<Header>, trigger: &Trigger<Header>) -> Vec<(String, i32)> {
-    let queue = WorkQueue::builder().priorities(Ageing::Off).build();
+    let queue = WorkQueue::builder().priorities(Aging::Off).build();
     handler.handle(trigger, &mut Enqueue::new(&queue, trigger.priority()));
     let items = std::iter::from_fn(|| queue.try_get());
     items.map(|item| (item.key().to_string(), item.priority())).collect()

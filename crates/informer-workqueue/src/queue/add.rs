@@ -17,9 +17,9 @@ pub const LOW_PRIORITY: i32 = -100;
 ///
 /// ```
 /// use std::time::Duration;
-/// use informer_workqueue::{AddOptions, Ageing, LOW_PRIORITY, WorkQueue};
+/// use informer_workqueue::{AddOptions, Aging, LOW_PRIORITY, WorkQueue};
 ///
-/// let queue = WorkQueue::builder().priorities(Ageing::default()).build();
+/// let queue = WorkQueue::builder().priorities(Aging::default()).build();
 /// queue.add_with("old", AddOptions::new().priority(LOW_PRIORITY));
 /// queue.add("new");
 /// queue.add_with("later", AddOptions::new().priority(7).after(Duration::from_secs(5)));

@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use super::driver::Driver;
 use super::order::{FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::state::State;
-use super::{Ageing, GroupOf, MAX_KEYS, OnDrop, QueueKey, RankOf, Shared, WorkQueue};
+use super::{Aging, GroupOf, MAX_KEYS, OnDrop, QueueKey, RankOf, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueMetrics, QueueProbe};
 use crate::rate_limit::{RateLimiter, default_controller_rate_limiter};
 
@@ -17,7 +17,7 @@ use crate::rate_limit::{RateLimiter, default_controller_rate_limiter};
 #[must_use = "a builder does nothing until `build`"]
 pub struct WorkQueueBuilder<K> {
     limiter: Option<Box<dyn RateLimiter<K>>>,
-    priorities: Option<Ageing>,
+    priorities: Option<Aging>,
     group_of: Option<Box<GroupOf<K>>>,
     order: Option<Box<dyn Order>>,
     rank_of: Option<Box<RankOf<K>>>,
@@ -63,8 +63,8 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     }
 
     /// Hands out higher priorities first. Without this call priorities are kept and do not change the order.
-    pub fn priorities(mut self, ageing: Ageing) -> Self {
-        self.priorities = Some(ageing);
+    pub fn priorities(mut self, aging: Aging) -> Self {
+        self.priorities = Some(aging);
         self
     }
 
@@ -94,9 +94,9 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     /// [`PriorityOrder`](crate::PriorityOrder) around what is to hold within a priority.
     ///
     /// ```
-    /// use informer_workqueue::{Ageing, PriorityOrder, FifoOrder, WorkQueue};
+    /// use informer_workqueue::{Aging, PriorityOrder, FifoOrder, WorkQueue};
     ///
-    /// let queue = WorkQueue::builder().order(PriorityOrder::<FifoOrder>::new(Ageing::Off)).build();
+    /// let queue = WorkQueue::builder().order(PriorityOrder::<FifoOrder>::new(Aging::Off)).build();
     /// queue.add("as with priorities");
     /// ```
     pub fn order(mut self, order: impl Order) -> Self {
@@ -149,12 +149,12 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     }
 }
 
-fn built_in(priorities: Option<Ageing>, fair: bool) -> ReadyKeys {
+fn built_in(priorities: Option<Aging>, fair: bool) -> ReadyKeys {
     ReadyKeys::trusted(match (priorities, fair) {
         (None, false) => Box::<FifoOrder>::default(),
         (None, true) => Box::<FairOrder>::default(),
-        (Some(ageing), false) => Box::new(PriorityOrder::<FifoOrder>::new(ageing)),
-        (Some(ageing), true) => Box::new(PriorityOrder::<FairOrder>::new(ageing)),
+        (Some(aging), false) => Box::new(PriorityOrder::<FifoOrder>::new(aging)),
+        (Some(aging), true) => Box::new(PriorityOrder::<FairOrder>::new(aging)),
     })
 }
 

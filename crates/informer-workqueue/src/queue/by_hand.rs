@@ -11,7 +11,7 @@ use super::index::KeyHash;
 use super::order::{FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::slots::Newcomer;
 use super::state::{Effect, Phase, State, Ticket, Wish};
-use super::{Ageing, MAX_KEYS, QueueKey, deadline};
+use super::{Aging, MAX_KEYS, QueueKey, deadline};
 use crate::clock::Nanos;
 
 /// The state behind a [`WorkQueue`](super::WorkQueue), without its lock, clock, timer, rate limiter and waiting tasks: the
@@ -83,8 +83,8 @@ impl<K: QueueKey> QueueState<K> {
     }
 
     /// An empty queue: higher priorities first.
-    pub fn with_priorities(ageing: Ageing, now: Instant) -> Self {
-        Self::with(Box::new(PriorityOrder::<FifoOrder>::new(ageing)), now)
+    pub fn with_priorities(aging: Aging, now: Instant) -> Self {
+        Self::with(Box::new(PriorityOrder::<FifoOrder>::new(aging)), now)
     }
 
     fn with(order: Box<dyn Order>, now: Instant) -> Self {

@@ -10,7 +10,7 @@ mod ready;
 
 pub use fair::FairOrder;
 pub use fifo::FifoOrder;
-pub use priority::{Ageing, PriorityOrder};
+pub use priority::{Aging, PriorityOrder};
 pub(super) use ready::ReadyKeys;
 
 pub use super::slots::{Entries, EntryId};

@@ -10,7 +10,7 @@ use self::model::{Model, Shape};
 use super::MAX_KEYS;
 use super::groups::NO_GROUP;
 use super::index::{Index, KeyHash};
-use super::order::{Ageing, FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
+use super::order::{Aging, FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
 use super::slots::Newcomer;
 use super::state::{Phase, State, Ticket, Wish};
 use crate::clock::Nanos;
@@ -85,12 +85,10 @@ impl Pair {
         let order: Box<dyn Order> = match shape {
             Shape { priorities: None, fair: false } => Box::<FifoOrder>::default(),
             Shape { priorities: None, fair: true } => Box::<FairOrder>::default(),
-            Shape { priorities: Some(ageing), fair: false } => {
-                Box::new(PriorityOrder::<FifoOrder>::new(ageing))
+            Shape { priorities: Some(aging), fair: false } => {
+                Box::new(PriorityOrder::<FifoOrder>::new(aging))
             }
-            Shape { priorities: Some(ageing), fair: true } => {
-                Box::new(PriorityOrder::<FairOrder>::new(ageing))
-            }
+            Shape { priorities: Some(aging), fair: true } => Box::new(PriorityOrder::<FairOrder>::new(aging)),
         };
         let (in_process, ended) = (Vec::new(), Vec::new());
         let order = if untrusted { ReadyKeys::untrusted(order) } else { ReadyKeys::trusted(order) };
@@ -184,8 +182,8 @@ impl Pair {
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
-    let ageing = prop_oneof![Just(Ageing::Off), (0_u32..5).prop_map(Ageing::Every)];
-    (prop::option::of(ageing), any::<bool>()).prop_map(|(priorities, fair)| Shape { priorities, fair })
+    let aging = prop_oneof![Just(Aging::Off), (0_u32..5).prop_map(Aging::Every)];
+    (prop::option::of(aging), any::<bool>()).prop_map(|(priorities, fair)| Shape { priorities, fair })
 }
 
 proptest! {
@@ -234,7 +232,7 @@ proptest! {
         every in 1_u32..8,
         priorities in prop::collection::vec(-3_i32..3, 1..40),
     ) {
-        let mut pair = Pair::new(Shape { priorities: Some(Ageing::Every(every)), fair: false });
+        let mut pair = Pair::new(Shape { priorities: Some(Aging::Every(every)), fair: false });
         let older = priorities.len();
         for (key, &priority) in (0_u8..).zip(&priorities) {
             pair.add(key, 0, priority);
@@ -317,7 +315,7 @@ proptest! {
 
 #[test]
 fn each_of_many_levels_is_handed_out_in_its_place() {
-    let mut pair = Pair::new(Shape { priorities: Some(Ageing::Off), fair: false });
+    let mut pair = Pair::new(Shape { priorities: Some(Aging::Off), fair: false });
     for priority in 0..200 {
         pair.add(u8::try_from(priority).unwrap(), 0, priority);
     }

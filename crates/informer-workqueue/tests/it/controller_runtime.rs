@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_workqueue::{AddOptions, Ageing, LOW_PRIORITY, WorkQueue, default_item_rate_limiter};
+use informer_workqueue::{AddOptions, Aging, LOW_PRIORITY, WorkQueue, default_item_rate_limiter};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, advance};
@@ -12,7 +12,7 @@ use tokio::time::{Instant, advance};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue<K: informer_workqueue::QueueKey>() -> WorkQueue<K> {
-    WorkQueue::builder().priorities(Ageing::Off).rate_limiter(default_item_rate_limiter()).build()
+    WorkQueue::builder().priorities(Aging::Off).rate_limiter(default_item_rate_limiter()).build()
 }
 
 fn add(queue: &WorkQueue<&'static str>, key: &'static str, priority: i32) {
@@ -317,10 +317,8 @@ fn a_group_with_many_keys_does_not_delay_another() {
 
 #[test]
 fn groups_take_turns_within_each_priority() {
-    let queue = WorkQueue::builder()
-        .priorities(Ageing::Off)
-        .fair_by(|key: &(&'static str, i32)| key.0.into())
-        .build();
+    let queue =
+        WorkQueue::builder().priorities(Aging::Off).fair_by(|key: &(&'static str, i32)| key.0.into()).build();
     for (group, priority) in [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("b", 1)] {
         queue.add_with((group, priority), AddOptions::new().priority(priority));
         queue.add_with((group, priority + 10), AddOptions::new().priority(priority));
@@ -332,8 +330,8 @@ fn groups_take_turns_within_each_priority() {
 
 #[test]
 fn low_priorities_get_a_share_with_ageing_and_none_without() {
-    for (ageing, expected) in [(Ageing::Every(4), 25), (Ageing::default(), 6), (Ageing::Off, 0)] {
-        let queue = WorkQueue::builder().priorities(ageing).build();
+    for (aging, expected) in [(Aging::Every(4), 25), (Aging::default(), 6), (Aging::Off, 0)] {
+        let queue = WorkQueue::builder().priorities(aging).build();
         for n in 0..1000 {
             queue.add_with(n, AddOptions::new().priority(LOW_PRIORITY));
         }
@@ -344,13 +342,13 @@ fn low_priorities_get_a_share_with_ageing_and_none_without() {
             low += u32::from(item.priority() == LOW_PRIORITY);
             item.done();
         }
-        assert_eq!(low, expected, "{ageing:?}");
+        assert_eq!(low, expected, "{aging:?}");
     }
 }
 
 #[test]
 fn new_work_overtakes_the_initial_list_and_a_key_of_the_list_that_changes_is_new() {
-    let queue = WorkQueue::builder().priorities(Ageing::Off).build();
+    let queue = WorkQueue::builder().priorities(Aging::Off).build();
     for key in ["a", "b", "c"] {
         add(&queue, key, LOW_PRIORITY);
     }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_workqueue::{
-    AddOptions, Ageing, QueueMetrics, QueueProbe, WorkQueue, default_item_rate_limiter,
-};
+use informer_workqueue::{AddOptions, Aging, QueueMetrics, QueueProbe, WorkQueue, default_item_rate_limiter};
 use parking_lot::Mutex;
 use tokio::time::advance;
 
@@ -52,7 +50,7 @@ fn recorded() -> (WorkQueue<&'static str>, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let metrics: Arc<dyn QueueMetrics> = Arc::clone(&recorder) as _;
     let limiter = default_item_rate_limiter();
-    let queue = WorkQueue::builder().priorities(Ageing::Off).rate_limiter(limiter).metrics(metrics).build();
+    let queue = WorkQueue::builder().priorities(Aging::Off).rate_limiter(limiter).metrics(metrics).build();
     (queue, recorder)
 }
 
@@ -183,7 +181,7 @@ mod prometheus {
     use informer_workqueue::{PrometheusMetrics, WorkQueue};
     use prometheus_client::registry::Registry;
 
-    use super::{AddOptions, Ageing, MS, advance};
+    use super::{AddOptions, Aging, MS, advance};
 
     fn text(registry: &Registry) -> String {
         let mut text = String::new();
@@ -231,7 +229,7 @@ mod prometheus {
         let mut registry = Registry::default();
         let metrics = PrometheusMetrics::register(&mut registry);
         let queue = WorkQueue::builder()
-            .priorities(Ageing::Off)
+            .priorities(Aging::Off)
             .fair_by(|key: &(&'static str, u8)| key.0.into())
             .metrics(metrics.queue("pods"))
             .build();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use informer_workqueue::{
-    AddOptions, Ageing, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder, WorkQueue,
+    AddOptions, Aging, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder, WorkQueue,
 };
 use proptest::prelude::*;
 use tokio::time::timeout;
@@ -85,7 +85,7 @@ fn an_order_of_the_users_own_hears_of_priorities_that_rise() {
 #[test]
 fn an_order_of_the_users_own_holds_within_each_priority() {
     let queue = WorkQueue::builder()
-        .order(PriorityOrder::<ByRank>::new(Ageing::Off))
+        .order(PriorityOrder::<ByRank>::new(Aging::Off))
         .rank_by(|&key: &u64| key)
         .build();
     for (key, priority) in [(7, 0), (3, 0), (8, 1), (9, 0)] {
@@ -107,8 +107,8 @@ fn the_orders_of_the_crate_do_the_same_when_they_are_given_as_such() {
             WorkQueue::builder().fair_by(group).order(FairOrder::default()),
         ),
         (
-            WorkQueue::builder().priorities(Ageing::Every(4)).fair_by(group),
-            WorkQueue::builder().fair_by(group).order(PriorityOrder::<FairOrder>::new(Ageing::Every(4))),
+            WorkQueue::builder().priorities(Aging::Every(4)).fair_by(group),
+            WorkQueue::builder().fair_by(group).order(PriorityOrder::<FairOrder>::new(Aging::Every(4))),
         ),
     ];
     for (chosen, given) in pairs {
@@ -134,7 +134,7 @@ fn turn_of_another_group_at_the_same_priority_does_not_count_towards_ageing() {
     fn group<'k>(key: &'k &'static str) -> Cow<'k, str> {
         key[..1].into()
     }
-    let queue = WorkQueue::builder().priorities(Ageing::Every(3)).fair_by(group).build();
+    let queue = WorkQueue::builder().priorities(Aging::Every(3)).fair_by(group).build();
     for key in ["a1", "a2", "b1"] {
         queue.add(key);
     }

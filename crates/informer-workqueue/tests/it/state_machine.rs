@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use informer_workqueue::{Ageing, QueueState};
+use informer_workqueue::{Aging, QueueState};
 use tokio::time::Instant as TokioInstant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ fn shutdown_drops_waiting_keys_and_hands_out_ready_ones() {
 #[test]
 fn higher_priorities_are_handed_out_first_with_their_priority() {
     let start = start();
-    let mut queue = QueueState::with_priorities(Ageing::default(), start);
+    let mut queue = QueueState::with_priorities(Aging::default(), start);
     for (key, priority) in [("low", -1), ("normal", 0), ("high", 5)] {
         queue.add(key, None, priority, start);
     }

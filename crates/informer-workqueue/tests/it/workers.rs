@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_workqueue::{
-    AddOptions, Ageing, Cause, RetryDecision, WorkOutcome, WorkQueue, Workers, default_item_rate_limiter,
+    AddOptions, Aging, Cause, RetryDecision, WorkOutcome, WorkQueue, Workers, default_item_rate_limiter,
     run_workers,
 };
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue<K: informer_workqueue::QueueKey>() -> WorkQueue<K> {
-    WorkQueue::builder().priorities(Ageing::Off).rate_limiter(default_item_rate_limiter()).build()
+    WorkQueue::builder().priorities(Aging::Off).rate_limiter(default_item_rate_limiter()).build()
 }
 
 fn no_number() -> std::num::ParseIntError {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use informer_workqueue::{Ageing, LOW_PRIORITY};
+use informer_workqueue::{Aging, LOW_PRIORITY};
 
 use super::*;
 
@@ -167,7 +167,7 @@ async fn changes_precede_the_initial_list_unless_priorities_are_off() {
 
 #[tokio::test(start_paused = true)]
 async fn low_priority_requests_do_not_starve_unless_ageing_is_off() {
-    for (ageing, place) in [(Ageing::Every(4), 0..=4), (Ageing::Off, 40..=40)] {
+    for (aging, place) in [(Aging::Every(4), 0..=4), (Aging::Off, 40..=40)] {
         let calls = Calls::new();
         let seen = calls.clone();
         let keys = source::function("keys", |enqueuer: source::Enqueuer<Request>| async move {
@@ -175,7 +175,7 @@ async fn low_priority_requests_do_not_starve_unless_ageing_is_off() {
             (0..40).for_each(|number| enqueuer.enqueue(0).add(key(&format!("new-{number}"))));
             Ok(())
         });
-        let options = ControllerOptions::new().ageing(ageing);
+        let options = ControllerOptions::new().aging(aging);
         let controller = Controller::builder().named("test").with_options(options).source(keys);
         let running = Running::start(controller.reconcile(move |request: Request, _| {
             seen.note(&request);
@@ -183,7 +183,7 @@ async fn low_priority_requests_do_not_starve_unless_ageing_is_off() {
         }));
         tokio::time::sleep(SECOND).await;
         let at = calls.keys().iter().position(|key| key == "old").unwrap();
-        assert!(place.contains(&at), "{ageing:?}: {at}");
+        assert!(place.contains(&at), "{aging:?}: {at}");
         running.stop().await.unwrap();
     }
 }

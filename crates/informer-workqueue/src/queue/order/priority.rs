@@ -1,6 +1,6 @@
 //! Higher priorities first, an order of its own within each.
 //!
-//! Ageing counts hand-outs and not seconds: it needs no clock, costs a comparison, and its bound holds at any load.
+//! Aging counts hand-outs and not seconds: it needs no clock, costs a comparison, and its bound holds at any load.
 //! A rule in seconds would turn a queue that is behind by more than that into plain arrival order.
 //!
 //! # Invariants
@@ -18,7 +18,7 @@ const LEVELS_KEPT: usize = 8;
 /// How a queue with priorities keeps low priorities from starving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ageing {
+pub enum Aging {
     /// Low priorities may starve: the highest priority is always next.
     Off,
     /// While the key that has been ready longest is passed over for higher priorities, every n-th hand-out goes to it.
@@ -29,7 +29,7 @@ pub enum Ageing {
     Every(u32),
 }
 
-impl Default for Ageing {
+impl Default for Aging {
     /// Every 16th hand-out: low priorities get at least six per cent of the work.
     fn default() -> Self {
         Self::Every(16)
@@ -42,7 +42,7 @@ impl Default for Ageing {
 pub struct PriorityOrder<L> {
     levels: BTreeMap<i32, L>,
     ages: Ages,
-    ageing: Ageing,
+    aging: Aging,
     /// Hand-outs since the oldest slot was first passed over.
     passed_over: u32,
     len: usize,
@@ -51,14 +51,14 @@ pub struct PriorityOrder<L> {
 impl<L> PriorityOrder<L> {
     /// No keys yet.
     #[must_use]
-    pub fn new(ageing: Ageing) -> Self {
+    pub fn new(aging: Aging) -> Self {
         let ages = Ages { links: Vec::new(), oldest: NONE, newest: NONE };
-        Self { levels: BTreeMap::new(), ages, ageing, passed_over: 0, len: 0 }
+        Self { levels: BTreeMap::new(), ages, aging, passed_over: 0, len: 0 }
     }
 
     fn aged(&self) -> Option<EntryId> {
-        match self.ageing {
-            Ageing::Every(n) if self.passed_over + 1 >= n => self.ages.oldest(),
+        match self.aging {
+            Aging::Every(n) if self.passed_over + 1 >= n => self.ages.oldest(),
             _ => None,
         }
     }

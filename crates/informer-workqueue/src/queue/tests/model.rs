@@ -1,10 +1,10 @@
 //! The queue as one would write it without caring for speed: vectors that are searched.
 
-use crate::queue::Ageing;
+use crate::queue::Aging;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    pub(super) priorities: Option<Ageing>,
+    pub(super) priorities: Option<Aging>,
     pub(super) fair: bool,
 }
 
@@ -147,7 +147,7 @@ impl Model {
     }
 
     fn next(&self) -> Option<usize> {
-        if let Some(Ageing::Every(n)) = self.shape.priorities
+        if let Some(Aging::Every(n)) = self.shape.priorities
             && self.passed_over + 1 >= n
         {
             return self.oldest();
