@@ -20,17 +20,17 @@ use informer_core::Object;
 
 use crate::Change;
 
+mod backpressure;
 mod delta_fifo;
 mod fifo;
 #[cfg(test)]
 mod fixture;
 mod heap;
 mod in_order;
+mod initial_sync;
 mod keyed;
-mod line;
 mod popped;
-mod population;
-mod room;
+mod shared;
 mod transform;
 
 pub use delta_fifo::DeltaFifo;
@@ -56,7 +56,7 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
     /// When the queue is closed: the changes are dropped, and the reflector ends.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed>;
 
-    /// Resolves while there is room. A queue that is full makes the source wait, not the memory grow.
+    /// Resolves while there is backpressure. A queue that is full makes the source wait, not the memory grow.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }

@@ -61,9 +61,9 @@
 //! dropped, and nothing more is asked for or handed on.
 
 mod backoff;
-mod collected;
 mod config;
 mod driver;
+mod list_builder;
 mod state;
 mod status;
 

@@ -5,7 +5,6 @@
 
 mod add;
 mod builder;
-mod by_hand;
 mod delays;
 mod driver;
 mod error;
@@ -19,6 +18,7 @@ mod order;
 mod shutdown;
 mod slots;
 mod state;
+mod state_machine;
 #[cfg(test)]
 mod tests;
 
@@ -32,11 +32,11 @@ use foldhash::fast::RandomState;
 
 pub use self::add::{AddOptions, LOW_PRIORITY};
 pub use self::builder::WorkQueueBuilder;
-pub use self::by_hand::{Handout, QueueEffect, QueueState};
 pub use self::error::DrainError;
 pub use self::inspect::Waiting;
 pub use self::item::{Item, OnDrop};
 pub use self::order::{Aging, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder};
+pub use self::state_machine::{Handout, QueueEffect, QueueState};
 
 use self::driver::Driver;
 use self::index::KeyHash;

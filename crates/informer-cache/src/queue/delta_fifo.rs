@@ -3,14 +3,14 @@
 //!
 //! # Invariants
 //!
-//! 1. A key stands in line once, at the place of its first delta; popping it takes all its deltas, in order.
+//! 1. A key stands in shared once, at the place of its first delta; popping it takes all its deltas, in order.
 //! 2. No state of a key is lost: only a deletion right after a deletion is merged with it.
 //! 3. What is popped and not yet processed counts as what processing will make of it: a list that comes meanwhile
 //!    reports deletions against the state that the store is about to have, not against the one it had.
 //!
 //! # Lock order
 //!
-//! The one lock of the line only. The key function, the transform, the known-objects view and the process function run
+//! The one lock of the shared only. The key function, the transform, the known-objects view and the process function run
 //! without it. While the view is read, pops wait, so that queue and view are of one moment.
 //!
 //! # Shutdown
@@ -32,8 +32,8 @@ use informer_core::{Object, ObjectKey, Tombstone};
 use self::config::DeltaFifoConfig;
 use self::delta::{Delta, Deltas};
 use self::state::{DeltaState, KnownObject};
-use super::line::Line;
 use super::popped::{Origin, Popped};
+use super::shared::SharedQueue;
 use super::{EnqueueError, Processed, Queue, QueueClosed, ReflectorStore};
 use crate::source::{KnownObjects, Listed};
 use crate::{Change, Replacement, Undecodable};
@@ -66,7 +66,7 @@ use crate::{Change, Replacement, Undecodable};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DeltaFifo<O> {
-    line: Arc<Line<DeltaState<O>>>,
+    shared: Arc<SharedQueue<DeltaState<O>>>,
     config: Arc<DeltaFifoConfig<O>>,
 }
 
@@ -75,7 +75,7 @@ impl<O: Object> DeltaFifo<O> {
     pub fn new(config: DeltaFifoConfig<O>) -> Self {
         let state =
             if config.sync_on_replace { DeltaState::with_sync_on_replace() } else { DeltaState::new() };
-        Self { line: Arc::new(Line::new(state)), config: Arc::new(config) }
+        Self { shared: Arc::new(SharedQueue::new(state)), config: Arc::new(config) }
     }
 
     /// Queues [`Delta::Added`].
@@ -106,7 +106,7 @@ impl<O: Object> DeltaFifo<O> {
             None => object,
         };
         let key = (self.config.key)(&object)?;
-        self.line.write(|state| state.enqueue(key, delta(object)))?;
+        self.shared.write(|state| state.enqueue(key, delta(object)))?;
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl<O: Object> DeltaFifo<O> {
     pub fn delete(&self, tombstone: Tombstone<O>) -> Result<(), EnqueueError> {
         let (key, tombstone) = self.named(tombstone)?;
         let (hold, known) = self.look(|known| known.get(key.as_str()).is_some());
-        self.line.write(|state| state.delete(key, tombstone, known))?;
+        self.shared.write(|state| state.delete(key, tombstone, known))?;
         drop(hold);
         Ok(())
     }
@@ -150,7 +150,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// When the queue is closed.
     pub fn add_if_not_present(&self, deltas: Deltas<O>) -> Result<bool, EnqueueError> {
-        Ok(self.line.write(|state| state.add_if_not_present(deltas))?.is_none())
+        Ok(self.shared.write(|state| state.add_if_not_present(deltas))?.is_none())
     }
 
     /// Queues a complete list: [`Delta::Replaced`] for each object, then a missed deletion for every key that is queued
@@ -179,7 +179,7 @@ impl<O: Object> DeltaFifo<O> {
             self.config.undecodable.report(undecodable);
         }
         let (hold, known) = self.look(all);
-        let discarded = self.line.write(|state| state.replace(items, &seen, known.as_deref()))?;
+        let discarded = self.shared.write(|state| state.replace(items, &seen, known.as_deref()))?;
         drop((hold, discarded));
         Ok(())
     }
@@ -203,7 +203,7 @@ impl<O: Object> DeltaFifo<O> {
     pub fn resync(&self) -> Result<(), EnqueueError> {
         let (hold, known) = self.look(all);
         if let Some(known) = &known {
-            self.line.write(|state| state.resync(known))?;
+            self.shared.write(|state| state.resync(known))?;
         }
         drop(hold);
         Ok(())
@@ -212,8 +212,8 @@ impl<O: Object> DeltaFifo<O> {
     /// Reads the known-objects view, outside the lock. Pops wait until the hold is dropped.
     fn look<T>(&self, read: impl FnOnce(&dyn KnownObjects<O>) -> T) -> (Option<Hold<'_, O>>, Option<T>) {
         let Some(known) = &self.config.known else { return (None, None) };
-        self.line.update(DeltaState::hold);
-        let hold = Hold(&self.line);
+        self.shared.update(DeltaState::hold);
+        let hold = Hold(&self.shared);
         let seen = read(&**known);
         (Some(hold), Some(seen))
     }
@@ -229,8 +229,8 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// A future that is dropped before it resolved took nothing.
     pub async fn pop(&self) -> Result<Popped<Deltas<O>>, QueueClosed> {
-        let taken = self.line.take(DeltaState::pop).await?;
-        Ok(Popped::new(taken, Arc::clone(&self.line) as _))
+        let taken = self.shared.take(DeltaState::pop).await?;
+        Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
     /// As [`pop`](Self::pop), but `None` where nothing can be taken now.
@@ -239,11 +239,11 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// When the queue is closed and everything was taken.
     pub fn try_pop(&self) -> Result<Option<Popped<Deltas<O>>>, QueueClosed> {
-        let taken = self.line.try_take(DeltaState::pop)?;
-        Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.line) as _)))
+        let taken = self.shared.try_take(DeltaState::pop)?;
+        Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and runs `process` on the deltas and whether they belong to the initial population. It holds no lock: the
+    /// Pops and runs `process` on the deltas and whether they belong to the initial list. It holds no lock: the
     /// queue can be written meanwhile, by `process` too.
     ///
     /// # Errors
@@ -262,18 +262,18 @@ impl<O: Object> DeltaFifo<O> {
 
     /// Closes the queue: writers are refused; what is queued can still be popped.
     pub fn close(&self) {
-        self.line.close();
+        self.shared.close();
     }
 
     /// True after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.line.is_closed()
+        self.shared.is_closed()
     }
 
     /// True once what the first list queued is processed; what is requeued counts from the first attempt on. An addition,
     /// update or deletion before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
-        self.line.has_synced()
+        self.shared.has_synced()
     }
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.
@@ -282,27 +282,27 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// When the queue is closed before.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
-        self.line.synced().await
+        self.shared.synced().await
     }
 
     /// The newest object of each queued key, in the order of pops. A deletion shows the last known state.
     pub fn list(&self) -> Vec<Arc<O>> {
-        self.line.lock().iter().filter_map(|deltas| deltas.newest().object().cloned()).collect()
+        self.shared.lock().iter().filter_map(|deltas| deltas.newest().object().cloned()).collect()
     }
 
     /// The queued keys, in the order of pops.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
-        self.line.lock().iter().map(|deltas| deltas.key().clone()).collect()
+        self.shared.lock().iter().map(|deltas| deltas.key().clone()).collect()
     }
 
     /// The deltas queued for a key.
     pub fn get(&self, key: &str) -> Option<Deltas<O>> {
-        self.line.lock().get(key).cloned()
+        self.shared.lock().get(key).cloned()
     }
 
     /// How many keys are queued.
     pub fn depth(&self) -> usize {
-        self.line.lock().depth()
+        self.shared.lock().depth()
     }
 
     fn take(&self, change: Change<O>) -> Result<(), EnqueueError> {
@@ -347,7 +347,7 @@ fn all<O: Object>(known: &dyn KnownObjects<O>) -> Vec<KnownObject<O>> {
 }
 
 /// While it lives, nothing is popped. Ends also when a known-objects view panics.
-struct Hold<'a, O>(&'a Line<DeltaState<O>>);
+struct Hold<'a, O>(&'a SharedQueue<DeltaState<O>>);
 
 impl<O> Drop for Hold<'_, O> {
     fn drop(&mut self) {
@@ -355,7 +355,7 @@ impl<O> Drop for Hold<'_, O> {
     }
 }
 
-impl<O: Object> Origin<Deltas<O>> for Line<DeltaState<O>> {
+impl<O: Object> Origin<Deltas<O>> for SharedQueue<DeltaState<O>> {
     fn done(&self, key: &ObjectKey, initial: usize) {
         self.update(|state| state.done(key.as_str(), initial));
     }
@@ -380,7 +380,7 @@ impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
     /// Resolves while fewer deltas are queued than the limit of
     /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the same slack, or when the queue is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.line.ready())
+        Box::pin(self.shared.ready())
     }
 }
 
@@ -414,13 +414,13 @@ impl<O: Object> Queue for DeltaFifo<O> {
 
 impl<O> Clone for DeltaFifo<O> {
     fn clone(&self) -> Self {
-        Self { line: Arc::clone(&self.line), config: Arc::clone(&self.config) }
+        Self { shared: Arc::clone(&self.shared), config: Arc::clone(&self.config) }
     }
 }
 
 impl<O> fmt::Debug for DeltaFifo<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DeltaFifo").field(&*self.line.lock()).finish()
+        f.debug_tuple("DeltaFifo").field(&*self.shared.lock()).finish()
     }
 }
 

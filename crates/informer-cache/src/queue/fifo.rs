@@ -3,13 +3,13 @@
 //!
 //! # Invariants
 //!
-//! 1. A key stands in line once, at the place of its first enqueue; what is popped is its newest state.
-//! 2. A deleted object is not popped. Its place in line is kept while anything is queued.
+//! 1. A key stands in shared once, at the place of its first enqueue; what is popped is its newest state.
+//! 2. A deleted object is not popped. Its place in shared is kept while anything is queued.
 //! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other limit.
 //!
 //! # Lock order
 //!
-//! The one lock of the line only. The key function and the process function run without it.
+//! The one lock of the shared only. The key function and the process function run without it.
 //!
 //! # Shutdown
 //!
@@ -25,8 +25,8 @@ use informer_core::{Object, ObjectKey};
 
 use self::state::FifoState;
 use super::keyed::object_key;
-use super::line::Line;
 use super::popped::{Origin, Popped};
+use super::shared::SharedQueue;
 use super::{EnqueueError, KeyFunction, Processed, Queue, QueueClosed, ReflectorStore};
 use crate::Change;
 
@@ -51,7 +51,7 @@ use crate::Change;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Fifo<O> {
-    line: Arc<Line<FifoState<O>>>,
+    shared: Arc<SharedQueue<FifoState<O>>>,
     key: KeyFunction<O>,
 }
 
@@ -63,7 +63,7 @@ impl<O: Object> Fifo<O> {
 
     /// An empty queue that names objects by this function instead of [`Object::key`].
     pub fn with_key_function(key: KeyFunction<O>) -> Self {
-        Self { line: Arc::new(Line::new(FifoState::new())), key }
+        Self { shared: Arc::new(SharedQueue::new(FifoState::new())), key }
     }
 
     /// Queues an object: in the place of its key, or at the end. An older state of it is dropped.
@@ -73,7 +73,7 @@ impl<O: Object> Fifo<O> {
     /// When the queue is closed or the key function fails.
     pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         let key = (self.key)(&object)?;
-        self.line.write(|state| state.add(key, object))?;
+        self.shared.write(|state| state.add(key, object))?;
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl<O: Object> Fifo<O> {
     /// When the queue is closed or the key function fails.
     pub fn add_if_not_present(&self, object: Arc<O>) -> Result<bool, EnqueueError> {
         let key = (self.key)(&object)?;
-        Ok(self.line.write(|state| state.add_if_not_present(key, object))?.is_none())
+        Ok(self.shared.write(|state| state.add_if_not_present(key, object))?.is_none())
     }
 
     /// Takes an object out of the queue, and returns it.
@@ -102,7 +102,7 @@ impl<O: Object> Fifo<O> {
     ///
     /// When the queue is closed.
     pub fn delete(&self, key: &str) -> Result<Option<Arc<O>>, EnqueueError> {
-        Ok(self.line.write(|state| state.delete(key))?)
+        Ok(self.shared.write(|state| state.delete(key))?)
     }
 
     /// Queues exactly these objects, in this order. What was queued before and is not among them is dropped.
@@ -113,7 +113,7 @@ impl<O: Object> Fifo<O> {
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<O>>) -> Result<(), EnqueueError> {
         let named = |object: Arc<O>| Ok::<_, EnqueueError>(((self.key)(&object)?, object));
         let list = objects.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
-        self.line.write(|state| state.replace(list))?;
+        self.shared.write(|state| state.replace(list))?;
         Ok(())
     }
 
@@ -128,8 +128,8 @@ impl<O: Object> Fifo<O> {
     ///
     /// A future that is dropped before it resolved took nothing.
     pub async fn pop(&self) -> Result<Popped<Arc<O>>, QueueClosed> {
-        let taken = self.line.take(FifoState::pop).await?;
-        Ok(Popped::new(taken, Arc::clone(&self.line) as _))
+        let taken = self.shared.take(FifoState::pop).await?;
+        Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
     /// As [`pop`](Self::pop), but `None` where nothing is queued.
@@ -138,11 +138,11 @@ impl<O: Object> Fifo<O> {
     ///
     /// When the queue is closed and everything was taken.
     pub fn try_pop(&self) -> Result<Option<Popped<Arc<O>>>, QueueClosed> {
-        let taken = self.line.try_take(FifoState::pop)?;
-        Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.line) as _)))
+        let taken = self.shared.try_take(FifoState::pop)?;
+        Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and runs `process` on the object and whether it belongs to the initial population. No lock is held.
+    /// Pops and runs `process` on the object and whether it belongs to the initial list. No lock is held.
     ///
     /// # Errors
     ///
@@ -160,17 +160,17 @@ impl<O: Object> Fifo<O> {
 
     /// Closes the queue: writers are refused; what is queued can still be popped.
     pub fn close(&self) {
-        self.line.close();
+        self.shared.close();
     }
 
     /// True after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.line.is_closed()
+        self.shared.is_closed()
     }
 
     /// True once what the first list queued is processed or deleted. A write before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
-        self.line.has_synced()
+        self.shared.has_synced()
     }
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.
@@ -179,31 +179,31 @@ impl<O: Object> Fifo<O> {
     ///
     /// When the queue is closed before.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
-        self.line.synced().await
+        self.shared.synced().await
     }
 
     /// The queued objects, in the order of pops.
     pub fn list(&self) -> Vec<Arc<O>> {
-        self.line.lock().iter().map(|(_, object)| Arc::clone(object)).collect()
+        self.shared.lock().iter().map(|(_, object)| Arc::clone(object)).collect()
     }
 
     /// The queued keys, in the order of pops.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
-        self.line.lock().iter().map(|(key, _)| key.clone()).collect()
+        self.shared.lock().iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// The object queued under a key.
     pub fn get(&self, key: &str) -> Option<Arc<O>> {
-        self.line.lock().get(key).cloned()
+        self.shared.lock().get(key).cloned()
     }
 
     /// How many objects are queued.
     pub fn depth(&self) -> usize {
-        self.line.lock().depth()
+        self.shared.lock().depth()
     }
 }
 
-impl<O: Object> Origin<Arc<O>> for Line<FifoState<O>> {
+impl<O: Object> Origin<Arc<O>> for SharedQueue<FifoState<O>> {
     fn done(&self, _: &ObjectKey, initial: usize) {
         self.update(|state| state.done(initial));
     }
@@ -265,7 +265,7 @@ impl<O: Object> Queue for Fifo<O> {
 
 impl<O> Clone for Fifo<O> {
     fn clone(&self) -> Self {
-        Self { line: Arc::clone(&self.line), key: Arc::clone(&self.key) }
+        Self { shared: Arc::clone(&self.shared), key: Arc::clone(&self.key) }
     }
 }
 
@@ -277,7 +277,7 @@ impl<O: Object> Default for Fifo<O> {
 
 impl<O> fmt::Debug for Fifo<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Fifo").field(&*self.line.lock()).finish()
+        f.debug_tuple("Fifo").field(&*self.shared.lock()).finish()
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! # Lock order
 //!
-//! The one lock of the line only. The key and the rank function run without it; only ranks are compared under it, so
+//! The one lock of the shared only. The key and the rank function run without it; only ranks are compared under it, so
 //! a rank is plain data.
 //!
 //! # Shutdown
@@ -25,7 +25,7 @@ use informer_core::{Object, ObjectKey};
 
 use self::state::HeapState;
 use super::keyed::object_key;
-use super::line::Line;
+use super::shared::SharedQueue;
 use super::{EnqueueError, KeyFunction, QueueClosed};
 
 type RankFunction<T, R> = Arc<dyn Fn(&T) -> R + Send + Sync>;
@@ -46,7 +46,7 @@ type RankFunction<T, R> = Arc<dyn Fn(&T) -> R + Send + Sync>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Heap<T, R> {
-    line: Arc<Line<HeapState<T, R>>>,
+    shared: Arc<SharedQueue<HeapState<T, R>>>,
     key: KeyFunction<T>,
     rank: RankFunction<T, R>,
 }
@@ -61,7 +61,7 @@ impl<T: Object, R: Ord + Clone> Heap<T, R> {
 impl<T, R: Ord + Clone> Heap<T, R> {
     /// An empty heap of anything that `key` can name; `rank` says what goes first.
     pub fn with_key_function(key: KeyFunction<T>, rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
-        Self { line: Arc::new(Line::new(HeapState::new())), key, rank: Arc::new(rank) }
+        Self { shared: Arc::new(SharedQueue::new(HeapState::new())), key, rank: Arc::new(rank) }
     }
 
     /// Adds an item. One of the same key is replaced, and the new one stands where its rank belongs.
@@ -71,7 +71,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     /// When the heap is closed or the key function fails.
     pub fn add(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
         let (key, rank, item) = self.named(item.into())?;
-        self.line.write(|state| state.add(key, rank, item))?;
+        self.shared.write(|state| state.add(key, rank, item))?;
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
             let added = items.into_iter().map(|(key, rank, item)| state.add(key, rank, item));
             added.collect::<Vec<_>>()
         };
-        self.line.write(add)?;
+        self.shared.write(add)?;
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     /// When the heap is closed or the key function fails.
     pub fn add_if_not_present(&self, item: impl Into<Arc<T>>) -> Result<bool, EnqueueError> {
         let (key, rank, item) = self.named(item.into())?;
-        Ok(self.line.write(|state| state.add_if_not_present(key, rank, item))?.is_none())
+        Ok(self.shared.write(|state| state.add_if_not_present(key, rank, item))?.is_none())
     }
 
     fn named(&self, item: Arc<T>) -> Result<(ObjectKey, R, Arc<T>), EnqueueError> {
@@ -119,7 +119,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// When there is none under the key.
     pub fn delete(&self, key: &str) -> Result<Arc<T>, NotQueued> {
-        self.line.update(|state| state.delete(key)).ok_or_else(|| NotQueued { key: key.into() })
+        self.shared.update(|state| state.delete(key)).ok_or_else(|| NotQueued { key: key.into() })
     }
 
     /// Takes the item of the lowest rank; waits while there is none.
@@ -132,7 +132,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// A future that is dropped before it resolved took nothing.
     pub async fn pop(&self) -> Result<Arc<T>, QueueClosed> {
-        self.line.take(HeapState::pop).await
+        self.shared.take(HeapState::pop).await
     }
 
     /// As [`pop`](Self::pop), but `None` where the heap is empty.
@@ -141,37 +141,37 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// When the heap is closed and everything was taken.
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, QueueClosed> {
-        self.line.try_take(HeapState::pop)
+        self.shared.try_take(HeapState::pop)
     }
 
     /// Closes the heap: nothing can be added; what is there can still be popped.
     pub fn close(&self) {
-        self.line.close();
+        self.shared.close();
     }
 
     /// True after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.line.is_closed()
+        self.shared.is_closed()
     }
 
     /// The item under a key.
     pub fn get(&self, key: &str) -> Option<Arc<T>> {
-        self.line.lock().get(key).cloned()
+        self.shared.lock().get(key).cloned()
     }
 
     /// The items, lowest rank first.
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.line.lock().iter().map(|(_, item)| Arc::clone(item)).collect()
+        self.shared.lock().iter().map(|(_, item)| Arc::clone(item)).collect()
     }
 
     /// The keys, lowest rank first.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
-        self.line.lock().iter().map(|(key, _)| key.clone()).collect()
+        self.shared.lock().iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// How many items there are.
     pub fn depth(&self) -> usize {
-        self.line.lock().len()
+        self.shared.lock().len()
     }
 }
 
@@ -184,13 +184,13 @@ pub struct NotQueued {
 
 impl<T, R> Clone for Heap<T, R> {
     fn clone(&self) -> Self {
-        Self { line: Arc::clone(&self.line), key: Arc::clone(&self.key), rank: Arc::clone(&self.rank) }
+        Self { shared: Arc::clone(&self.shared), key: Arc::clone(&self.key), rank: Arc::clone(&self.rank) }
     }
 }
 
 impl<T, R: Ord + Clone> fmt::Debug for Heap<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Heap").field(&*self.line.lock()).finish()
+        f.debug_tuple("Heap").field(&*self.shared.lock()).finish()
     }
 }
 

@@ -7,12 +7,12 @@
 //!
 //! 1. What was pushed is popped exactly once, in the order of `push`, but for neighbouring bookmarks and resyncs, of
 //!    which the newest stays.
-//! 2. Has-synced turns true only after the last change of the initial population was *processed*, not popped.
+//! 2. Has-synced turns true only after the last change of the initial list was *processed*, not popped.
 //! 3. The queue never reads a store, and never drops a change because of its key.
 //!
 //! # Lock order
 //!
-//! The one lock of the line only, and nothing is awaited or dropped under it that could run foreign code. The transform
+//! The one lock of the shared only, and nothing is awaited or dropped under it that could run foreign code. The transform
 //! runs before it is taken.
 //!
 //! # Shutdown
@@ -30,8 +30,8 @@ use std::sync::Arc;
 use informer_core::Object;
 
 use self::state::{InOrderState, PoppedBatch};
-use super::line::Line;
-use super::room::MAX_WEIGHT;
+use super::backpressure::MAX_WEIGHT;
+use super::shared::SharedQueue;
 use super::transform::Transformer;
 use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
@@ -61,7 +61,7 @@ const MAX_BATCH: usize = 1000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct InOrderQueue<O> {
-    line: Arc<Line<InOrderState<O>>>,
+    shared: Arc<SharedQueue<InOrderState<O>>>,
     transform: Option<Arc<Transformer<O>>>,
 }
 
@@ -86,14 +86,14 @@ impl<O: Object> InOrderQueue<O> {
     }
 
     fn with(transform: Option<Transformer<O>>) -> Self {
-        Self { line: Arc::new(Line::new(InOrderState::new())), transform: transform.map(Arc::new) }
+        Self { shared: Arc::new(SharedQueue::new(InOrderState::new())), transform: transform.map(Arc::new) }
     }
 
     /// Takes the next changes: as many as are there, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits while
     /// there is none.
     ///
     /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) come alone. All other kinds mix, and one key
-    /// may occur several times. No batch crosses the end of the initial population.
+    /// may occur several times. No batch crosses the end of the initial list.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// A future that is dropped before it resolved took nothing.
     pub async fn pop_batch(&self, max: usize) -> Result<Batch<O>, QueueClosed> {
-        self.line.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
+        self.shared.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
     }
 
     /// As [`pop_batch`](Self::pop_batch), but `None` where nothing is queued.
@@ -112,13 +112,13 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// When the queue is closed and everything was taken.
     pub fn try_pop_batch(&self, max: usize) -> Result<Option<Batch<O>>, QueueClosed> {
-        let popped = self.line.try_take(|state| state.pop_batch(max))?;
+        let popped = self.shared.try_take(|state| state.pop_batch(max))?;
         Ok(popped.map(|popped| self.batch(popped)))
     }
 
     fn batch(&self, popped: PoppedBatch<O>) -> Batch<O> {
         let PoppedBatch { changes, is_initial, initial } = popped;
-        Batch { changes, receipt: BatchReceipt { line: Arc::clone(&self.line), initial, is_initial } }
+        Batch { changes, receipt: BatchReceipt { shared: Arc::clone(&self.shared), initial, is_initial } }
     }
 
     /// Puts a batch back to the head of the queue, unprocessed. It must be the newest one that was popped, or the
@@ -127,23 +127,23 @@ impl<O: Object> InOrderQueue<O> {
         let Batch { changes, mut receipt } = batch;
         let initial = std::mem::take(&mut receipt.initial);
         let popped = PoppedBatch { changes, is_initial: receipt.is_initial, initial };
-        self.line.update(|state| state.requeue(popped));
+        self.shared.update(|state| state.requeue(popped));
     }
 
     /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; what is queued can still be popped.
     pub fn close(&self) {
-        self.line.close();
+        self.shared.close();
     }
 
     /// True after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.line.is_closed()
+        self.shared.is_closed()
     }
 
     /// True once the first complete list, and whatever was queued before it, is processed: popped, and its
     /// [`Batch`] done. An event that is queued before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
-        self.line.has_synced()
+        self.shared.has_synced()
     }
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.
@@ -152,12 +152,12 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// When the queue is closed before.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
-        self.line.synced().await
+        self.shared.synced().await
     }
 
     /// How many changes are queued. A complete list is one.
     pub fn depth(&self) -> usize {
-        self.line.lock().depth()
+        self.shared.lock().depth()
     }
 }
 
@@ -167,12 +167,12 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
             Some(transform) => changes.into_iter().map(|change| transform.change(change)).collect(),
             None => changes,
         };
-        self.line.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
+        self.shared.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
     }
 
-    /// Resolves while the queue has room or is closed.
+    /// Resolves while the queue has backpressure or is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.line.ready())
+        Box::pin(self.shared.ready())
     }
 }
 
@@ -208,7 +208,7 @@ impl<O: Object> Queue for InOrderQueue<O> {
 
 impl<O> Clone for InOrderQueue<O> {
     fn clone(&self) -> Self {
-        Self { line: Arc::clone(&self.line), transform: self.transform.clone() }
+        Self { shared: Arc::clone(&self.shared), transform: self.transform.clone() }
     }
 }
 
@@ -220,7 +220,7 @@ impl<O: Object> Default for InOrderQueue<O> {
 
 impl<O> fmt::Debug for InOrderQueue<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InOrderQueue").field(&*self.line.lock()).finish()
+        f.debug_tuple("InOrderQueue").field(&*self.shared.lock()).finish()
     }
 }
 
@@ -234,13 +234,13 @@ pub struct Batch<O> {
 /// Stands for changes that are being processed; when it is [done](Self::done) or dropped, they are.
 #[must_use = "a receipt that is dropped says that the changes are processed"]
 pub struct BatchReceipt<O> {
-    line: Arc<Line<InOrderState<O>>>,
+    shared: Arc<SharedQueue<InOrderState<O>>>,
     initial: usize,
     is_initial: bool,
 }
 
 impl<O> Batch<O> {
-    /// True where the changes belong to the initial population, or came before it.
+    /// True where the changes belong to the initial list, or came before it.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }
@@ -255,7 +255,7 @@ impl<O> Batch<O> {
 }
 
 impl<O> BatchReceipt<O> {
-    /// True where the changes belong to the initial population, or came before it.
+    /// True where the changes belong to the initial list, or came before it.
     pub fn is_initial(&self) -> bool {
         self.is_initial
     }
@@ -267,7 +267,7 @@ impl<O> BatchReceipt<O> {
 impl<O> Drop for BatchReceipt<O> {
     fn drop(&mut self) {
         if self.initial > 0 {
-            self.line.update(|state| state.done(self.initial));
+            self.shared.update(|state| state.done(self.initial));
         }
     }
 }

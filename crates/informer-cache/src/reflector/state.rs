@@ -61,7 +61,7 @@ pub use self::step::{Effects, Input, ListPlan, ReflectorAction, ReflectorNotice,
 use self::streaming::Streaming;
 use self::watching::Watching;
 use super::backoff::Backoff;
-use super::collected::Collected;
+use super::list_builder::ListBuilder;
 use super::{
     MAX_RETRY_AFTER, ReflectorConfig, ReflectorError, ReflectorPhase, ReflectorStatus, RelistReason,
     StreamingList,
@@ -409,7 +409,7 @@ impl<O: Object> ReflectorState<O> {
     /// When it is stale: the next list is a consistent read that relies on nothing held.
     fn accept(
         &mut self,
-        collected: Collected<O>,
+        builder: ListBuilder<O>,
         version: ResourceVersion,
         truth: bool,
         turn: &mut Turn<'_, O>,
@@ -437,7 +437,7 @@ impl<O: Object> ReflectorState<O> {
         self.server = self.next_server.take().or_else(|| self.server.take());
         let reread = mem::take(&mut self.reread);
         self.status.server_changes += u64::from(reread);
-        turn.effects.changes.push(Change::Replaced(collected.finish(version, rewound, reread)));
+        turn.effects.changes.push(Change::Replaced(builder.finish(version, rewound, reread)));
         Ok(())
     }
 

@@ -6,10 +6,10 @@ use hashbrown::{HashMap, HashSet};
 use informer_core::{ObjectKey, Tombstone};
 
 use super::delta::{Delta, Deltas};
-use crate::queue::line::{LineState, Signals};
+use crate::queue::backpressure::Backpressure;
+use crate::queue::initial_sync::InitialSync;
 use crate::queue::popped::Taken;
-use crate::queue::population::Population;
-use crate::queue::room::Room;
+use crate::queue::shared::{SharedQueueState, Signals};
 
 /// An object of the known-objects view: its key, and its state unless the view lost it between two looks.
 pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
@@ -21,17 +21,17 @@ pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 ///
 /// # Invariants
 ///
-/// 1. A key is in `line` once if it is in `items`, and not otherwise.
-/// 2. `room` weighs the deltas in `items`.
+/// 1. A key is in `order` once if it is in `items`, and not otherwise.
+/// 2. `backpressure` weighs the deltas in `items`.
 /// 3. A key is in `in_process` from its pop until it is done or requeued, and while the queue is held also after.
 /// 4. Nothing is popped while the queue is held.
 pub struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,
-    line: VecDeque<ObjectKey>,
+    order: VecDeque<ObjectKey>,
     pub(super) in_process: BTreeMap<ObjectKey, InProcess<O>>,
     holds: usize,
-    pub(super) room: Room,
-    population: Population,
+    pub(super) backpressure: Backpressure,
+    initial_sync: InitialSync,
     sync_on_replace: bool,
     closed: bool,
 }
@@ -49,11 +49,11 @@ impl<O> DeltaState<O> {
     pub fn new() -> Self {
         Self {
             items: HashMap::new(),
-            line: VecDeque::new(),
+            order: VecDeque::new(),
             in_process: BTreeMap::new(),
             holds: 0,
-            room: Room::default(),
-            population: Population::default(),
+            backpressure: Backpressure::default(),
+            initial_sync: InitialSync::default(),
             sync_on_replace: false,
             closed: false,
         }
@@ -66,7 +66,7 @@ impl<O> DeltaState<O> {
 
     /// Queues an [`Added`](Delta::Added) or [`Updated`](Delta::Updated).
     pub fn enqueue(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
-        self.population.event();
+        self.initial_sync.event();
         self.append(key, delta)
     }
 
@@ -80,7 +80,7 @@ impl<O> DeltaState<O> {
         tombstone: Tombstone<O>,
         known: Option<bool>,
     ) -> Option<Delta<O>> {
-        self.population.event();
+        self.initial_sync.event();
         let known = known.is_some_and(|known| {
             self.in_process.get(&key).map_or(known, |in_process| in_process.newest.is_some())
         });
@@ -92,7 +92,7 @@ impl<O> DeltaState<O> {
 
     /// Queues what was popped before, unless something newer is queued for the key; then it is returned.
     pub fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
-        self.population.event();
+        self.initial_sync.event();
         if self.items.contains_key(deltas.key()) {
             return Some(deltas);
         }
@@ -104,7 +104,7 @@ impl<O> DeltaState<O> {
     /// known and not among them. Keys in `seen` are there but could not be read: no deletion.
     ///
     /// A queued key's deletion carries its newest queued object, a known key's the known one. The first list sets the
-    /// initial population: as many keys as it lists and deletes.
+    /// initial list: as many keys as it lists and deletes.
     pub fn replace(
         &mut self,
         items: Vec<(ObjectKey, Arc<O>)>,
@@ -119,12 +119,12 @@ impl<O> DeltaState<O> {
             let delta = if self.sync_on_replace { Delta::Sync(object) } else { Delta::Replaced(object) };
             discarded.extend(self.append(key, delta));
         }
-        let queued = self.line.iter().filter(|key| !present.contains(*key));
+        let queued = self.order.iter().filter(|key| !present.contains(*key));
         let queued = queued.map(|key| (key.clone(), self.items[key].newest().object().cloned()));
         let unqueued = known.map(|known| self.settled(known)).unwrap_or_default().into_iter();
         let unqueued = unqueued.filter(|(key, _)| !present.contains(key) && !self.items.contains_key(key));
         let gone: Vec<_> = queued.chain(unqueued).collect();
-        self.population.list(listed + gone.len());
+        self.initial_sync.list(listed + gone.len());
         for (key, last) in gone {
             discarded.extend(self.append(key.clone(), Delta::Deleted(Tombstone::missed(key, last))));
         }
@@ -147,11 +147,11 @@ impl<O> DeltaState<O> {
         if self.holds > 0 {
             return None;
         }
-        let key = self.line.pop_front()?;
-        let item = self.items.remove(&key).expect("a key in line has deltas");
-        self.room.shrink(item.len());
-        let is_initial = self.population.is_initial();
-        let initial = self.population.popped(1);
+        let key = self.order.pop_front()?;
+        let item = self.items.remove(&key).expect("a key in order has deltas");
+        self.backpressure.shrink(item.len());
+        let is_initial = self.initial_sync.is_initial();
+        let initial = self.initial_sync.popped(1);
         let newest = item.newest();
         let newest = if newest.is_deleted() { None } else { newest.object().cloned() };
         let running = self.in_process.get(&key).map_or(0, |in_process| in_process.running) + 1;
@@ -161,7 +161,7 @@ impl<O> DeltaState<O> {
 
     /// Popped deltas are processed: the known-objects view shows them. `initial` as [`Taken`] said.
     pub fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
-        self.population.processed(initial);
+        self.initial_sync.processed(initial);
         let in_process = self.in_process.get_mut(key)?;
         in_process.running = in_process.running.saturating_sub(1);
         let through = in_process.running == 0 && self.holds == 0;
@@ -177,11 +177,11 @@ impl<O> DeltaState<O> {
             return Vec::new();
         };
         let newer = std::mem::replace(newer, deltas);
-        let older = self.items.get_mut(newer.key()).expect("the key was queued a line above");
+        let older = self.items.get_mut(newer.key()).expect("the key was queued a order above");
         let weight = older.len();
         let discarded: Vec<_> = newer.into_iter().filter_map(|delta| older.push(delta)).collect();
-        self.room.grow(weight);
-        self.room.shrink(discarded.len());
+        self.backpressure.grow(weight);
+        self.backpressure.shrink(discarded.len());
         discarded
     }
 
@@ -212,12 +212,12 @@ impl<O> DeltaState<O> {
 
     /// What is queued, in the order of pops.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas<O>> {
-        self.line.iter().map(|key| &self.items[key])
+        self.order.iter().map(|key| &self.items[key])
     }
 
     /// How many keys are queued.
     pub fn depth(&self) -> usize {
-        self.line.len()
+        self.order.len()
     }
 
     /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
@@ -230,9 +230,9 @@ impl<O> DeltaState<O> {
         self.closed
     }
 
-    /// True once the initial population is processed.
+    /// True once the initial list is processed.
     pub fn has_synced(&self) -> bool {
-        self.population.has_synced()
+        self.initial_sync.has_synced()
     }
 
     fn append(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
@@ -241,13 +241,13 @@ impl<O> DeltaState<O> {
             return None;
         };
         let discarded = deltas.push(delta);
-        self.room.grow(usize::from(discarded.is_none()));
+        self.backpressure.grow(usize::from(discarded.is_none()));
         discarded
     }
 
     fn insert(&mut self, deltas: Deltas<O>) {
-        self.room.grow(deltas.len());
-        self.line.push_back(deltas.key().clone());
+        self.backpressure.grow(deltas.len());
+        self.order.push_back(deltas.key().clone());
         self.items.insert(deltas.key().clone(), deltas);
     }
 
@@ -262,12 +262,12 @@ impl<O> DeltaState<O> {
     }
 }
 
-impl<O> LineState for DeltaState<O> {
+impl<O> SharedQueueState for DeltaState<O> {
     fn signals(&self) -> Signals {
         Signals {
-            poppable: !self.line.is_empty() && self.holds == 0,
-            empty: self.line.is_empty(),
-            has_room: self.room.is_left(),
+            poppable: !self.order.is_empty() && self.holds == 0,
+            empty: self.order.is_empty(),
+            has_room: self.backpressure.has_room(),
             has_synced: self.has_synced(),
             closed: self.closed,
         }
@@ -290,8 +290,8 @@ impl<O> fmt::Debug for DeltaState<O> {
             .field("depth", &self.depth())
             .field("in_process", &self.in_process.len())
             .field("holds", &self.holds)
-            .field("room", &self.room)
-            .field("population", &self.population)
+            .field("backpressure", &self.backpressure)
+            .field("initial_sync", &self.initial_sync)
             .field("closed", &self.closed)
             .finish()
     }

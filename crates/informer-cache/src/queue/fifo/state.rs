@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use informer_core::ObjectKey;
 
-use crate::queue::line::{LineState, Signals};
+use crate::queue::initial_sync::InitialSync;
 use crate::queue::popped::Taken;
-use crate::queue::population::Population;
+use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of a [`Fifo`](super::Fifo): no lock, no clock, no waiting, no user code.
 ///
@@ -16,32 +16,32 @@ use crate::queue::population::Population;
 ///
 /// # Invariants
 ///
-/// 1. The keys of `line` and of `items` are the same, each once.
+/// 1. The keys of `order` and of `items` are the same, each once.
 /// 2. `live` counts the objects in `items`; the other entries are places of deleted objects.
-/// 3. Where nothing is live, nothing is in line.
+/// 3. Where nothing is live, nothing is in order.
 pub struct FifoState<O> {
     /// `None` keeps the place of an object that was deleted.
     items: HashMap<ObjectKey, Option<Arc<O>>>,
-    line: VecDeque<ObjectKey>,
+    order: VecDeque<ObjectKey>,
     live: usize,
-    population: Population,
+    initial_sync: InitialSync,
     closed: bool,
 }
 
 impl<O> FifoState<O> {
     /// An empty queue.
     pub fn new() -> Self {
-        let (items, line, population) = (HashMap::new(), VecDeque::new(), Population::default());
-        Self { items, line, live: 0, population, closed: false }
+        let (items, order, initial_sync) = (HashMap::new(), VecDeque::new(), InitialSync::default());
+        Self { items, order, live: 0, initial_sync, closed: false }
     }
 
     /// Queues an object in the place of its key, or at the end. Returns the older state that it supersedes.
     pub fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
-        self.population.event();
+        self.initial_sync.event();
         let superseded = if let Some(place) = self.items.get_mut(&key) {
             place.replace(object)
         } else {
-            self.line.push_back(key.clone());
+            self.order.push_back(key.clone());
             self.items.insert(key, Some(object)).flatten()
         };
         self.live += usize::from(superseded.is_none());
@@ -50,7 +50,7 @@ impl<O> FifoState<O> {
 
     /// Queues an object, unless one is queued under the key; then the given one is returned.
     pub fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
-        self.population.event();
+        self.initial_sync.event();
         match self.items.get(&key) {
             Some(Some(_)) => Some(object),
             _ => self.add(key, object),
@@ -59,7 +59,7 @@ impl<O> FifoState<O> {
 
     /// Takes an object out. Its place is kept while anything is queued.
     pub fn delete(&mut self, key: &str) -> Option<Arc<O>> {
-        self.population.event();
+        self.initial_sync.event();
         let deleted = self.items.get_mut(key)?.take()?;
         self.live -= 1;
         self.clear_places();
@@ -67,18 +67,18 @@ impl<O> FifoState<O> {
     }
 
     /// Queues exactly these objects, in this order; of a key that occurs twice the last. The first list sets the
-    /// initial population.
+    /// initial list.
     pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
-        self.line.clear();
+        self.order.clear();
         let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
         for (key, object) in list {
             match self.items.insert(key.clone(), Some(object)) {
-                None => self.line.push_back(key),
+                None => self.order.push_back(key),
                 Some(superseded) => discarded.extend(superseded),
             }
         }
-        self.live = self.line.len();
-        self.population.relisted(self.live);
+        self.live = self.order.len();
+        self.initial_sync.relisted(self.live);
         discarded
     }
 
@@ -88,11 +88,11 @@ impl<O> FifoState<O> {
             return None;
         }
         loop {
-            let key = self.line.pop_front()?;
-            let is_initial = self.population.is_initial();
-            let initial = self.population.popped(1);
+            let key = self.order.pop_front()?;
+            let is_initial = self.initial_sync.is_initial();
+            let initial = self.initial_sync.popped(1);
             match self.items.remove(&key)? {
-                None => self.population.processed(initial),
+                None => self.initial_sync.processed(initial),
                 Some(item) => {
                     self.live -= 1;
                     self.clear_places();
@@ -104,21 +104,21 @@ impl<O> FifoState<O> {
 
     /// A popped object is processed; `initial` as [`Taken`] said.
     pub fn done(&mut self, initial: usize) {
-        self.population.processed(initial);
+        self.initial_sync.processed(initial);
     }
 
     /// A popped object could not be processed: it is queued again, unless a newer one is; then it is returned.
     pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
-        self.population.processed(initial);
+        self.initial_sync.processed(initial);
         self.add_if_not_present(key, object)
     }
 
     /// Nobody would pop places alone, and has-synced would wait for them.
     fn clear_places(&mut self) {
         if self.live == 0 {
-            let initial = self.population.popped(self.line.len());
-            self.population.processed(initial);
-            self.line.clear();
+            let initial = self.initial_sync.popped(self.order.len());
+            self.initial_sync.processed(initial);
+            self.order.clear();
             self.items.clear();
         }
     }
@@ -130,7 +130,7 @@ impl<O> FifoState<O> {
 
     /// What is queued, in the order of pops.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
-        self.line.iter().filter_map(|key| Some((key, self.items.get(key)?.as_ref()?)))
+        self.order.iter().filter_map(|key| Some((key, self.items.get(key)?.as_ref()?)))
     }
 
     /// How many objects are queued.
@@ -148,13 +148,13 @@ impl<O> FifoState<O> {
         self.closed
     }
 
-    /// True once the initial population is processed.
+    /// True once the initial list is processed.
     pub fn has_synced(&self) -> bool {
-        self.population.has_synced()
+        self.initial_sync.has_synced()
     }
 }
 
-impl<O> LineState for FifoState<O> {
+impl<O> SharedQueueState for FifoState<O> {
     fn signals(&self) -> Signals {
         Signals {
             poppable: self.live > 0,
@@ -181,7 +181,7 @@ impl<O> fmt::Debug for FifoState<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FifoState")
             .field("depth", &self.live)
-            .field("population", &self.population)
+            .field("initial_sync", &self.initial_sync)
             .field("closed", &self.closed)
             .finish()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use informer_core::ObjectKey;
 
-use crate::queue::line::{LineState, Signals};
+use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of a [`Heap`](super::Heap): no lock, no clock, no waiting.
 ///
@@ -92,7 +92,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
     }
 }
 
-impl<T, R: Ord + Clone> LineState for HeapState<T, R> {
+impl<T, R: Ord + Clone> SharedQueueState for HeapState<T, R> {
     fn signals(&self) -> Signals {
         let empty = self.is_empty();
         Signals { poppable: !empty, empty, has_room: true, has_synced: true, closed: self.closed }

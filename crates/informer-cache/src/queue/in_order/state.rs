@@ -6,9 +6,9 @@ use informer_core::Object;
 use super::MAX_BATCH;
 use crate::Change;
 use crate::queue::QueueClosed;
-use crate::queue::line::{LineState, Signals};
-use crate::queue::population::Population;
-use crate::queue::room::Room;
+use crate::queue::backpressure::Backpressure;
+use crate::queue::initial_sync::InitialSync;
+use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of an [`InOrderQueue`](super::InOrderQueue): no lock, no clock, no waiting.
 ///
@@ -31,13 +31,13 @@ use crate::queue::room::Room;
 ///
 /// # Invariants
 ///
-/// 1. `room` weighs what is in `queue`.
-/// 2. Changes of the initial population stand before all others.
+/// 1. `backpressure` weighs what is in `queue`.
+/// 2. Changes of the initial list stand before all others.
 /// 3. No two bookmarks and no two resyncs are neighbours.
 pub struct InOrderState<O> {
     queue: VecDeque<Change<O>>,
-    room: Room,
-    population: Population,
+    backpressure: Backpressure,
+    initial_sync: InitialSync,
     closed: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct InOrderState<O> {
 pub struct PoppedBatch<O> {
     /// The changes, in order of arrival; never empty.
     pub changes: Vec<Change<O>>,
-    /// True where they belong to the initial population, or came before it.
+    /// True where they belong to the initial list, or came before it.
     pub is_initial: bool,
     /// How many of them count for has-synced; to be told to [`InOrderState::done`] once they are processed.
     pub initial: usize,
@@ -56,8 +56,8 @@ impl<O> InOrderState<O> {
     pub fn new() -> Self {
         Self {
             queue: VecDeque::new(),
-            room: Room::default(),
-            population: Population::default(),
+            backpressure: Backpressure::default(),
+            initial_sync: InitialSync::default(),
             closed: false,
         }
     }
@@ -73,18 +73,18 @@ impl<O> InOrderState<O> {
         }
         let is_list = matches!(change, Change::Replaced(_));
         if matches!(change, Change::Added(_) | Change::Updated(_) | Change::Deleted(_)) {
-            self.population.event();
+            self.initial_sync.event();
         }
         match (self.queue.back_mut(), change) {
             (Some(last @ Change::Bookmark(_)), newer @ Change::Bookmark(_)) => *last = newer,
             (Some(Change::Resync), Change::Resync) => {}
             (_, change) => {
-                self.room.grow(weight(&change));
+                self.backpressure.grow(weight(&change));
                 self.queue.push_back(change);
             }
         }
         if is_list {
-            self.population.list(self.queue.len());
+            self.initial_sync.list(self.queue.len());
         }
         Ok(())
     }
@@ -92,34 +92,34 @@ impl<O> InOrderState<O> {
     /// Takes the next changes, at least one and at most `max` (and never more than
     /// [`MAX_BATCH`](super::InOrderQueue::MAX_BATCH)); `None` where nothing is queued.
     ///
-    /// A complete list and a resync go alone, and no batch crosses the end of the initial population.
+    /// A complete list and a resync go alone, and no batch crosses the end of the initial list.
     pub fn pop_batch(&mut self, max: usize) -> Option<PoppedBatch<O>> {
         let first = self.queue.front()?;
-        let room = match self.population.queued() {
+        let backpressure = match self.initial_sync.queued() {
             0 => max.clamp(1, MAX_BATCH),
             initial => max.clamp(1, MAX_BATCH).min(initial),
         };
         let count = match goes_alone(first) {
             true => 1,
-            false => self.queue.iter().take(room).take_while(|change| !goes_alone(change)).count(),
+            false => self.queue.iter().take(backpressure).take_while(|change| !goes_alone(change)).count(),
         };
-        let is_initial = self.population.is_initial();
+        let is_initial = self.initial_sync.is_initial();
         let changes: Vec<_> = self.queue.drain(..count).collect();
-        self.room.shrink(changes.iter().map(weight).sum());
-        Some(PoppedBatch { changes, is_initial, initial: self.population.popped(count) })
+        self.backpressure.shrink(changes.iter().map(weight).sum());
+        Some(PoppedBatch { changes, is_initial, initial: self.initial_sync.popped(count) })
     }
 
     /// The popped changes are processed; `initial` as the batch said.
     pub fn done(&mut self, initial: usize) {
-        self.population.processed(initial);
+        self.initial_sync.processed(initial);
     }
 
     /// Puts a popped batch back to the head, as if it had not been popped. It must be the newest one popped, or the
     /// order is lost. A closed queue takes it too: it was not drained yet.
     pub fn requeue(&mut self, batch: PoppedBatch<O>) {
-        self.population.returned(batch.changes.len(), batch.initial);
+        self.initial_sync.returned(batch.changes.len(), batch.initial);
         for change in batch.changes.into_iter().rev() {
-            self.room.grow(weight(&change));
+            self.backpressure.grow(weight(&change));
             self.queue.push_front(change);
         }
     }
@@ -137,12 +137,12 @@ impl<O> InOrderState<O> {
     /// True once the first complete list, and whatever was queued before it, is processed. An event that is queued
     /// before any list makes it true at once, as upstream.
     pub fn has_synced(&self) -> bool {
-        self.population.has_synced()
+        self.initial_sync.has_synced()
     }
 
     /// False from the moment when the queue is as heavy as its limit until it has fallen to half of it.
     pub fn has_room(&self) -> bool {
-        self.room.is_left()
+        self.backpressure.has_room()
     }
 
     /// How many changes are queued. A complete list is one.
@@ -152,11 +152,11 @@ impl<O> InOrderState<O> {
 
     /// How much is queued: a change weighs 1, and a complete list as much as its objects and 1.
     pub fn weight(&self) -> usize {
-        self.room.weight()
+        self.backpressure.weight()
     }
 }
 
-impl<O> LineState for InOrderState<O> {
+impl<O> SharedQueueState for InOrderState<O> {
     fn signals(&self) -> Signals {
         Signals {
             poppable: !self.queue.is_empty(),
@@ -193,8 +193,8 @@ impl<O> fmt::Debug for InOrderState<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InOrderState")
             .field("depth", &self.depth())
-            .field("room", &self.room)
-            .field("population", &self.population)
+            .field("backpressure", &self.backpressure)
+            .field("initial_sync", &self.initial_sync)
             .field("closed", &self.closed)
             .finish()
     }

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use informer_core::{Object, ResourceVersion};
 
-use super::super::collected::{Collected, Put};
+use super::super::list_builder::{Inserted, ListBuilder};
 use super::super::{MAX_EMPTY_PAGES, MAX_PAGE_RETRIES, Paging, ReflectorConfig, RelistReason};
 use super::{
     Input, ListPlan, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, later,
@@ -34,7 +34,7 @@ pub(super) struct Listing<O: Object> {
     page_filled: bool,
     /// The version of the first page: a watch from it misses nothing, whatever the later ones say.
     version: ResourceVersion,
-    collected: Collected<O>,
+    builder: ListBuilder<O>,
 }
 
 impl<O: Object> Listing<O> {
@@ -83,7 +83,7 @@ impl<O: Object> Listing<O> {
             empty_pages: 0,
             page_filled: false,
             version: ResourceVersion::unset(),
-            collected: Collected::new(config.max_objects),
+            builder: ListBuilder::new(config.max_objects),
         }
     }
 }
@@ -165,12 +165,12 @@ impl<O: Object> ReflectorState<O> {
         let full = match part {
             ListPart::Items(items) => {
                 listing.page_filled |= !items.is_empty();
-                items.into_iter().any(|listed| listing.collected.put(listed) == Put::Full)
+                items.into_iter().any(|listed| listing.builder.put(listed) == Inserted::Full)
             }
             ListPart::Undecodable(undecodable) => {
                 listing.page_filled = true;
                 self.status.undecodable += 1;
-                listing.collected.set_aside(undecodable) == Put::Full
+                listing.builder.set_aside(undecodable) == Inserted::Full
             }
             ListPart::End(_) => false,
         };
@@ -193,13 +193,13 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn end_list(&mut self, listing: Listing<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
-        let duplicates = listing.collected.duplicates();
+        let duplicates = listing.builder.duplicates();
         if duplicates > 0 {
             self.status.duplicates += duplicates;
             turn.effects.notices.push(ReflectorNotice::Duplicates(duplicates));
         }
         let truth = listing.is_truth();
-        match self.accept(listing.collected, listing.version, truth, turn) {
+        match self.accept(listing.builder, listing.version, truth, turn) {
             Ok(()) => self.begin_watch(turn),
             Err(_) => self.begin_relist(RelistReason::StaleList, turn),
         }

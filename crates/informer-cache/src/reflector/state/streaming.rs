@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use informer_core::{Object, ResourceVersion};
 
-use super::super::collected::{Collected, Put};
+use super::super::list_builder::{Inserted, ListBuilder};
 use super::super::{MAX_INITIAL_EVENTS_TIME, MAX_STREAMING_RETRIES, ReflectorConfig, RelistReason};
 use super::watching::Watching;
 use super::{
@@ -22,7 +22,7 @@ pub(super) struct Streaming<O: Object> {
     /// When an object last came whose key was new.
     fresh_at: Instant,
     events: u64,
-    collected: Collected<O>,
+    builder: ListBuilder<O>,
 }
 
 /// What an event of the first part comes to.
@@ -78,9 +78,9 @@ impl<O: Object> ReflectorState<O> {
             timeout: self.draw_watch_timeout(turn),
             use_known: !self.withhold_known,
         };
-        let collected = Collected::new(self.config.max_objects);
+        let builder = ListBuilder::new(self.config.max_objects);
         let (since, fresh_at) = (turn.now, turn.now);
-        Phase::Streaming(Streaming { plan, consistent, open: false, since, fresh_at, events: 0, collected })
+        Phase::Streaming(Streaming { plan, consistent, open: false, since, fresh_at, events: 0, builder })
     }
 
     pub(super) fn on_streaming(
@@ -142,33 +142,33 @@ impl<O: Object> ReflectorState<O> {
         event: WatchEvent<O>,
         turn: &mut Turn<'_, O>,
     ) -> Verdict {
-        let collected = &mut streaming.collected;
+        let builder = &mut streaming.builder;
         let put = match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(Listed::Fresh(object)),
-            WatchEvent::Known(object) => collected.put(Listed::Known(object)),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => builder.put(Listed::Fresh(object)),
+            WatchEvent::Known(object) => builder.put(Listed::Known(object)),
             WatchEvent::Deleted(object) => {
-                collected.remove(object.key());
-                Put::Again
+                builder.remove(object.key());
+                Inserted::Replaced
             }
-            WatchEvent::Undecodable(undecodable) => collected.set_aside(undecodable),
+            WatchEvent::Undecodable(undecodable) => builder.set_aside(undecodable),
             WatchEvent::DeletedUndecodable(undecodable) => {
-                undecodable.key().into_iter().for_each(|key| collected.remove(key));
-                Put::Again
+                undecodable.key().into_iter().for_each(|key| builder.remove(key));
+                Inserted::Replaced
             }
             WatchEvent::Bookmark { version, initial_events_end: true } => return Verdict::End(version),
-            WatchEvent::Bookmark { .. } => Put::Again,
+            WatchEvent::Bookmark { .. } => Inserted::Replaced,
             WatchEvent::Error(status) => {
                 return Verdict::Failed(status.into_error(&self.attempt("streaming")));
             }
             WatchEvent::Unknown { event_type, .. } => {
                 turn.effects.notices.push(ReflectorNotice::UnknownEvent(event_type));
-                Put::Again
+                Inserted::Replaced
             }
         };
         match put {
-            Put::Fresh => streaming.fresh_at = turn.now,
-            Put::Again => {}
-            Put::Full => return Verdict::Failed(self.too_many_objects()),
+            Inserted::New => streaming.fresh_at = turn.now,
+            Inserted::Replaced => {}
+            Inserted::Full => return Verdict::Failed(self.too_many_objects()),
         }
         Verdict::GoOn
     }
@@ -182,7 +182,7 @@ impl<O: Object> ReflectorState<O> {
         turn: &mut Turn<'_, O>,
     ) -> Phase<O> {
         let truth = streaming.is_truth();
-        if self.accept(streaming.collected, version, truth, turn).is_err() {
+        if self.accept(streaming.builder, version, truth, turn).is_err() {
             return self.begin_relist(RelistReason::StaleList, turn);
         }
         let watching = Watching::continued(streaming.plan, streaming.since, streaming.events, turn.now);

@@ -50,22 +50,22 @@ struct Entry {
 
 #[derive(Default)]
 struct Model {
-    line: Vec<(&'static str, Vec<Entry>)>,
+    shared: Vec<(&'static str, Vec<Entry>)>,
     store: BTreeMap<&'static str, u64>,
     populated: bool,
-    /// Pops of the initial population that are still to come, and those that are not yet done.
+    /// Pops of the initial list that are still to come, and those that are not yet done.
     initial: usize,
     initial_running: usize,
 }
 
 impl Model {
     fn queued(&mut self, name: &str) -> Option<&mut Vec<Entry>> {
-        self.line.iter_mut().find(|(queued, _)| *queued == name).map(|(_, entries)| entries)
+        self.shared.iter_mut().find(|(queued, _)| *queued == name).map(|(_, entries)| entries)
     }
 
     fn append(&mut self, name: &'static str, word: &'static str, value: u64) {
         let entry = Entry { word, value };
-        let Some(entries) = self.queued(name) else { return self.line.push((name, vec![entry])) };
+        let Some(entries) = self.queued(name) else { return self.shared.push((name, vec![entry])) };
         entries.push(entry);
         compress(entries);
     }
@@ -85,7 +85,7 @@ impl Model {
     fn replace(&mut self, names: &[&'static str], value: u64, view: &[&'static str]) {
         names.iter().for_each(|name| self.append(name, "replaced", value));
         let newest = |entries: &[Entry]| entries.last().map_or(0, |entry| entry.value);
-        let mut gone: Vec<_> = self.line.iter().map(|(name, entries)| (*name, newest(entries))).collect();
+        let mut gone: Vec<_> = self.shared.iter().map(|(name, entries)| (*name, newest(entries))).collect();
         gone.retain(|(name, _)| !names.contains(name));
         let known = self.known(view);
         gone.extend(
@@ -110,7 +110,7 @@ impl Model {
 
     /// Pops and processes.
     fn pop(&mut self) -> (bool, Vec<String>) {
-        let (name, entries) = self.line.remove(0);
+        let (name, entries) = self.shared.remove(0);
         let is_initial = !self.populated || self.initial > 0;
         if self.initial > 0 {
             self.initial -= 1;
@@ -197,7 +197,7 @@ impl Pair {
         match step {
             Step::Pop if self.taken.len() < 2 => {
                 let Some(taken) = self.state.pop() else {
-                    prop_assert!(self.model.line.is_empty());
+                    prop_assert!(self.model.shared.is_empty());
                     return Ok(());
                 };
                 let text = taken.item.iter().map(delta_text).collect::<Vec<_>>();
@@ -238,17 +238,17 @@ impl Pair {
         }
         match is_queued {
             true => *self.model.queued(name).expect("as asked before") = all,
-            false => self.model.line.push((name, all)),
+            false => self.model.shared.push((name, all)),
         }
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
         let queued: Vec<_> = self.state.iter().map(|deltas| deltas.key().to_string()).collect();
-        let expected: Vec<_> = self.model.line.iter().map(|(name, _)| (*name).to_owned()).collect();
-        prop_assert_eq!(queued, expected, "keys in line");
+        let expected: Vec<_> = self.model.shared.iter().map(|(name, _)| (*name).to_owned()).collect();
+        prop_assert_eq!(queued, expected, "keys in shared");
         prop_assert_eq!(self.state.has_synced(), self.model.has_synced());
-        let weight: usize = self.model.line.iter().map(|(_, entries)| entries.len()).sum();
-        prop_assert_eq!(self.state.room.weight(), weight);
+        let weight: usize = self.model.shared.iter().map(|(_, entries)| entries.len()).sum();
+        prop_assert_eq!(self.state.backpressure.weight(), weight);
         prop_assert_eq!(self.state.in_process.len().min(1), self.taken.len().min(1));
         Ok(())
     }

@@ -322,5 +322,5 @@ fn debug_shows_no_object() {
     assert!(!format!("{queue:?}").contains("secret"));
     let batch = queue.try_pop_batch(1).unwrap().unwrap();
     assert_eq!(format!("{batch:?}"), "Batch { changes: [Added(secret @42)], is_initial: false }");
-    assert_eq!(Arc::strong_count(&queue.line), 2);
+    assert_eq!(Arc::strong_count(&queue.shared), 2);
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use crate::Change;
 use crate::queue::InOrderState;
+use crate::queue::backpressure::{MAX_WEIGHT, RESUME_WEIGHT};
 use crate::queue::fixture::{Foo, foo, gone, list, text};
-use crate::queue::room::{MAX_WEIGHT, WEIGHT_RESUME};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -35,7 +35,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// What the queue should hold: words, weights, and whether each is of the initial population.
+/// What the queue should hold: words, weights, and whether each is of the initial list.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, usize, bool)>,
@@ -118,7 +118,7 @@ proptest! {
                     prop_assert_eq!(batch.is_initial, initial);
                     prop_assert!(batch.changes.iter().map(text).eq(popped.iter().map(|entry| entry.0.clone())));
                     model.taken = Some(popped);
-                    model.full &= model.weight() > WEIGHT_RESUME;
+                    model.full &= model.weight() > RESUME_WEIGHT;
                 }
                 Step::Done => if let Some(batch) = taken.take() {
                     state.done(batch.initial);

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! Whoever changes the state does it through [`Line::update`], which rings whenever an answer that somebody may wait
+//! Whoever changes the state does it through [`SharedQueue::update`], which rings whenever an answer that somebody may wait
 //! for has changed. A waiter looks again after every ring, so rings that are none of its business cost one look.
 //!
 //! # Lock order
@@ -29,24 +29,24 @@ pub(super) struct Signals {
     pub(super) empty: bool,
     /// The writer need not wait.
     pub(super) has_room: bool,
-    /// The initial population is processed.
+    /// The initial list is processed.
     pub(super) has_synced: bool,
     /// No more writes.
     pub(super) closed: bool,
 }
 
-/// A pure state that a [`Line`] guards.
-pub(super) trait LineState {
+/// A pure state that a [`SharedQueue`] guards.
+pub(super) trait SharedQueueState {
     fn signals(&self) -> Signals;
     fn close(&mut self);
 }
 
-pub(super) struct Line<S> {
+pub(super) struct SharedQueue<S> {
     state: Mutex<S>,
     changed: Notify,
 }
 
-impl<S: LineState> Line<S> {
+impl<S: SharedQueueState> SharedQueue<S> {
     pub(super) fn new(state: S) -> Self {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
@@ -109,7 +109,7 @@ impl<S: LineState> Line<S> {
         self.lock().signals().has_synced
     }
 
-    /// Resolves when the initial population is processed; fails when the queue is closed before.
+    /// Resolves when the initial list is processed; fails when the queue is closed before.
     pub(super) fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send
     where
         S: Send,
@@ -123,7 +123,7 @@ impl<S: LineState> Line<S> {
         })
     }
 
-    /// Resolves while there is room, and when the queue is closed.
+    /// Resolves while there is backpressure, and when the queue is closed.
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send
     where
         S: Send,

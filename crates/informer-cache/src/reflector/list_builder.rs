@@ -14,7 +14,7 @@ use crate::{Replacement, Undecodable};
 ///
 /// 1. `by_key` holds exactly the indices of the `Some` slots, under the hash of their keys.
 /// 2. No key that has a slot filled after its last failure is in `undecodable`.
-pub(super) struct Collected<O> {
+pub(super) struct ListBuilder<O> {
     /// A slot is emptied where a streaming list deletes what it has added.
     slots: Vec<Option<Listed<O>>>,
     by_key: HashTable<u32>,
@@ -27,16 +27,16 @@ pub(super) struct Collected<O> {
 
 /// What became of an object that was put into a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
+pub(super) enum Inserted {
     /// Its key is new.
-    Fresh,
+    New,
     /// It took the place of an earlier state.
-    Again,
+    Replaced,
     /// The list is full; it was dropped.
     Full,
 }
 
-impl<O: Object> Collected<O> {
+impl<O: Object> ListBuilder<O> {
     pub(super) fn new(max_objects: u32) -> Self {
         Self {
             slots: Vec::new(),
@@ -50,7 +50,7 @@ impl<O: Object> Collected<O> {
     }
 
     /// Takes an object in; the last state of a key wins.
-    pub(super) fn put(&mut self, listed: Listed<O>) -> Put {
+    pub(super) fn put(&mut self, listed: Listed<O>) -> Inserted {
         self.undecodable.remove(listed.object().key());
         let (slots, hasher) = (&mut self.slots, &self.hasher);
         let key = listed.object().key();
@@ -62,32 +62,32 @@ impl<O: Object> Collected<O> {
                 let index = *entry.get();
                 slots[index as usize] = Some(listed);
                 self.duplicates += 1;
-                Put::Again
+                Inserted::Replaced
             }
             Entry::Vacant(entry) => match u32::try_from(slots.len()) {
                 Ok(index) if index < self.max_objects => {
                     entry.insert(index);
                     slots.push(Some(listed));
-                    Put::Fresh
+                    Inserted::New
                 }
-                _ => Put::Full,
+                _ => Inserted::Full,
             },
         }
     }
 
     /// Takes an object in that could not be read. An earlier state of it stays: it is the last good one.
-    pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Put {
+    pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Inserted {
         if self.undecodable.len() + self.nameless.len() >= self.max_objects as usize {
-            return Put::Full;
+            return Inserted::Full;
         }
         match undecodable.key().cloned() {
             Some(key) => match self.undecodable.insert(key, undecodable) {
-                None => Put::Fresh,
-                Some(_) => Put::Again,
+                None => Inserted::New,
+                Some(_) => Inserted::Replaced,
             },
             None => {
                 self.nameless.push(undecodable);
-                Put::Fresh
+                Inserted::New
             }
         }
     }

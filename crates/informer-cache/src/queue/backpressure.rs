@@ -3,20 +3,20 @@
 pub(super) const MAX_WEIGHT: usize = 10_000;
 
 /// Down to this weight it waits: half, so that source and pump do not wake each other for every change.
-pub(super) const WEIGHT_RESUME: usize = MAX_WEIGHT / 2;
+pub(super) const RESUME_WEIGHT: usize = MAX_WEIGHT / 2;
 
 /// How much is queued, and whether the source has to wait.
 ///
 /// # Invariants
 ///
-/// `full` is set when the weight reaches [`MAX_WEIGHT`], and cleared when it has fallen to [`WEIGHT_RESUME`].
+/// `full` is set when the weight reaches [`MAX_WEIGHT`], and cleared when it has fallen to [`RESUME_WEIGHT`].
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Backpressure {
     weight: usize,
     full: bool,
 }
 
-impl Room {
+impl Backpressure {
     pub(super) fn grow(&mut self, weight: usize) {
         self.weight += weight;
         self.full |= self.weight >= MAX_WEIGHT;
@@ -24,14 +24,14 @@ impl Room {
 
     pub(super) fn shrink(&mut self, weight: usize) {
         self.weight -= weight;
-        self.full &= self.weight > WEIGHT_RESUME;
+        self.full &= self.weight > RESUME_WEIGHT;
     }
 
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
 
-    pub(super) fn is_left(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         !self.full
     }
 }
