@@ -10,12 +10,13 @@ use crate::{Indexer, Store, StoreWriter, ThreadSafeStore};
 type KeyFn<O> = dyn Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync;
 type TransformFn<O> = dyn Fn(Arc<O>) -> Arc<O> + Send + Sync;
 
-/// A new store's write handle, with keys as the objects tell them and no index. [`StoreBuilder`] has the options.
+/// Creates a store and returns its write handle. Keys come from the objects, and there is no index.
+/// [`StoreBuilder`] has the options.
 pub fn store<O: Object>() -> StoreWriter<O> {
     StoreBuilder::new().writer()
 }
 
-/// How a store is made.
+/// Configures and creates a store.
 ///
 /// ```
 /// use informer_core::{Header, KeyError, ObjectKey};
@@ -34,38 +35,39 @@ pub struct StoreBuilder<O> {
     indexers: Indexers<O>,
 }
 
-/// What the write handles do to an object before it goes in.
+/// The transform and the key function that write handles apply to an object before it is stored.
 pub(crate) struct Keys<O> {
     key: Arc<KeyFn<O>>,
     transform: Option<Arc<TransformFn<O>>>,
 }
 
 impl<O: Object> StoreBuilder<O> {
-    /// Keys as the objects tell them, no index.
+    /// Creates a builder with the objects' own keys and no index.
     pub fn new() -> Self {
         Self { resource: "object".into(), keys: Keys::default(), indexers: Indexers::new() }
     }
 
-    /// What the objects are called in errors, as `pods`.
+    /// Sets the name of the objects in errors, such as `pods`.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = resource.into();
         self
     }
 
-    /// The key function: what identifies an object. It runs under no lock, and must always give an object the same
-    /// key.
+    /// Sets the key function, which identifies an object. It runs under no lock and must always return the
+    /// same key for an object.
     pub fn key(mut self, key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static) -> Self {
         self.keys.set_key(key);
         self
     }
 
-    /// Changes every object on its way in, deleted ones excepted. It runs under no lock, before the key function.
+    /// Sets a function that changes each object before it is stored, except objects passed to a deletion. It
+    /// runs under no lock, before the key function.
     pub fn transform(mut self, transform: impl Fn(Arc<O>) -> Arc<O> + Send + Sync + 'static) -> Self {
         self.keys.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Adds an index. A name given again replaces the function before it.
+    /// Adds an index. A repeated name replaces the earlier function.
     pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
         self.indexers.insert(name.into(), Arc::new(function));
         self
@@ -80,17 +82,18 @@ impl<O: Object> StoreBuilder<O> {
         self
     }
 
-    /// The one write handle of a new store; it gives out the read handles.
+    /// Creates the store and returns its only write handle, which gives out the read handles.
     pub fn writer(self) -> StoreWriter<O> {
         StoreWriter::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
     }
 
-    /// A store behind one handle that everyone may write to.
+    /// Creates a store with one handle for reading and writing.
     pub fn build(self) -> Store<O> {
         Store::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
     }
 
-    /// As [`build`](Self::build), but keys are given with each call; the key function and the transform are not used.
+    /// Like [`build`](Self::build), but each call passes the key; the key function and the transform are not
+    /// used.
     pub fn thread_safe(self) -> ThreadSafeStore<O> {
         ThreadSafeStore::new(Indexer::new(Arc::new(Shared::new(self.resource, self.indexers))))
     }

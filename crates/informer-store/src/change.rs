@@ -5,7 +5,7 @@ use informer_core::{Object, ObjectKey};
 
 /// One change of a transaction.
 ///
-/// Its key is what the store's key function says of the object, unless [`at`](Self::at) sets it.
+/// Its key is computed by the store's key function unless [`at`](Self::at) sets it.
 pub struct StoreChange<O> {
     pub(crate) key: Option<ObjectKey>,
     pub(crate) action: Action<O>,
@@ -18,23 +18,23 @@ pub(crate) enum Action<O> {
 }
 
 impl<O> StoreChange<O> {
-    /// Adds the object, or replaces the one of its key.
+    /// Adds the object, or replaces the object with the same key.
     pub fn upsert(object: Arc<O>) -> Self {
         Self { key: None, action: Action::Upsert(object) }
     }
 
-    /// Deletes the object of this key; `last` is its final state, whose version becomes that of the store. Deleting
-    /// what is not there is no error.
+    /// Deletes the object with this key. `last` is its final state; the store takes over its version.
+    /// Deleting a missing object is not an error.
     pub fn delete(last: Arc<O>) -> Self {
         Self { key: None, action: Action::Delete(last) }
     }
 
-    /// Deletes the object of a key; the version of the store stays.
+    /// Deletes the object with this key. The version of the store does not change.
     pub fn delete_key(key: ObjectKey) -> Self {
         Self { key: Some(key), action: Action::Forget }
     }
 
-    /// Sets the key, so that no key function is asked.
+    /// Sets the key; the key function is not called.
     pub fn at(mut self, key: ObjectKey) -> Self {
         self.key = Some(key);
         self

@@ -1,8 +1,8 @@
-//! Names of indexes that are taken before the indexes are there.
+//! Reservation of index names before the indexes are added.
 //!
 //! # Lock order
 //!
-//! That of [`Shared`]; nothing is held between a claim and its end.
+//! As for [`Shared`]. No lock is held between reserving the names and installing or releasing them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,15 +12,16 @@ use informer_core::Object;
 use crate::shared::Shared;
 use crate::values::Definition;
 
-/// Indexes whose names are taken in one store and which are not added yet. Made by
+/// Index names that are reserved in one store while their indexes are not yet added. Created by
 /// [`Indexer::claim_indexers`](crate::Indexer::claim_indexers).
 ///
 /// # Contract
 ///
-/// - From the claim on, nobody else can add an index of these names to the store.
-/// - [`install`](Self::install) adds them, and cannot fail. Dropped without that, the names are free again and the store is as it was.
+/// - While the claim exists, nobody else can add an index with one of these names to the store.
+/// - [`install`](Self::install) adds the indexes and cannot fail. Dropping the claim releases the names and
+///   leaves the store unchanged.
 ///
-/// So whoever has several stores adds an index to all of them or to none.
+/// A caller with several stores can therefore add an index to all of them or to none.
 ///
 /// ```
 /// use informer_core::Header;
@@ -52,7 +53,8 @@ impl<O: Object> IndexersClaim<O> {
         Self { shared, claimed }
     }
 
-    /// Adds the indexes, as [`Indexer::add_indexers`](crate::Indexer::add_indexers) does: when this returns, all are complete.
+    /// Adds the indexes like [`Indexer::add_indexers`](crate::Indexer::add_indexers): when this returns, all
+    /// of them are complete.
     pub fn install(mut self) {
         self.shared.install(std::mem::take(&mut self.claimed));
     }

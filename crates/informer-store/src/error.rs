@@ -2,39 +2,39 @@ use std::sync::Arc;
 
 use informer_core::KeyError;
 
-/// An index was asked for that the store does not have.
+/// The store has no index with the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the store of {resource} has no index {index:?}; it has {known:?}")]
+#[error("look up {resource}: index {index:?} does not exist; the store has {known:?}")]
 pub struct UnknownIndex {
     pub(crate) resource: Arc<str>,
     pub(crate) index: String,
     pub(crate) known: Vec<Arc<str>>,
 }
 
-/// A lookup by index that could not be answered.
+/// A lookup by index failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// There is no such index.
+    /// The store has no such index.
     #[error(transparent)]
     Unknown(#[from] UnknownIndex),
-    /// The index function failed for the object of the query.
-    #[error("index {index:?} has no answer for {resource} {key:?}")]
+    /// The index function failed for the object passed to the lookup.
+    #[error("look up {resource} {key:?} in index {index:?}: the index function failed")]
     Failed {
-        /// What the store holds.
+        /// Name of the stored objects, such as `pods`.
         resource: Arc<str>,
-        /// The index.
+        /// Name of the index.
         index: Arc<str>,
-        /// Key of the object that was asked for.
+        /// Key of the object passed to the lookup.
         key: String,
-        /// What the function said.
+        /// Error of the index function.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Indexes could not be added, and none was.
+/// Some index names are already in use; no index was added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no index was added: {names:?} exist already; choose other names")]
+#[error("add indexes: {names:?} already exist; choose other names")]
 pub struct AddIndexersError {
     names: Vec<Arc<str>>,
 }
@@ -44,13 +44,13 @@ impl AddIndexersError {
         Self { names }
     }
 
-    /// The names that were taken.
+    /// Returns the names that are already in use.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 }
 
-/// An object is not in the cache.
+/// The cache does not contain the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{resource} {key:?} not found in the cache")]
 pub struct NotFound {
@@ -59,18 +59,18 @@ pub struct NotFound {
 }
 
 impl NotFound {
-    /// What was looked for, as `pods`.
+    /// Returns the name of the requested objects, such as `pods`.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// The key that was looked for.
+    /// Returns the requested key.
     pub fn key(&self) -> &str {
         &self.key
     }
 }
 
-/// Some changes of a transaction had no key. All others were applied.
+/// Some changes of a transaction have no key. All other changes were applied.
 #[derive(Debug, thiserror::Error)]
 #[error("{} of {total} changes were not applied, the first one at position {}", errors.len(), first_position(errors))]
 pub struct TransactionError {
@@ -84,17 +84,17 @@ fn first_position(errors: &[(usize, KeyError)]) -> usize {
 }
 
 impl TransactionError {
-    /// Positions of the changes that were applied, ascending.
+    /// Returns the positions of the changes that were applied, in ascending order.
     pub fn successful(&self) -> &[usize] {
         &self.successful
     }
 
-    /// How many changes the transaction had.
+    /// Returns the number of changes in the transaction.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Positions of the changes that were not applied, and why.
+    /// Returns the positions of the changes that were not applied, with their errors.
     pub fn errors(&self) -> &[(usize, KeyError)] {
         &self.errors
     }

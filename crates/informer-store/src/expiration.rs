@@ -1,20 +1,20 @@
-//! A keyed cache whose entries grow old: client-go's `ExpirationCache`.
+//! A keyed cache whose entries expire: client-go's `ExpirationCache`.
 //!
 //! # Invariants
 //!
-//! 1. Expiry is looked at on reads only; an entry that nobody reads stays until it is replaced or [purged].
-//! 2. What a read found expired is removed only if it is still the same entry, so that a value that was added again
-//!    meanwhile survives.
+//! 1. Expiry is checked on reads only. An entry that nobody reads stays until it is replaced or [purged].
+//! 2. A read removes an expired entry only if it is still the same entry, so a value that was added
+//!    concurrently survives.
 //!
 //! [purged]: ExpirationCache::purge
 //!
 //! # Lock order
 //!
-//! `entries` only. The policy and the key function run outside of it, and so does `Drop` of objects.
+//! `entries` only. The policy, the key function and `Drop` of objects run outside of it.
 //!
 //! # Shutdown
 //!
-//! None: no task, no thread.
+//! Nothing to stop: no task and no thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,13 +27,14 @@ use parking_lot::Mutex;
 
 use crate::builder::Keys;
 
-/// Says which entries are too old. A closure `Fn(&O, Duration) -> bool` is one, and so is [`Ttl`].
+/// Decides which entries have expired. Closures `Fn(&O, Duration) -> bool` and [`Ttl`] implement it.
 pub trait ExpirationPolicy<O>: Send + Sync + 'static {
-    /// True where an object that was added `age` ago must not be seen any more. Called under no lock.
+    /// Returns true if an object that was added `age` ago has expired. Called under no lock.
     fn is_expired(&self, object: &O, age: Duration) -> bool;
 }
 
-/// Entries live this long, the last instant included; for ever if it is zero.
+/// Entries expire after this duration; an entry of exactly this age is still valid. Zero means that entries
+/// never expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ttl(pub Duration);
 
@@ -49,10 +50,10 @@ impl<O, F: Fn(&O, Duration) -> bool + Send + Sync + 'static> ExpirationPolicy<O>
     }
 }
 
-/// Keyed objects that are not seen any more once a policy finds them too old.
+/// A cache of keyed objects that hides entries once a policy considers them expired.
 ///
-/// Time is an argument of each call; it need not be the real one, but should not go backwards: an entry from the
-/// future has age zero.
+/// Each call takes the current time as an argument. It need not be real time, but should not go backwards: an
+/// entry from the future has age zero.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -78,7 +79,7 @@ struct Entry<O> {
 }
 
 impl<O: Object> ExpirationCache<O> {
-    /// An empty cache, with keys as the objects tell them.
+    /// Creates an empty cache that uses the objects' own keys.
     pub fn new(policy: impl ExpirationPolicy<O>) -> Self {
         Self { keys: Keys::default(), policy: Box::new(policy), entries: Mutex::default() }
     }
@@ -92,11 +93,11 @@ impl<O: Object> ExpirationCache<O> {
         self
     }
 
-    /// Sets the object of its key, as young as can be.
+    /// Adds or replaces an object; its age starts at zero.
     ///
     /// # Errors
     ///
-    /// Those of the key function.
+    /// Returns the errors of the key function.
     pub fn add(&self, object: Arc<O>, now: Instant) -> Result<(), KeyError> {
         let key = self.keys.key_of(&object)?;
         let displaced = self.entries.lock().insert(key, Entry { object, added: now });
@@ -108,16 +109,16 @@ impl<O: Object> ExpirationCache<O> {
     ///
     /// # Errors
     ///
-    /// Those of the key function.
+    /// Returns the errors of the key function.
     pub fn update(&self, object: Arc<O>, now: Instant) -> Result<(), KeyError> {
         self.add(object, now)
     }
 
-    /// Deletes the object of the same key, if there is one.
+    /// Deletes the object with the same key, if there is one.
     ///
     /// # Errors
     ///
-    /// Those of the key function.
+    /// Returns the errors of the key function.
     pub fn delete(&self, object: &O) -> Result<(), KeyError> {
         let key = self.keys.key_of(object)?;
         let displaced = self.entries.lock().remove(&key);
@@ -125,7 +126,7 @@ impl<O: Object> ExpirationCache<O> {
         Ok(())
     }
 
-    /// The object of a key, unless it is expired; then it is removed.
+    /// Returns the object with this key. An expired object is removed, and `None` is returned.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<Arc<O>> {
         let (key, entry) = {
             let entries = self.entries.lock();
@@ -135,21 +136,21 @@ impl<O: Object> ExpirationCache<O> {
         self.keep_alive(vec![(key, entry)], now).pop()
     }
 
-    /// The objects that are not expired; the others are removed.
+    /// Returns the objects that have not expired, and removes the others.
     pub fn list(&self, now: Instant) -> Vec<Arc<O>> {
         self.keep_alive(self.entries(), now)
     }
 
-    /// All keys, those of expired objects too as long as nobody read them.
+    /// Returns all keys, including those of expired objects that have not been read since.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.entries.lock().keys().cloned().collect()
     }
 
-    /// Makes `objects` the whole content, all of one age.
+    /// Replaces the whole content with `objects`; their ages start at zero.
     ///
     /// # Errors
     ///
-    /// Those of the key function for any of them; the cache is as before.
+    /// Returns the first error of the key function; the cache is then unchanged.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<O>>, now: Instant) -> Result<(), KeyError> {
         let keyed = objects.into_iter().map(|object| {
             let key = self.keys.key_of(&object)?;
@@ -161,19 +162,19 @@ impl<O: Object> ExpirationCache<O> {
         Ok(())
     }
 
-    /// Removes what is expired. Worth a call now and then where objects expire that nobody reads.
+    /// Removes expired entries. Call it from time to time if objects expire that nobody reads.
     pub fn purge(&self, now: Instant) {
         self.list(now);
     }
 
-    /// Does nothing: the cache has nobody to tell.
+    /// Does nothing: the cache has no listeners.
     pub fn resync(&self) {}
 
     fn entries(&self) -> Vec<(ObjectKey, Entry<O>)> {
         self.entries.lock().iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
-    /// The objects among `found` that are alive; removes the others.
+    /// Returns the objects in `found` that have not expired, and removes the others.
     fn keep_alive(&self, found: Vec<(ObjectKey, Entry<O>)>, now: Instant) -> Vec<Arc<O>> {
         let is_expired = |(_, entry): &(ObjectKey, Entry<O>)| {
             self.policy.is_expired(&entry.object, now.saturating_duration_since(entry.added))
@@ -182,7 +183,7 @@ impl<O: Object> ExpirationCache<O> {
         if !expired.is_empty() {
             let mut entries = self.entries.lock();
             for (key, entry) in &expired {
-                // `expired` holds the object on, so nothing is dropped under the lock.
+                // `expired` keeps a reference to the object, so nothing is dropped under the lock.
                 if entries.get(key).is_some_and(|held| held.is(entry)) {
                     entries.remove(key);
                 }

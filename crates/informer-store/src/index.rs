@@ -1,4 +1,4 @@
-//! Index functions: which values an object has in an index.
+//! Index functions: compute the values under which an object is indexed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,49 +7,53 @@ use std::sync::Arc;
 
 use informer_core::{FieldPath, KeyError, Object, ObjectKey};
 
-/// What an index function fails with; any error converts with `?`.
+/// The error of an index function; any error converts with `?`.
 pub type IndexFnError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The name under which client-go's informers keep [`namespace`].
+/// The index name that client-go's informers use for [`namespace`].
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Computes the values that an object has in one index: none, one, or many.
+/// Computes the values of an object in one index: zero, one or many.
 ///
-/// A closure that returns owned text is one: `|pod: &Pod| Some(..)`, `|pod: &Pod| vec![..]`, of `String` or
-/// `&'static str`. [`borrowed`] takes one that borrows from the object, [`fallible`] one that may fail.
-/// [`namespace`], [`field`], [`label`] and [`owner_uid`] cover the usual ones without a decode.
+/// Closures that return owned strings implement it: `|pod: &Pod| Some(..)` and `|pod: &Pod| vec![..]`, of
+/// `String` or `&'static str`. [`borrowed`] wraps a closure that borrows from the object, and [`fallible`]
+/// one that can fail. [`namespace`], [`field`], [`label`] and [`owner_uid`] cover the common cases without
+/// decoding the object.
 ///
 /// # Contract
 ///
-/// - It depends on the object alone. It is called once per object and index, when the object is written or the index
-///   added; the answer is kept, so that a later change of mind cannot leave stale entries.
-/// - It runs under no lock of the store and may read the store, but what it reads may be older than the transaction.
-/// - **If it fails or panics, the object is stored all the same and has no value in that index**, until it is written
-///   again. The other indexes are not affected. [`Indexer::index_failures`](crate::Indexer::index_failures) counts
-///   and names it. (client-go panics here with its lock held.)
+/// - The result depends on the object alone. The function is called once per object and index, when the
+///   object is written or the index is added. The result is stored, so a function whose result changes later
+///   leaves no stale entries.
+/// - It runs under no lock of the store and may read the store. Such a read may be older than the
+///   transaction.
+/// - **If it fails or panics, the object is stored anyway and has no value in that index** until it is
+///   written again. The other indexes are not affected.
+///   [`Indexer::index_failures`](crate::Indexer::index_failures) counts and names the failure. (client-go
+///   panics here with its lock held.)
 pub trait IndexFn<O>: Send + Sync + 'static {
-    /// Calls `emit` with each value. Values given twice count once.
+    /// Calls `emit` with each value. Duplicate values count once.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from an answer; the values emitted before are dropped.
+    /// Any error; the values emitted before it are discarded.
     fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError>;
 
-    /// What listers may conclude from the index; [`IndexKind::Custom`] promises nothing.
+    /// Returns what listers may conclude from the index. [`IndexKind::Custom`] promises nothing.
     fn kind(&self) -> IndexKind {
         IndexKind::Custom
     }
 }
 
-/// What an index is known to hold, so that lists can use it instead of looking at every object.
+/// The known content of an index, so that lists can use it instead of scanning all objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IndexKind {
-    /// The one value of each object is its namespace; cluster-scoped objects have none.
+    /// The only value of each object is its namespace; cluster-scoped objects have none.
     Namespace,
-    /// The one value of each object is its label of this key; objects without the label have none.
+    /// The only value of each object is its label with this key; objects without the label have none.
     Label(Arc<str>),
-    /// Anything.
+    /// Unknown.
     Custom,
 }
 
@@ -65,17 +69,17 @@ where
     }
 }
 
-/// Indexes objects by their namespace. Informers keep it under [`NAMESPACE_INDEX`].
+/// Indexes objects by namespace. Informers register it as [`NAMESPACE_INDEX`].
 pub fn namespace() -> ByNamespace {
     ByNamespace
 }
 
-/// Indexes objects by the scalar at a path, as `spec.nodeName`, read without a full decode where the representation
-/// can. Objects without the field are not in the index.
+/// Indexes objects by the scalar at a field path such as `spec.nodeName`. Representations that support it
+/// read the field without a full decode. Objects without the field are not in the index.
 ///
 /// # Panics
 ///
-/// When `path` is not a field path. A path from outside is parsed first and given to [`ByField::from`].
+/// If `path` is not a valid field path. Parse untrusted paths first and pass them to [`ByField::from`].
 #[track_caller]
 pub fn field(path: &str) -> ByField {
     match path.parse() {
@@ -84,7 +88,7 @@ pub fn field(path: &str) -> ByField {
     }
 }
 
-/// Indexes objects by the value of one label. Lists with a selector on that label use it.
+/// Indexes objects by the value of one label. Lists whose selector requires that label use the index.
 pub fn label(key: impl Into<Arc<str>>) -> ByLabel {
     ByLabel { key: key.into() }
 }
@@ -94,7 +98,7 @@ pub fn owner_uid() -> ByOwnerUid {
     ByOwnerUid
 }
 
-/// An index function from a closure whose values borrow from the object.
+/// Creates an index function from a closure whose values borrow from the object.
 ///
 /// ```
 /// use informer_core::{Header, Object};
@@ -111,7 +115,7 @@ where
     Borrowed(function)
 }
 
-/// An index function from a closure that may fail; see [`IndexFn`] for what follows.
+/// Creates an index function from a closure that can fail; see [`IndexFn`] for the effect of a failure.
 pub fn fallible<O, F>(function: F) -> Fallible<F>
 where
     F: for<'a> Fn(&'a O) -> Result<Vec<Cow<'a, str>>, IndexFnError>,
@@ -119,7 +123,7 @@ where
     Fallible(function)
 }
 
-/// A key function from an index function: the key is the one value of the object. Client-go's
+/// Creates a key function from an index function that returns exactly one value. Client-go's
 /// `IndexFuncToKeyFuncAdapter`.
 ///
 /// ```
@@ -248,13 +252,13 @@ impl<F> fmt::Debug for Fallible<F> {
     }
 }
 
-/// Index functions by name. Adding a name again replaces the function before it.
+/// Index functions by name. A repeated name replaces the earlier function.
 pub struct Indexers<O> {
     functions: BTreeMap<Arc<str>, Arc<dyn IndexFn<O>>>,
 }
 
 impl<O> Indexers<O> {
-    /// No index.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self { functions: BTreeMap::new() }
     }
@@ -265,12 +269,12 @@ impl<O> Indexers<O> {
         self
     }
 
-    /// The names, sorted.
+    /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.functions.keys().map(|name| &**name)
     }
 
-    /// The function of a name.
+    /// Returns the function with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn IndexFn<O>>> {
         self.functions.get(name)
     }

@@ -16,12 +16,13 @@ use crate::values::{Computed, Definition, IndexFailure};
 ///
 /// # Contract
 ///
-/// - Each answer is of one version of the store with its indexes: nobody sees half a transaction. Two calls may see
-///   two versions; a [`snapshot`](Self::snapshot) answers all questions from one. Versions never go back for whoever
-///   asks again.
-/// - No read waits for a transaction, and none hands out a lock: answers are `Arc`s, which nobody can change. What defines indexes
-///   or tells of their failures ([`add_indexers`](Self::add_indexers), [`index_failures`](Self::index_failures)) waits for one that is under way.
-/// - Lists have no order.
+/// - Each result comes from one version of the store and its indexes; readers never see part of a
+///   transaction. Two calls may see two versions; a [`snapshot`](Self::snapshot) answers all lookups from one
+///   version. Successive reads never go back to an older version.
+/// - No read waits for a transaction, and no lock is handed out: results are immutable `Arc`s. Calls that
+///   define indexes or report their failures ([`add_indexers`](Self::add_indexers),
+///   [`index_failures`](Self::index_failures)) wait for a running transaction.
+/// - Lists are unordered.
 pub struct Indexer<O> {
     pub(crate) shared: Arc<Shared<O>>,
 }
@@ -31,51 +32,51 @@ impl<O: Object> Indexer<O> {
         Self { shared }
     }
 
-    /// The object of a key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Option<Arc<O>> {
         self.shared.get(key.as_ref())
     }
 
-    /// True where the store has the key.
+    /// Returns true if the store contains the key.
     pub fn contains(&self, key: &(impl AsRef<str> + ?Sized)) -> bool {
         self.shared.read(|state| state.get(key.as_ref()).is_some())
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.shared.read(State::len)
     }
 
-    /// True where there is no object.
+    /// Returns true if the store contains no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.collect(State::len, |state| state.slots().map(|(_, entry)| entry.key.clone()).collect())
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.collect(State::len, |state| state.slots().map(|(_, entry)| entry.object.clone()).collect())
     }
 
-    /// The objects that have a value in an index.
+    /// Returns the objects that have this value in an index.
     ///
     /// # Errors
     ///
-    /// When there is no such index.
+    /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         let size = |state: &State<O>| state.size_of(name, value);
         Ok(self.collect(size, |state| state.by_index(name, value)).ok_or_else(|| self.unknown(name))?)
     }
 
-    /// The sorted keys of the objects that have a value in an index.
+    /// Returns the sorted keys of the objects that have this value in an index.
     ///
     /// # Errors
     ///
-    /// When there is no such index.
+    /// If there is no such index.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         let size = |state: &State<O>| state.size_of(name, value);
         let keys = self.collect(size, |state| state.index_keys(name, value));
@@ -84,17 +85,18 @@ impl<O: Object> Indexer<O> {
         Ok(keys)
     }
 
-    /// The values that some object has in an index; none where there is no such index.
+    /// Returns the values in an index; an unknown index has none.
     pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
         let size = |state: &State<O>| state.index(name).map_or(0, |index| index.value_count());
         self.collect(size, |state| state.index_values(name))
     }
 
-    /// The objects that share at least one value of an index with `object`, which need not be in the store. Each once.
+    /// Returns the objects that share at least one value in an index with `object`, each once. `object` need
+    /// not be in the store.
     ///
     /// # Errors
     ///
-    /// When there is no such index, or its function fails or panics for `object`.
+    /// If there is no such index, or if its function fails or panics for `object`.
     pub fn index(&self, name: &str, object: &O) -> Result<Vec<Arc<O>>, IndexError> {
         let definition = self.definition(name)?;
         let values = self.values_of(&definition, object)?;
@@ -102,7 +104,7 @@ impl<O: Object> Indexer<O> {
         Ok(self.collect(size, |state| state.by_index_any(name, &values)).ok_or_else(|| self.unknown(name))?)
     }
 
-    /// The index functions, by name. Those still being filled are not among them.
+    /// Returns the index functions by name, except for indexes that are still being built.
     pub fn indexers(&self) -> Indexers<O> {
         let mut indexers = Indexers::new();
         for definition in self.shared.read(State::definitions) {
@@ -111,22 +113,23 @@ impl<O: Object> Indexer<O> {
         indexers
     }
 
-    /// Adds indexes to the store, which may be full and in use. Objects that are there are indexed; each index is
-    /// seen when it is complete, and no write or lookup waits for that. When this returns, all are complete.
+    /// Adds indexes to the store, which may contain objects and be in use. Existing objects are indexed.
+    /// Readers see an index once it is complete; no write or lookup waits for that. When this returns, all of
+    /// them are complete.
     ///
     /// # Errors
     ///
-    /// When a name is taken; then none is added.
+    /// If a name is already in use; then no index is added.
     pub fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         self.shared.add_indexers(indexers)
     }
 
-    /// Takes the names of indexes, which are added by [`IndexersClaim::install`]: for who wants an index in several stores or in none
-    /// of them.
+    /// Reserves index names for [`IndexersClaim::install`]. Use it to add an index to several stores or to
+    /// none of them.
     ///
     /// # Errors
     ///
-    /// When a name is taken, by an index or by another claim; then none is.
+    /// If a name is used by an index or reserved by another claim; then no name is reserved.
     pub fn claim_indexers(&self, indexers: Indexers<O>) -> Result<IndexersClaim<O>, AddIndexersError> {
         Ok(IndexersClaim::new(Arc::clone(&self.shared), self.shared.claim(indexers)?))
     }
@@ -135,7 +138,7 @@ impl<O: Object> Indexer<O> {
     ///
     /// # Errors
     ///
-    /// When the name is taken.
+    /// If the name is already in use.
     pub fn add_index(
         &self,
         name: impl Into<Arc<str>>,
@@ -144,38 +147,39 @@ impl<O: Object> Indexer<O> {
         self.add_indexers(Indexers::new().index(name, function))
     }
 
-    /// The index functions that failed or panicked, how often, and for which object last; see [`IndexFn`].
+    /// Returns the index functions that failed or panicked, with the number of failures and the last object;
+    /// see [`IndexFn`].
     pub fn index_failures(&self) -> Vec<IndexFailure> {
         self.shared.index_failures()
     }
 
-    /// This version of the store with its indexes, to keep. Costs one reference count per 256 objects and some per
-    /// index; holding it for ever stops nobody, but keeps alive what it shows.
+    /// Returns the current version of the store and its indexes. It costs one reference count per 256 objects
+    /// and some per index. Keeping a snapshot blocks nobody, but keeps its objects in memory.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(self.shared.snapshot(), self.shared.resource.clone())
     }
 
-    /// The read view with selectors.
+    /// Returns the read view with selectors.
     pub fn lister(&self) -> Lister<O> {
         Lister::new(self.clone())
     }
 
-    /// The version of the last write, replacement or bookmark; empty before the first.
+    /// Returns the version of the last write, replacement or bookmark; empty before the first one.
     pub fn resource_version(&self) -> ResourceVersion {
         self.shared.read(|state| state.resource_version.clone())
     }
 
-    /// How many transactions the store has seen: a number that grows with every change.
+    /// Returns the number of transactions so far; it grows with every change.
     pub fn version(&self) -> u64 {
         self.shared.read(|state| state.version)
     }
 
-    /// What the objects are called in errors.
+    /// Returns the name of the objects in errors.
     pub fn resource(&self) -> &str {
         &self.shared.resource
     }
 
-    /// True where an object, of the store or not, has a value in an index.
+    /// Returns true if an object, stored or not, has this value in an index.
     pub(crate) fn has_value(&self, name: &str, value: &str, object: &O) -> Result<bool, IndexError> {
         let definition = self.definition(name)?;
         Ok(self.values_of(&definition, object)?.iter().any(|found| found == value))
@@ -208,8 +212,8 @@ impl<O: Object> Indexer<O> {
         }
     }
 
-    /// Answers from the active side where that is short, and otherwise from a clone of the state, so that the writer
-    /// is not held up.
+    /// Computes a short result on the active side. A longer one is computed on a clone of the state, so that
+    /// the writer does not wait.
     fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, answer: impl Fn(&State<O>) -> R) -> R {
         let direct = self.shared.read(|state| match size(state) <= MAX_DIRECT_READ {
             true => Ok(answer(state)),

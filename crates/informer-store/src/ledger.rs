@@ -1,11 +1,12 @@
-//! What only the writing side of a store knows: which slots are free, and which values each object was indexed under.
+//! State of the writing side of a store: the free slots, and the index values of each object.
 //!
 //! # Invariants
 //!
-//! 1. `values[i][slot]` is what index `i` holds for the object in `slot`; the index function is never asked about an
-//!    old object again, so a function that changes its mind leaves no stale posting.
+//! 1. `values[i][slot]` holds the values of the object in `slot` in index `i`. The index function is never
+//!    called again for an old object, so a function whose result changes leaves no stale posting.
 //! 2. Every slot below `next` is either occupied or in `free`.
-//! 3. Changes are found on one side and logged; the log brings the other side to the same version.
+//! 3. Changes are computed on one side and logged. Replaying the log brings the other side to the same
+//!    version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,26 +17,26 @@ use informer_core::ObjectKey;
 use crate::state::{Index, Op, Slot, State};
 use crate::values::{Computed, Definition, Values};
 
-/// Log entries whose memory is kept between transactions; more are the mark of a rare, large transaction.
+/// Capacity of the log that is kept between transactions. A longer log belongs to a rare, large transaction.
 const MAX_LOG_ENTRIES: usize = 16_384;
 
 pub(crate) struct Ledger<O> {
-    /// Installed and pending indexes. A new list whenever one is added or installed, so that values computed outside
-    /// the lock can be told to be out of date.
+    /// Installed and pending indexes. Adding or installing an index creates a new list, so that values
+    /// computed outside the lock can be recognized as outdated.
     pub(crate) definitions: Arc<[Arc<Definition<O>>]>,
-    /// Which of them readers see.
+    /// Which definitions are visible to readers.
     pub(crate) installed: Vec<bool>,
-    /// Names that are taken for indexes which are not registered yet.
+    /// Names that are reserved for indexes not yet registered.
     pub(crate) claimed: BTreeSet<Arc<str>>,
     values: Vec<Vec<Values>>,
     free: Vec<u32>,
     next: u32,
     log: Vec<Op<O>>,
-    /// False while a state is built that both sides will share: there is nothing to replay.
+    /// False while building a state that both sides will share: nothing has to be replayed.
     logging: bool,
 }
 
-/// One change of one key, ready to be applied.
+/// A change of one key, ready to be applied.
 pub(crate) enum Edit<O> {
     Put(ObjectKey, Arc<O>),
     Remove(ObjectKey),
@@ -55,8 +56,8 @@ impl<O> Ledger<O> {
         }
     }
 
-    /// Applies edits to `state` in their order, logs what was done, and returns what each key held before. `computed`
-    /// has one group for each `Put` and index.
+    /// Applies edits to `state` in order, logs the operations, and returns the previous object of each key.
+    /// `computed` has one group for each `Put` and index.
     pub(crate) fn apply(
         &mut self,
         state: &mut State<O>,
@@ -75,21 +76,22 @@ impl<O> Ledger<O> {
         edits.into_iter().map(apply_one).collect()
     }
 
-    /// Brings the other side to the version of the first.
+    /// Replays the log on the other side.
     pub(crate) fn replay(&mut self, state: &mut State<O>) {
         for op in self.log.drain(..) {
-            // What is displaced here was displaced on the first side too, and its objects are held by the caller.
+            // The objects displaced here were displaced on the first side too, and the caller still holds
+            // them.
             drop(state.perform(op));
         }
         self.log.shrink_to(MAX_LOG_ENTRIES);
     }
 
-    /// Whether an index has a name, or is to have it.
+    /// Returns true if the name is used by an index or reserved.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.claimed.contains(name) || self.definitions.iter().any(|held| *held.name == *name)
     }
 
-    /// Registers an index that readers do not see yet under the name that was taken for it, and returns its position.
+    /// Registers an index under its reserved name, invisible to readers, and returns its position.
     pub(crate) fn register(&mut self, definition: Arc<Definition<O>>) -> usize {
         self.claimed.remove(&definition.name);
         let position = self.definitions.len();
@@ -99,7 +101,7 @@ impl<O> Ledger<O> {
         position
     }
 
-    /// The finished index at `position`: the slots that no transaction touched since it was registered get their
+    /// Builds the index at `position`. Slots that no transaction has touched since the registration get their
     /// values from `computed`, which has one group for each of `slots`.
     pub(crate) fn fill(
         &mut self,
@@ -111,7 +113,7 @@ impl<O> Ledger<O> {
         let mut index = Index::new(self.definitions[position].clone());
         let held = &mut self.values[position];
         for (group, slot) in slots.iter().enumerate() {
-            // A replaced store has fewer slots, perhaps, and its values are all known.
+            // A replaced store may have fewer slots; its values are all known.
             if let Some(held) = held.get_mut(*slot as usize).filter(|held| held.is_unknown()) {
                 let values =
                     computed.group(group).map(|value| index.intern(hasher, value)).collect::<Values>();
@@ -120,7 +122,7 @@ impl<O> Ledger<O> {
             }
         }
         for (slot, values) in (0..).zip(held) {
-            // Links those that transactions left; a second link of the others changes nothing.
+            // Links the values that no transaction has linked; linking the others again has no effect.
             values.as_slice().iter().for_each(|text| index.link(hasher, text.clone(), slot));
         }
         self.installed[position] = true;
@@ -128,8 +130,8 @@ impl<O> Ledger<O> {
         index
     }
 
-    /// Fills an empty state with `items` and every installed index; the ledger then describes it. Of two items with
-    /// one key the later stays, and the earlier is handed back.
+    /// Fills an empty state with `items` and all installed indexes, and resets the ledger to describe it. If
+    /// two items have the same key, the later one is stored and the earlier one is returned.
     pub(crate) fn rebuild(
         &mut self,
         state: &mut State<O>,
@@ -179,7 +181,7 @@ impl<O> Ledger<O> {
         Some(self.perform(state, Op::Take { slot, hash })?.object)
     }
 
-    /// Moves the object in `slot` from the values it had in an index to those it has now.
+    /// Replaces the values of the object in `slot` in one index.
     fn set_values<'a>(
         &mut self,
         state: &mut State<O>,

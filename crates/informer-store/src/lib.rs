@@ -1,17 +1,17 @@
 //! Indexed, concurrently readable object stores with one writer.
 //!
-//! A cache of Kubernetes objects is written by one loop and read by everyone. [`store`] makes its write handle, the
-//! [`StoreWriter`]; that gives out [`Indexer`]s, which read by key and by index, [`Lister`]s, which read by namespace,
-//! name and labels, and [`Snapshot`]s, which keep one version of everything.
+//! One loop writes a cache of Kubernetes objects, and everyone reads it. [`store`] creates the write handle,
+//! the [`StoreWriter`]. It gives out [`Indexer`]s, which read by key and by index; [`Lister`]s, which read by
+//! namespace, name and labels; and [`Snapshot`]s, which keep one version of everything.
 //!
-//! | type | is |
+//! | type | purpose |
 //! |---|---|
-//! | [`StoreWriter`], [`StoreBuilder`], [`StoreChange`] | the one write handle, how it is made, and what it applies |
-//! | [`Indexer`], [`Snapshot`] | the newest version, and one version to keep |
+//! | [`StoreWriter`], [`StoreBuilder`], [`StoreChange`] | the only write handle, its builder, and the changes that it applies |
+//! | [`Indexer`], [`Snapshot`] | reads of the newest version, and of one version that is kept |
 //! | [`Lister`], [`NamespacedLister`] | the read view with selectors |
-//! | [`IndexFn`], [`Indexers`], [`namespace`], [`field`], [`label`], [`owner_uid`] | what objects are found by |
-//! | [`Store`], [`ThreadSafeStore`] | stores behind one handle that everyone may write to |
-//! | [`ExpirationCache`], [`MutationCache`], [`UndeltaStore`] | entries that grow old, own writes laid over a cache, whole states to a callback |
+//! | [`IndexFn`], [`Indexers`], [`namespace`], [`field`], [`label`], [`owner_uid`] | index functions |
+//! | [`Store`], [`ThreadSafeStore`] | stores with one handle that any thread can write to |
+//! | [`ExpirationCache`], [`MutationCache`], [`UndeltaStore`] | entries that expire, own writes on top of a cache, the whole state passed to a callback |
 //!
 //! ```
 //! use informer_core::{Header, ObjectKey};
@@ -32,14 +32,15 @@
 //!
 //! # Guarantees
 //!
-//! - A transaction is seen as a whole or not at all, its indexes included, and versions never go back for a reader.
-//! - A lookup never waits for a transaction, and delays the writer by at most one lookup. A list or snapshot copies
-//!   references only; snapshots may be held for ever.
+//! - Readers see a transaction and its index updates as a whole or not at all, and never go back to an older
+//!   version.
+//! - A lookup never waits for a transaction, and delays the writer by at most one lookup. A list or snapshot
+//!   copies references only. Snapshots may be kept forever.
 //! - Objects are shared as `Arc`s and never cloned, and no lock is ever handed out.
-//! - Functions of the user run under no lock, and an index function that fails or panics harms nothing but its own
-//!   answer; see [`IndexFn`].
+//! - User functions run under no lock. An index function that fails or panics affects only its own index; see
+//!   [`IndexFn`].
 //!
-//! This crate knows neither tokio nor HTTP, starts no thread and reads no clock.
+//! This crate does not depend on tokio or HTTP, starts no thread and reads no clock.
 
 mod builder;
 mod change;

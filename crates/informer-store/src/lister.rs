@@ -8,9 +8,10 @@ use crate::error::NotFound;
 
 /// Reads the objects of a store by namespace, name and labels.
 ///
-/// A list costs what it looks at: the objects of its namespace where the store has a [`namespace`](crate::namespace)
-/// index, those of one label value where it has a [`label`](crate::label) index for a requirement of the selector
-/// (`=` or `in`), whichever are fewer; otherwise all of them. Lists have no order.
+/// A list scans the smallest set that the indexes allow: the objects of its namespace if the store has a
+/// [`namespace`](crate::namespace) index, or the objects with one label value if the store has a
+/// [`label`](crate::label) index for a requirement of the selector (`=` or `in`). Without such an index it
+/// scans all objects. Lists are unordered.
 ///
 /// ```
 /// use informer_core::Header;
@@ -36,23 +37,23 @@ impl<O: Object> Lister<O> {
         Self { indexer }
     }
 
-    /// The objects whose labels the selector chooses, of all namespaces.
+    /// Returns the objects of all namespaces whose labels match the selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
         self.indexer.list_selected(None, selector)
     }
 
-    /// The object of a key, `namespace/name`, or of the name of a cluster-scoped object.
+    /// Returns the object with this key: `namespace/name`, or the name of a cluster-scoped object.
     ///
     /// # Errors
     ///
-    /// When the cache does not have it.
+    /// If the cache does not contain it.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Arc<O>, NotFound> {
         let not_found =
             || NotFound { resource: self.indexer.resource().into(), key: key.as_ref().to_owned() };
         self.indexer.get(key).ok_or_else(not_found)
     }
 
-    /// The view of one namespace; an empty one means all of them.
+    /// Returns the view of one namespace; an empty namespace means all of them.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespacedLister<O> {
         NamespacedLister { lister: self.clone(), namespace: namespace.into() }
     }
@@ -65,17 +66,17 @@ pub struct NamespacedLister<O> {
 }
 
 impl<O: Object> NamespacedLister<O> {
-    /// The objects of the namespace whose labels the selector chooses.
+    /// Returns the objects of the namespace whose labels match the selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
         let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
         self.lister.indexer.list_selected(namespace, selector)
     }
 
-    /// The object of a name.
+    /// Returns the object with this name.
     ///
     /// # Errors
     ///
-    /// When the cache does not have it.
+    /// If the cache does not contain it.
     pub fn get(&self, name: &str) -> Result<Arc<O>, NotFound> {
         match &*self.namespace {
             "" => self.lister.get(name),

@@ -1,18 +1,18 @@
-//! Own writes laid over a cache that has not seen them yet: client-go's `MutationCache`.
+//! Own writes on top of a cache that has not received them yet: client-go's `MutationCache`.
 //!
 //! # Invariants
 //!
-//! 1. What is shown of a key is never older than what the cache shows of it.
-//! 2. The overlay has at most [`MAX_OVERLAY_ENTRIES`] entries, the least recently used going first, and each for at most its
-//!    time to live.
+//! 1. The result for a key is never older than the cached object.
+//! 2. The overlay has at most [`MAX_OVERLAY_ENTRIES`] entries and evicts the least recently used one. An
+//!    entry lives for at most its time to live.
 //!
 //! # Lock order
 //!
-//! `overlay` only. The cache below is read, index functions run, and objects are dropped outside of it.
+//! `overlay` only. Reads of the underlying cache, index functions and drops of objects happen outside of it.
 //!
 //! # Shutdown
 //!
-//! None: no task, no thread.
+//! Nothing to stop: no task and no thread.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -30,25 +30,26 @@ mod overlay;
 
 use overlay::{Entry, Overlay};
 
-/// Entries of the overlay. Own writes reach the cache within moments; upstream keeps as many.
+/// Maximum number of overlay entries, as in client-go. Own writes reach the cache within moments.
 pub(crate) const MAX_OVERLAY_ENTRIES: usize = 100;
 
-/// How long an own write is shown that never reached the cache, as upstream.
+/// How long to show an own write that never reaches the cache, as in client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
 
-/// Reads of a cache that also show the caller's own writes until the cache has caught up.
+/// Reads a cache and adds the caller's own writes until the cache has caught up.
 ///
-/// Hand each object that a write returned to [`mutation`](Self::mutation), and each event of the informer to
+/// Pass each object returned by a write to [`mutation`](Self::mutation), and each event of the informer to
 /// [`on_add_or_update`](Self::on_add_or_update) or [`on_delete`](Self::on_delete).
 ///
 /// # Contract
 ///
-/// - Of the cached and the written object the one with the newer version is shown. Versions that cannot be compared
-///   never hide what the cache has.
-/// - A write is forgotten when the cache has caught up, when an event of its key is as new, when its object was
-///   deleted, after five minutes ([`with_ttl`](Self::with_ttl)), or when 100 keys were used since.
+/// - Of the cached and the written object, the one with the newer version is shown. If the versions cannot be
+///   compared, the cached object is shown.
+/// - A write is forgotten when the cache has caught up, when an event of its key is at least as new, when its
+///   object was deleted, after five minutes ([`with_ttl`](Self::with_ttl)), or when 100 other keys were used
+///   since.
 /// - A write that arrives after the deletion of its object is ignored.
-/// - Objects that only were written, never cached, are shown with [`include_adds`](Self::include_adds) alone.
+/// - Objects that were written but never cached are shown only with [`include_adds`](Self::include_adds).
 pub struct MutationCache<O> {
     backing: Indexer<O>,
     include_adds: bool,
@@ -57,24 +58,24 @@ pub struct MutationCache<O> {
 }
 
 impl<O: Object> MutationCache<O> {
-    /// An overlay over a store.
+    /// Creates an overlay over a store.
     pub fn new(backing: Indexer<O>) -> Self {
         Self { backing, include_adds: false, ttl: TTL, overlay: Mutex::new(Overlay::default()) }
     }
 
-    /// Shows objects too that the cache does not have (yet).
+    /// Also shows written objects that the cache does not contain (yet).
     pub fn include_adds(mut self) -> Self {
         self.include_adds = true;
         self
     }
 
-    /// How long a write is shown that the cache never catches up with; five minutes by default.
+    /// Sets how long to show a write that the cache never catches up with; the default is five minutes.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl.min(LONGEST);
         self
     }
 
-    /// Notes the object that a write returned.
+    /// Records the object that a write returned.
     pub fn mutation(&self, object: Arc<O>, now: Instant) {
         if self.cached_is_as_new(&object) {
             return;
@@ -90,17 +91,17 @@ impl<O: Object> MutationCache<O> {
         drop(displaced);
     }
 
-    /// The object of a key: cached or written, whichever is newer.
+    /// Returns the object with this key, cached or written, whichever is newer.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<Arc<O>> {
         let written = self.written(key.as_ref(), now);
         self.newest(key.as_ref(), written)
     }
 
-    /// The objects that have a value in an index of the cache, own writes taken into account.
+    /// Returns the objects that have this value in an index of the cache, including own writes.
     ///
     /// # Errors
     ///
-    /// When there is no such index, or its function fails for an object of the overlay.
+    /// If there is no such index, or if its function fails for an object of the overlay.
     pub fn by_index(&self, name: &str, value: &str, now: Instant) -> Result<Vec<Arc<O>>, IndexError> {
         let cached = self.backing.index_keys(name, value)?;
         let written = self.overlay.lock().objects(now);
@@ -115,14 +116,14 @@ impl<O: Object> MutationCache<O> {
         Ok(found)
     }
 
-    /// Forgets a write that the object of an event is as new as.
+    /// Forgets a write if the object of this event is at least as new.
     pub fn on_add_or_update(&self, object: &O) {
         let (key, version) = (object.key(), object.resource_version());
         let forgotten = self.overlay.lock().remove_if(key, |held| !newer(&held.version, version));
         drop(forgotten);
     }
 
-    /// Forgets a write whose object was deleted, so that a write that was on its way meanwhile is ignored.
+    /// Forgets the write of a deleted object. Writes that arrive later with an older state are ignored.
     pub fn on_delete(&self, last: &O, now: Instant) {
         let tombstone = Entry::of(last, None, now + self.ttl);
         let mut overlay = self.overlay.lock();
@@ -155,7 +156,7 @@ impl<O: Object> MutationCache<O> {
     }
 }
 
-/// True where both versions are comparable and the first is greater.
+/// Returns true if both versions are comparable and the first one is greater.
 fn newer(version: &ResourceVersion, than: &ResourceVersion) -> bool {
     version.compare(than) == Some(Ordering::Greater)
 }

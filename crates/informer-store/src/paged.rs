@@ -2,13 +2,14 @@
 //!
 //! # Invariants
 //!
-//! 1. Every page has [`PAGE_SLOTS`] entries, so slot `n` lives in page `n / PAGE_SLOTS`.
+//! 1. Every page has [`PAGE_SLOTS`] entries, so slot `n` is in page `n / PAGE_SLOTS`.
 //! 2. A page that a clone can see is never changed: [`Arc::make_mut`] copies it first.
 
 use std::sync::Arc;
 
-/// Entries of a page. A clone of the vector costs one reference count per page, the first change after a clone one
-/// per entry of a page: 256 balances the two (400 and 256 counts at 100,000 objects) and costs 8 KB for a tiny store.
+/// Entries per page. A clone of the vector costs one reference count per page; the first change after a clone
+/// costs one per entry of a page. 256 balances the two (400 and 256 counts at 100,000 objects) and costs 8 KB
+/// for a tiny store.
 pub(crate) const PAGE_SLOTS: usize = 256;
 
 pub(crate) struct Paged<T> {
@@ -21,7 +22,7 @@ impl<T: Clone> Paged<T> {
         self.pages.get(slot / PAGE_SLOTS)?[slot % PAGE_SLOTS].as_ref()
     }
 
-    /// Replaces the entry of `slot` and hands back what it was.
+    /// Replaces the entry of `slot` and returns the previous one.
     pub(crate) fn set(&mut self, slot: u32, value: Option<T>) -> Option<T> {
         let slot = slot as usize;
         while self.pages.len() <= slot / PAGE_SLOTS {
@@ -31,7 +32,7 @@ impl<T: Clone> Paged<T> {
         std::mem::replace(&mut page[slot % PAGE_SLOTS], value)
     }
 
-    /// Occupied slots in ascending order.
+    /// Returns the occupied slots in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..)
             .zip(self.pages.iter().flat_map(|page| page.iter()))

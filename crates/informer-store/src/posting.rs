@@ -1,14 +1,14 @@
-//! The slots of one index value, ascending.
+//! The slots of one index value, in ascending order.
 //!
 //! # Invariants
 //!
-//! 1. Slots are strictly ascending, over all runs.
+//! 1. Slots are strictly ascending across all runs.
 //! 2. `Few` has at most [`RUN_SLOTS`] slots; no run of `Many` is empty or longer than that.
 
 use std::sync::Arc;
 
-/// Slots of a run before it is split. It bounds what one insertion moves, and what the first change after a snapshot
-/// copies; one run is 4 KB.
+/// Maximum number of slots in a run before it is split. It bounds how many slots one insertion moves and how
+/// many the first change after a snapshot copies. One run takes 4 KB.
 const RUN_SLOTS: usize = 1024;
 
 /// Most values have one slot (owners), some have a hundred (nodes), a few have nearly all (a namespace).
@@ -60,7 +60,7 @@ impl Posting {
         }
     }
 
-    /// Takes a slot out; true where none is left and the value must go.
+    /// Removes a slot. Returns true if no slot is left and the value must be removed.
     pub(crate) fn remove(&mut self, slot: u32) -> bool {
         match self {
             Self::One(only) => *only == slot,
@@ -81,12 +81,12 @@ impl Posting {
     }
 }
 
-/// The run that holds `slot`, or where it belongs.
+/// Returns the run that holds `slot`, or the run where it must be inserted.
 fn run_of(runs: &[Arc<Vec<u32>>], slot: u32) -> usize {
     runs.partition_point(|run| run.first().is_some_and(|first| *first <= slot)).saturating_sub(1)
 }
 
-/// Where a full run is cut: slots mostly arrive in ascending order, and then full runs are left behind.
+/// Returns where to split a full run. Slots mostly arrive in ascending order; full runs are then left behind.
 fn split_at(run: &[u32], inserted: u32) -> usize {
     if run.last() == Some(&inserted) { run.len() - 1 } else { run.len() / 2 }
 }

@@ -2,16 +2,17 @@
 //!
 //! # Invariants
 //!
-//! 1. The number of shards is a power of two, at least one; an entry lives in the shard that bits 32 and up of its
-//!    hash name (the table inside a shard uses the lowest and the highest bits).
+//! 1. The number of shards is a power of two. Bits 32 and up of the hash select the shard of an entry,
+//!    because the table inside a shard uses the lowest and the highest bits.
 //! 2. A shard that a clone can see is never changed: [`Arc::make_mut`] copies it first.
 
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-/// Mean entries of a shard before their number doubles. A clone of the table costs one reference count per shard,
-/// the first change after a clone one copy of a shard: 100 counts or some microseconds at 100,000 objects.
+/// Mean number of entries per shard before the number of shards doubles. A clone of the table costs one
+/// reference count per shard; the first change after a clone copies one shard. At 100,000 objects these are
+/// 100 counts and a few microseconds.
 const SHARD_ENTRIES: usize = 1024;
 
 pub(crate) struct Sharded<T> {
@@ -28,14 +29,15 @@ impl<T: Clone> Sharded<T> {
         self.shards[self.shard(hash)].find(hash, eq)
     }
 
-    /// As [`find`](Self::find), for a change in place. A miss copies nothing.
+    /// Like [`find`](Self::find), for a change in place. A miss copies nothing.
     pub(crate) fn find_mut(&mut self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<&mut T> {
         let shard = self.shard(hash);
         self.shards[shard].find(hash, &mut eq)?;
         Arc::make_mut(&mut self.shards[shard]).find_mut(hash, eq)
     }
 
-    /// Adds an entry that is known to be absent. `hasher` gives the hash of an entry again when a shard grows.
+    /// Inserts an entry that is known to be absent. `hasher` returns the hash of an existing entry when a
+    /// shard grows.
     pub(crate) fn insert(&mut self, hash: u64, entry: T, hasher: impl Fn(&T) -> u64) {
         if self.len >= self.shards.len() * SHARD_ENTRIES {
             self.double(&hasher);

@@ -1,35 +1,40 @@
-//! Two copies of a store's state, of which readers use one while the writer changes the other (left-right), in safe
-//! Rust: each side is a [`RwLock`], and `active` names the one to read.
+//! Two copies of a store's state: readers use one while the writer changes the other (left-right), in safe
+//! Rust. Each side is a [`RwLock`], and `active` names the side to read.
 //!
-//! A transaction is applied to the inactive side, which is then made active, and replayed on the other side. A reader
-//! therefore never waits for a transaction: its side is locked only while the *next* state is already there to read on
-//! the other one.
+//! A transaction is applied to the inactive side, which then becomes active, and is replayed on the other
+//! side. A reader therefore never waits for a transaction: its side is locked only when the *next* state can
+//! already be read on the other one.
 //!
 //! # Invariants
 //!
 //! 1. Between transactions both sides are equal.
-//! 2. `active` changes only under the ledger's lock and while the new active side is locked for writing. So a reader
-//!    sees whole transactions, and one that saw a version never sees an older one after it.
-//! 3. No user code runs under any of these locks: not key or index functions, and not `Drop` of an object. What a
-//!    transaction displaces is handed to the caller; a replaced state is dropped after the locks.
+//! 2. `active` changes only under the ledger's lock and while the new active side is locked for writing.
+//!    Readers therefore see whole transactions, and a reader that saw a version never sees an older one
+//!    later.
+//! 3. No user code runs under any of these locks: no key function, no index function and no `Drop` of an
+//!    object. Objects displaced by a transaction are returned to the caller; a replaced state is dropped
+//!    after the locks are released.
 //!
 //! # Lock order
 //!
-//! `ledger`, then one side at a time. A reader takes one side and nothing else, for one lookup, for at most
-//! [`MAX_DIRECT_READ`] references, or for the clone of a state (one count per page and shard: below 100 us for
-//! 100,000 objects).
+//! `ledger`, then one side at a time. A reader locks one side and nothing else, for one lookup, for at most
+//! [`MAX_DIRECT_READ`] references, or for the clone of a state (one count per page and shard: below 100 us
+//! for 100,000 objects).
 //!
 //! # Shutdown
 //!
-//! None: no task, no thread. The state is dropped with the last handle, and what a snapshot holds with the snapshot.
+//! Nothing to stop: no task and no thread. The state is dropped with the last handle, and the content of a
+//! snapshot with the snapshot.
 //!
 //! # Trade-offs
 //!
-//! - Slots, keys and postings exist twice, some 40 bytes an object and side (the objects themselves once). A
-//!   replaced whole is built once, and shared by both sides page by page until writes touch them.
-//! - Each transaction is applied twice. The second time costs no hashing of values, no calls and no decisions.
+//! - Slots, keys and postings exist in two copies, about 40 bytes per object and side; the objects themselves
+//!   exist once. A replacement of the whole store is built once, and both sides share its pages until a write
+//!   changes them.
+//! - Each transaction is applied twice. The replay hashes no values, calls no functions and makes no
+//!   decisions.
 //! - After a snapshot, the first write to each page or shard copies it, once per snapshot and side.
-//! - Slots of deleted objects are used again, but pages are only given back when the store is replaced whole.
+//! - Slots of deleted objects are reused, but pages are freed only when the whole store is replaced.
 
 use std::hash::BuildHasher;
 use std::ops::Deref;
@@ -46,12 +51,12 @@ use crate::ledger::{Edit, Ledger};
 use crate::state::State;
 use crate::values::{Computed, Definition, IndexFailure};
 
-/// References that a reader copies while it holds a side; for more it clones the state, which is as fast and delays
-/// the writer less, but makes it copy pages. 4096 references take about 50 us.
+/// Number of references that a reader copies while it holds a side. For more it clones the state, which is as
+/// fast and delays the writer less, but makes the writer copy pages. 4096 references take about 50 us.
 pub(crate) const MAX_DIRECT_READ: usize = 4096;
 
-/// Optimistic attempts of a reader to find an unlocked side. Each one that fails means that the writer published
-/// meanwhile; after so many, the reader waits in line.
+/// Number of optimistic attempts of a reader to find an unlocked side. A failed attempt means that the writer
+/// published meanwhile. After the last one the reader blocks on the lock.
 const READ_ATTEMPTS: usize = 16;
 
 pub(crate) struct Shared<O> {
@@ -59,13 +64,13 @@ pub(crate) struct Shared<O> {
     active: Padded<AtomicUsize>,
     ledger: Padded<Mutex<Ledger<O>>>,
     hasher: RandomState,
-    /// What the objects are called in errors, as `pods`.
+    /// Name of the objects in errors, such as `pods`.
     pub(crate) resource: Arc<str>,
 }
 
 type Side<O> = Padded<RwLock<State<O>>>;
 
-/// On cache lines of its own (two, as processors fetch them in pairs): what the writer does to one side must not slow
+/// Alignment to two cache lines, because processors fetch them in pairs: writes to one side must not slow
 /// down the readers of the other.
 #[repr(align(128))]
 struct Padded<T>(T);
@@ -84,13 +89,13 @@ impl<O: Object> Shared<O> {
         shared
     }
 
-    /// Looks at the newest state. `look` is code of this crate and short; see the module's lock order.
+    /// Reads the newest state. `look` must be short code of this crate; see the module's lock order.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&State<O>) -> R) -> R {
         for _ in 0..READ_ATTEMPTS {
             if let Some(side) = self.sides[self.active.load(Ordering::Acquire)].try_read() {
                 return look(&side);
             }
-            // The side was left by the writer since `active` was read: the other one is newer, and free.
+            // The writer has left this side since `active` was read: the other side is newer, and unlocked.
         }
         look(&self.sides[self.active.load(Ordering::Acquire)].read())
     }
@@ -104,7 +109,8 @@ impl<O: Object> Shared<O> {
         self.read(State::clone)
     }
 
-    /// Applies edits as one transaction and returns what each key held before. `version` becomes that of the store.
+    /// Applies edits as one transaction and returns the previous object of each key. `version` becomes the
+    /// version of the store.
     pub(crate) fn apply(
         &self,
         edits: Vec<Edit<O>>,
@@ -138,7 +144,7 @@ impl<O: Object> Shared<O> {
         self.publish(&mut self.ledger.lock(), set, |_, _| {});
     }
 
-    /// Makes `items` the whole content. Of two items with one key the later stays.
+    /// Replaces the whole content with `items`. If two items have the same key, the later one is stored.
     pub(crate) fn replace(&self, items: Vec<(ObjectKey, Arc<O>)>, version: &ResourceVersion) {
         let (mut ledger, computed) = self.compute(|| items.iter().map(|(key, object)| (key, &**object)));
         let mut new = State::new(self.hasher.clone());
@@ -152,20 +158,20 @@ impl<O: Object> Shared<O> {
         };
         self.publish(&mut ledger, |_, state| old.0 = swap(state, new), |_, state| old.1 = swap(state, copy));
         drop(ledger);
-        // The last references to what was replaced go here, where nobody waits.
+        // Drops the last references to the replaced objects after the locks are released.
         drop((old, displaced));
     }
 
-    /// Adds indexes: all of them, or none if a name is taken.
+    /// Adds all indexes, or none if a name is in use.
     pub(crate) fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         let claimed = self.claim(indexers)?;
         self.install(claimed);
         Ok(())
     }
 
-    /// Takes the names of indexes: all of them, or none if one is taken. They are to be installed, or released.
+    /// Reserves all names, or none if one is in use. The caller must install or release them.
     pub(crate) fn claim(&self, indexers: Indexers<O>) -> Result<Vec<Arc<Definition<O>>>, AddIndexersError> {
-        // Outside of the lock: a function is asked for its kind.
+        // Outside of the lock, because `kind` is user code.
         let definitions = indexers.into_functions().into_iter();
         let definitions: Vec<_> =
             definitions.map(|(name, function)| Arc::new(Definition::new(name, function))).collect();
@@ -180,7 +186,7 @@ impl<O: Object> Shared<O> {
         Ok(definitions)
     }
 
-    /// Makes names free that were taken.
+    /// Releases reserved names.
     pub(crate) fn release(&self, claimed: &[Arc<Definition<O>>]) {
         let mut ledger = self.ledger.lock();
         for definition in claimed {
@@ -188,10 +194,10 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// Adds the indexes whose names were taken.
+    /// Adds the indexes whose names were reserved.
     ///
-    /// The functions run under no lock, over a snapshot; transactions go on meanwhile and leave their values in the
-    /// ledger, which win over those of the snapshot. Readers see an index when it is complete.
+    /// The functions run under no lock, over a snapshot. Concurrent transactions record their values in the
+    /// ledger; those win over the values from the snapshot. Readers see an index once it is complete.
     pub(crate) fn install(&self, claimed: Vec<Arc<Definition<O>>>) {
         if claimed.is_empty() {
             return;
@@ -206,13 +212,13 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// How index functions of this store failed.
+    /// Returns the failures of index functions.
     pub(crate) fn index_failures(&self) -> Vec<IndexFailure> {
         let definitions = self.ledger.lock().definitions.clone();
         definitions.iter().filter_map(|definition| definition.failure()).collect()
     }
 
-    /// Fills the registered index at `position` from `snapshot`, and shows it to readers.
+    /// Builds the registered index at `position` from `snapshot`, and makes it visible to readers.
     fn fill(&self, position: usize, snapshot: &State<O>) {
         let definition = self.ledger.lock().definitions[position].clone();
         let (mut slots, mut computed) = (Vec::with_capacity(snapshot.len()), Computed::default());
@@ -226,8 +232,8 @@ impl<O: Object> Shared<O> {
         self.publish(&mut ledger, |_, state| drop(set(state)), |_, state| drop(set(state)));
     }
 
-    /// Asks the index functions about objects, under no lock, and returns the ledger's lock with the answers. Asks
-    /// again if an index was added meanwhile.
+    /// Calls the index functions for objects, under no lock, and returns the locked ledger with the results.
+    /// Calls them again if an index was added meanwhile.
     fn compute<'o, I>(&self, objects: impl Fn() -> I) -> (MutexGuard<'_, Ledger<O>>, Computed)
     where
         I: Iterator<Item = (&'o ObjectKey, &'o O)>,
@@ -243,7 +249,8 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// One new version: `first` brings the inactive side to it, which becomes active, and `second` the other one.
+    /// Publishes a new version: `first` changes the inactive side, which becomes active, then `second`
+    /// changes the other one.
     fn publish(
         &self,
         ledger: &mut Ledger<O>,

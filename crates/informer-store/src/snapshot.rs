@@ -8,8 +8,8 @@ use crate::state::State;
 
 /// One version of a whole store with its indexes.
 ///
-/// It never changes, and may be held for ever without stopping the writer; the objects that it shows stay in memory
-/// as long. Answers can borrow from it.
+/// It never changes and can be kept forever without blocking the writer; its objects stay in memory as long.
+/// Results can borrow from it.
 ///
 /// ```
 /// use informer_core::Header;
@@ -33,77 +33,78 @@ impl<O: Object> Snapshot<O> {
         Self { state, resource }
     }
 
-    /// The object of a key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Option<&Arc<O>> {
         self.state.get(key.as_ref())
     }
 
-    /// True where the store had the key.
+    /// Returns true if the snapshot contains the key.
     pub fn contains(&self, key: &(impl AsRef<str> + ?Sized)) -> bool {
         self.get(key).is_some()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.state.len()
     }
 
-    /// True where there is no object.
+    /// Returns true if the snapshot contains no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All keys with their objects, in no order.
+    /// Returns all keys with their objects, unordered.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
         self.state.slots().map(|(_, entry)| (&entry.key, &entry.object))
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.iter().map(|(_, object)| object.clone()).collect()
     }
 
-    /// The objects of a namespace (of all, where it is empty or `None`) whose labels a selector chooses.
+    /// Returns the objects of a namespace whose labels match a selector. An empty namespace or `None` means
+    /// all namespaces.
     pub fn select(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
         self.state.list_selected(namespace.filter(|namespace| !namespace.is_empty()), selector)
     }
 
-    /// The objects that have a value in an index.
+    /// Returns the objects that have this value in an index.
     ///
     /// # Errors
     ///
-    /// When there was no such index.
+    /// If there was no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         Ok(self.state.by_index(name, value).ok_or_else(|| self.unknown(name))?)
     }
 
-    /// The sorted keys of the objects that have a value in an index.
+    /// Returns the sorted keys of the objects that have this value in an index.
     ///
     /// # Errors
     ///
-    /// When there was no such index.
+    /// If there was no such index.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         let mut keys = self.state.index_keys(name, value).ok_or_else(|| self.unknown(name))?;
         keys.sort_unstable();
         Ok(keys)
     }
 
-    /// The values that some object has in an index; none where there was no such index.
+    /// Returns the values in an index; an unknown index has none.
     pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
         self.state.index_values(name)
     }
 
-    /// The version of the last write, replacement or bookmark.
+    /// Returns the version of the last write, replacement or bookmark.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.state.resource_version
     }
 
-    /// How many transactions the store had seen.
+    /// Returns the number of transactions up to this snapshot.
     pub fn version(&self) -> u64 {
         self.state.version
     }

@@ -1,11 +1,11 @@
-//! One version of a store: objects in slots, keys to slots, and for each index its values to slots. Pure: no lock,
-//! no clock, and no user code.
+//! One version of a store: objects in slots, a map from keys to slots, and for each index a map from values
+//! to slots. Pure: no lock, no clock, and no user code.
 //!
 //! # Invariants
 //!
-//! 1. `keys` holds exactly the occupied slots of `slots`, each under the hash of its key; no two slots have one key.
+//! 1. `keys` holds exactly the occupied slots of `slots`, each under the hash of its key. Keys are unique.
 //! 2. A posting holds occupied slots only, and is never empty.
-//! 3. A clone is a snapshot: it shares pages and shards, which later changes copy before they touch them.
+//! 3. A clone is a snapshot: it shares pages and shards, and later changes copy them before they write.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(crate) use query::is_chosen;
 pub(crate) struct State<O> {
     slots: Paged<Slot<O>>,
     keys: Sharded<u32>,
-    /// In the order of the ledger's definitions; `None`, or too short, while an index is being filled.
+    /// In the order of the ledger's definitions. An entry is `None` or missing while its index is being
+    /// built.
     indexes: Vec<Option<Index<O>>>,
     hasher: RandomState,
     pub(crate) version: u64,
@@ -38,21 +39,22 @@ pub(crate) struct Slot<O> {
     pub(crate) object: Arc<O>,
 }
 
-/// One index: values to slots.
+/// One index: a map from values to slots.
 pub(crate) struct Index<O> {
     pub(crate) definition: Arc<Definition<O>>,
     values: Sharded<Value>,
 }
 
-/// What an index leaves of a list.
+/// The candidates of a list that remain after using an index.
 pub(crate) struct Narrowed<'a> {
     postings: Vec<&'a Posting>,
-    /// The namespace, where it is still to be looked at: an index of namespaces holds what its objects say.
+    /// The namespace that still has to be checked. `None` if a namespace index has already selected the
+    /// objects.
     pub(crate) namespace: Option<&'a str>,
 }
 
 impl Narrowed<'_> {
-    /// How many objects are left.
+    /// Returns the number of candidates.
     pub(crate) fn len(&self) -> usize {
         self.postings.iter().map(|posting| posting.len()).sum()
     }
@@ -68,15 +70,15 @@ struct Value {
     posting: Posting,
 }
 
-/// One change of a state. The same list of them brings both sides of a store to the same version.
+/// One change of a state. Applying the same operations brings both sides of a store to the same version.
 pub(crate) enum Op<O> {
-    /// Fills a slot; `fresh` where it was empty, so that its key becomes known.
+    /// Fills a slot. `fresh` means that the slot was empty, so its key must be added.
     Put { slot: u32, hash: u64, entry: Slot<O>, fresh: bool },
     /// Empties a slot.
     Take { slot: u32, hash: u64 },
-    /// The object in the slot has this value from now on.
+    /// Adds a value to the object in the slot.
     Link { index: usize, text: Arc<str>, slot: u32 },
-    /// The object in the slot has this value no more.
+    /// Removes a value from the object in the slot.
     Unlink { index: usize, text: Arc<str>, slot: u32 },
 }
 
@@ -103,7 +105,7 @@ impl<O> State<O> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &str) -> Option<(u32, &Slot<O>)> {
-        // Noted in passing, so that the slot of a hit is looked up once.
+        // Recorded during the comparison, so that the slot of a hit is looked up once.
         let mut found = None;
         self.keys.find(hash, |slot| {
             found = self.slot(*slot).filter(|entry| entry.is_of(key)).map(|entry| (*slot, entry));
@@ -145,8 +147,8 @@ impl<O> State<O> {
         Some(&found.posting)
     }
 
-    /// Postings that together hold a superset of what a list asks for, or `None` where no index helps. The slots of
-    /// two of them are disjoint.
+    /// Returns postings that together hold a superset of the requested objects, or `None` if no index helps.
+    /// Any two of them are disjoint.
     pub(crate) fn narrow<'a>(
         &'a self,
         namespace: Option<&'a str>,
@@ -172,7 +174,7 @@ impl<O> State<O> {
 
     // === Changes ===
 
-    /// Applies one change; what it displaced is handed back, so that the caller says where it is dropped.
+    /// Applies one change. Returns the displaced slot, so that the caller decides where to drop it.
     pub(crate) fn perform(&mut self, op: Op<O>) -> Option<Slot<O>> {
         match op {
             Op::Put { slot, hash, entry, fresh } => {
@@ -213,7 +215,7 @@ impl<O> State<O> {
         std::mem::replace(&mut self.indexes[position], index)
     }
 
-    /// The text of a value as an index keeps it, so that it is held once.
+    /// Returns the interned string of a value, so that it is stored once.
     pub(crate) fn intern(&self, index: usize, value: &str) -> Arc<str> {
         match self.indexes.get(index) {
             Some(Some(index)) => index.intern(&self.hasher, value),
@@ -223,10 +225,10 @@ impl<O> State<O> {
 }
 
 impl<O> Slot<O> {
-    /// Whether the object is that of the key.
+    /// Returns true if this is the object with the given key.
     ///
-    /// Whoever finds it will count a reference to it, in memory that is seldom in a cache, as is the text of the key. The count is
-    /// read before the text is compared, so that both waits are one: counting itself would begin when the comparison is over.
+    /// On a hit the caller increments the reference count, and neither the count nor the key string is
+    /// usually in a CPU cache. Loading the count before comparing the strings overlaps the two cache misses.
     fn is_of(&self, key: &str) -> bool {
         Arc::strong_count(&self.object) > 0 && self.key == *key
     }
@@ -237,7 +239,7 @@ impl<O> Index<O> {
         Self { definition, values: Sharded::default() }
     }
 
-    /// All values that some object has.
+    /// Returns all values that at least one object has.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         self.values.iter().map(|value| &value.text)
     }
@@ -267,7 +269,7 @@ impl<O> Index<O> {
         if let Some(value) = self.values.find_mut(hash, |value| *value.text == *text)
             && value.posting.remove(slot)
         {
-            // Values without objects must go, or values that come and go leak (kubernetes #84959).
+            // Values without objects must be removed; otherwise short-lived values leak (kubernetes #84959).
             self.values.remove(hash, |value| *value.text == *text);
         }
     }

@@ -11,11 +11,11 @@ use crate::error::TransactionError;
 use crate::shared::Shared;
 use crate::writer::Batch;
 
-/// Keyed objects behind one handle, whose clones read and write the same store. Keys come from the key function of
-/// its [`StoreBuilder`](crate::StoreBuilder).
+/// A store of keyed objects with one handle; its clones read and write the same store. Keys come from the key
+/// function of its [`StoreBuilder`](crate::StoreBuilder).
 ///
-/// Client-go's `Store` and `Indexer` as they are used outside of informers. Reads are those of the [`Indexer`] that
-/// it dereferences to.
+/// Client-go's `Store` and `Indexer` as used outside of informers. For reads it dereferences to the
+/// [`Indexer`].
 ///
 /// ```
 /// use informer_core::Header;
@@ -36,16 +36,16 @@ impl<O: Object> Store<O> {
         Self { indexer: Indexer::new(shared), keys: Arc::new(keys) }
     }
 
-    /// The read handle.
+    /// Returns the read handle.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
 
-    /// Sets the object of its key, and returns the one before it.
+    /// Adds or replaces an object, and returns the previous one with its key.
     ///
     /// # Errors
     ///
-    /// Those of the key function; the store is as before.
+    /// Returns the errors of the key function; the store is then unchanged.
     pub fn add(&self, object: Arc<O>) -> Result<Option<Arc<O>>, KeyError> {
         self.one(StoreChange::upsert(object))
     }
@@ -59,8 +59,8 @@ impl<O: Object> Store<O> {
         self.add(object)
     }
 
-    /// Deletes the object of the same key, if there is one, and returns it. `last` is its final state, whose version
-    /// becomes that of the store.
+    /// Deletes the object with the same key, if there is one, and returns it. `last` is its final state; the
+    /// store takes over its version.
     ///
     /// # Errors
     ///
@@ -69,20 +69,20 @@ impl<O: Object> Store<O> {
         self.one(StoreChange::delete(last))
     }
 
-    /// The stored object of the same key.
+    /// Returns the stored object with the same key.
     ///
     /// # Errors
     ///
-    /// Those of the key function.
+    /// Returns the errors of the key function.
     pub fn get_same(&self, object: &O) -> Result<Option<Arc<O>>, KeyError> {
         Ok(self.get(&self.keys.key_of(object)?))
     }
 
-    /// Makes `objects` the whole content. Of two objects with one key the later stays.
+    /// Replaces the whole content with `objects`. If two objects have the same key, the later one is stored.
     ///
     /// # Errors
     ///
-    /// Those of the key function for any of them; the store is as before.
+    /// Returns the first error of the key function; the store is then unchanged.
     pub fn replace(
         &self,
         objects: impl IntoIterator<Item = Arc<O>>,
@@ -97,11 +97,11 @@ impl<O: Object> Store<O> {
         Ok(())
     }
 
-    /// Applies changes in their order as one transaction. Returns for each the object that its key held before.
+    /// Applies changes in order as one transaction. Returns the previous object of each key.
     ///
     /// # Errors
     ///
-    /// Where the key function fails. All other changes are applied; the error tells which.
+    /// If the key function fails for some changes. All other changes are applied; the error lists both.
     pub fn transaction(
         &self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -109,12 +109,12 @@ impl<O: Object> Store<O> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
 
-    /// Moves the store's version without a change of content.
+    /// Sets the store's version without changing its content.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing: a store has nobody to tell. It is here because queues in the place of a store have it.
+    /// Does nothing: a store has no listeners. It exists because a queue used as a store has it.
     pub fn resync(&self) {}
 
     fn one(&self, change: StoreChange<O>) -> Result<Option<Arc<O>>, KeyError> {

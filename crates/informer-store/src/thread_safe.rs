@@ -8,11 +8,11 @@ use crate::Indexer;
 use crate::change::{Action, StoreChange};
 use crate::ledger::Edit;
 
-/// A store and its indexes under concurrent use, with keys given by the caller: one handle, whose clones read and
-/// write the same store. Writes are put in a line; reads are those of the [`Indexer`] that it dereferences to.
+/// A store and its indexes for concurrent use, with keys passed by the caller. Its clones read and write the
+/// same store. Writes are serialized. For reads it dereferences to the [`Indexer`].
 ///
-/// Client-go's `ThreadSafeStore`. Informers use a [`StoreWriter`](crate::StoreWriter), which nobody else can write
-/// to.
+/// Client-go's `ThreadSafeStore`. Informers use a [`StoreWriter`](crate::StoreWriter), which has a single
+/// owner.
 ///
 /// ```
 /// use informer_core::{Header, ObjectKey};
@@ -35,13 +35,13 @@ impl<O: Object> ThreadSafeStore<O> {
         Self { indexer }
     }
 
-    /// The read handle.
+    /// Returns the read handle.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
 
-    /// Sets the object of a key, and returns the one before it. The store's version becomes that of the object,
-    /// unless it has none.
+    /// Adds or replaces the object with this key, and returns the previous one. The store takes over the
+    /// object's version, if it has one.
     pub fn add(&self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::upsert(object).at(key)]).pop().flatten()
     }
@@ -51,23 +51,24 @@ impl<O: Object> ThreadSafeStore<O> {
         self.add(key, object)
     }
 
-    /// Deletes the object of a key, if there is one, and returns it. The store's version stays.
+    /// Deletes the object with this key, if there is one, and returns it. The store's version does not
+    /// change.
     pub fn delete(&self, key: &ObjectKey) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete_key(key.clone())]).pop().flatten()
     }
 
-    /// As [`delete`](Self::delete); the store's version becomes that of `last`, unless it has none.
+    /// Like [`delete`](Self::delete), but the store takes over the version of `last`, if it has one.
     pub fn delete_with_object(&self, key: &ObjectKey, last: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete(last).at(key.clone())]).pop().flatten()
     }
 
-    /// Makes `items` the whole content. Of two items with one key the later stays.
+    /// Replaces the whole content with `items`. If two items have the same key, the later one is stored.
     pub fn replace(&self, items: Vec<(ObjectKey, Arc<O>)>, version: impl Into<ResourceVersion>) {
         self.indexer.shared.replace(items, &version.into());
     }
 
-    /// Applies changes in their order as one transaction, and returns for each the object that its key held before.
-    /// The key of a change is that of [`StoreChange::at`], or else the object's own.
+    /// Applies changes in order as one transaction, and returns the previous object of each key. The key of a
+    /// change is set by [`StoreChange::at`]; otherwise it is the object's own.
     pub fn transaction(&self, changes: impl IntoIterator<Item = StoreChange<O>>) -> Vec<Option<Arc<O>>> {
         let mut version = ResourceVersion::unset();
         let mut edits = Vec::new();
@@ -87,12 +88,12 @@ impl<O: Object> ThreadSafeStore<O> {
         self.indexer.shared.apply(edits, (!version.is_empty()).then_some(&version))
     }
 
-    /// Moves the store's version without a change of content.
+    /// Sets the store's version without changing its content.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing: a store has nobody to tell. It is here because queues in the place of a store have it.
+    /// Does nothing: a store has no listeners. It exists because a queue used as a store has it.
     pub fn resync(&self) {}
 }
 

@@ -6,13 +6,14 @@ use informer_core::{KeyError, Object, ResourceVersion};
 
 use crate::{Indexer, Store, StoreBuilder};
 
-/// A store that hands its whole content to a callback after each change: for those who think in states, not in
-/// deltas. Client-go's `UndeltaStore`.
+/// A store that passes its whole content to a callback after each change, for callers that process states
+/// instead of deltas. Client-go's `UndeltaStore`.
 ///
 /// # Contract
 ///
-/// The callback runs on the thread of the change, under no lock, after the change is seen by readers. The same state
-/// may come twice. Changes need `&mut`, so pushes come in their order. Reads push nothing.
+/// The callback runs on the thread that makes the change, under no lock, after readers see the change. It may
+/// be called several times with the same state. Changes need `&mut`, so pushes keep their order. Reads push
+/// nothing.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
@@ -34,16 +35,16 @@ pub struct UndeltaStore<O> {
 }
 
 impl<O: Object> UndeltaStore<O> {
-    /// An empty store with its callback.
+    /// Creates an empty store with its callback.
     pub fn new(builder: StoreBuilder<O>, push: impl Fn(Vec<Arc<O>>) + Send + Sync + 'static) -> Self {
         Self { store: builder.build(), push: Box::new(push) }
     }
 
-    /// Sets the object of its key, then pushes.
+    /// Adds or replaces an object, then pushes.
     ///
     /// # Errors
     ///
-    /// Those of the key function; nothing is changed or pushed.
+    /// Returns the errors of the key function; nothing is changed or pushed.
     pub fn add(&mut self, object: Arc<O>) -> Result<(), KeyError> {
         self.store.add(object)?;
         self.push();
@@ -59,7 +60,7 @@ impl<O: Object> UndeltaStore<O> {
         self.add(object)
     }
 
-    /// Deletes the object of the same key, if there is one, then pushes.
+    /// Deletes the object with the same key, if there is one, then pushes.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl<O: Object> UndeltaStore<O> {
         Ok(())
     }
 
-    /// Makes `objects` the whole content, then pushes once.
+    /// Replaces the whole content with `objects`, then pushes once.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl<O: Object> UndeltaStore<O> {
         Ok(())
     }
 
-    /// Does nothing: no state is new.
+    /// Does nothing: the state has not changed.
     pub fn resync(&self) {}
 
     fn push(&self) {

@@ -1,6 +1,6 @@
-//! Calls index functions, and keeps what they answered in flat memory until it is applied.
+//! Calls index functions, and keeps their values in flat memory until they are applied.
 //!
-//! User code runs here and nowhere else in the write path; no lock is held meanwhile.
+//! This is the only user code in the write path. It runs under no lock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::index::{IndexFn, IndexFnError, IndexKind};
 
 const PANICKED: &str = "the index function panicked";
 
-/// An index of one store: its name, its function, and what went wrong with it.
+/// An index of one store: its name, its function and its failures.
 pub(crate) struct Definition<O> {
     pub(crate) name: Arc<str>,
     pub(crate) function: Arc<dyn IndexFn<O>>,
@@ -24,13 +24,13 @@ pub(crate) struct Definition<O> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct IndexFailure {
-    /// The index.
+    /// Name of the index.
     pub index: Arc<str>,
-    /// How often the function failed or panicked since the index exists.
+    /// Number of failures and panics of the function since the index was added.
     pub count: u64,
-    /// The last object that it failed for.
+    /// Key of the last object for which it failed.
     pub key: ObjectKey,
-    /// The last error, as the function told it, or that it panicked.
+    /// Message of the last error, or that the function panicked.
     pub cause: Arc<str>,
 }
 
@@ -51,18 +51,18 @@ impl<O: 'static> Definition<O> {
     }
 }
 
-/// Values of many (object, index) pairs: one text, and borders into it.
+/// Values of many (object, index) pairs: one string with the positions of the values in it.
 #[derive(Default)]
 pub(crate) struct Computed {
     text: String,
     /// Start and end of each value in `text`.
     spans: Vec<(usize, usize)>,
-    /// End of each group in `spans`; a group is what one function answered for one object.
+    /// End of each group in `spans`. A group holds the values of one object in one index.
     groups: Vec<usize>,
 }
 
 impl Computed {
-    /// Asks every function of `definitions` about one object: one group each, in their order.
+    /// Calls every function of `definitions` for one object. Adds one group each, in their order.
     pub(crate) fn add<O: 'static>(
         &mut self,
         definitions: &[Arc<Definition<O>>],
@@ -74,7 +74,7 @@ impl Computed {
         }
     }
 
-    /// What one function answers for one object, outside of any transaction.
+    /// Computes the values of one object in one index, outside of any transaction.
     pub(crate) fn of<O: 'static>(
         definition: &Definition<O>,
         object: &O,
@@ -86,7 +86,7 @@ impl Computed {
         Ok(values)
     }
 
-    /// The values of a group: sorted, each once.
+    /// Returns the values of a group, sorted and without duplicates.
     pub(crate) fn group(&self, group: usize) -> impl ExactSizeIterator<Item = &str> + Clone {
         let start = if group == 0 { 0 } else { self.groups[group - 1] };
         self.spans[start..self.groups[group]].iter().map(|(from, to)| &self.text[*from..*to])
@@ -100,7 +100,7 @@ impl Computed {
             text.push_str(value);
             spans.push((start, text.len()));
         };
-        // Unwind safety: what a panic leaves half-written is cut off below.
+        // Unwind safety: values from before a panic are truncated below.
         let answer = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
         let failure: Option<Arc<str>> = match answer {
             Ok(Ok(())) => None,
@@ -127,7 +127,7 @@ impl Computed {
     }
 }
 
-/// The values that an object has in one index, as they were applied: sorted, each once.
+/// The applied values of an object in one index, sorted and without duplicates.
 #[derive(Clone, Default)]
 pub(crate) enum Values {
     /// Not computed yet: the index is being added.

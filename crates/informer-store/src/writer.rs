@@ -1,4 +1,4 @@
-//! The write handle of a store, and the way of a transaction from changes to edits.
+//! The write handle of a store, and the conversion of changes to edits.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,22 +13,23 @@ use crate::error::TransactionError;
 use crate::ledger::Edit;
 use crate::shared::Shared;
 
-/// The write handle of a store. There is one, and it cannot be cloned: one direction, one writer.
+/// The write handle of a store. There is exactly one, and it cannot be cloned.
 ///
-/// It reads like the [`Indexer`] that it dereferences to. Dropping it leaves the store as it is, for its readers.
+/// For reads it dereferences to the [`Indexer`]. Dropping it leaves the store to its readers.
 ///
 /// # Contract
 ///
-/// - A call is one transaction: readers, lists and snapshots see all of it or nothing. When it returns, every reader
-///   sees it.
-/// - No reader waits for a transaction, and a transaction waits for a reader at most as long as a lookup takes, or a
-///   list of 4096 references, or a snapshot.
-/// - The store's version is that of the last write, [`replace`](Self::replace) or [`bookmark`](Self::bookmark), not
-///   the greatest: a store whose server went back in time goes back with it. Objects without one leave it alone.
-/// - Key functions, index functions and transforms run on the caller's thread under no lock. A key function or
-///   transform that panics takes the call with it, and nothing of it is applied; for index functions see
+/// - A call is one transaction: readers, lists and snapshots see all of it or nothing. When it returns, every
+///   reader sees it.
+/// - No reader waits for a transaction. A transaction waits for a reader at most as long as a lookup, a list
+///   of 4096 references, or a snapshot takes.
+/// - The store's version is that of the last write, [`replace`](Self::replace) or
+///   [`bookmark`](Self::bookmark), not the greatest one: if the server's version goes back, the store
+///   follows. Objects without a version do not change it.
+/// - Key functions, index functions and transforms run on the caller's thread under no lock. A panic of a key
+///   function or transform unwinds through the call, and nothing is applied; for index functions see
 ///   [`IndexFn`](crate::IndexFn).
-/// - Displaced objects are dropped by the caller, never while readers wait.
+/// - The caller drops displaced objects, never while readers wait.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,25 +55,25 @@ impl<O: Object> StoreWriter<O> {
         Self { indexer: Indexer::new(shared), keys }
     }
 
-    /// The read handle, to be cloned.
+    /// Returns the read handle, which can be cloned.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
 
-    /// The key of an object, by the key function.
+    /// Returns the key of an object from the key function.
     ///
     /// # Errors
     ///
-    /// Those of the key function.
+    /// Returns the errors of the key function.
     pub fn key(&self, object: &O) -> Result<ObjectKey, KeyError> {
         self.keys.key_of(object)
     }
 
-    /// Applies changes in their order as one transaction. Returns for each the object that its key held before.
+    /// Applies changes in order as one transaction. Returns the previous object of each key.
     ///
     /// # Errors
     ///
-    /// Where the key function fails. All other changes are applied; the error tells which.
+    /// If the key function fails for some changes. All other changes are applied; the error lists both.
     pub fn apply(
         &mut self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -80,7 +81,8 @@ impl<O: Object> StoreWriter<O> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
 
-    /// The same, with `version` as that of the store afterwards, in one transaction: whoever sees the changes sees the version.
+    /// Like [`apply`](Self::apply), and sets the store's version in the same transaction: readers that see
+    /// the changes see the version.
     ///
     /// # Errors
     ///
@@ -94,14 +96,14 @@ impl<O: Object> StoreWriter<O> {
         batch.apply(&self.indexer.shared)
     }
 
-    /// Makes `items` the whole content of the store, at `version`, as one transaction. Of two items with one key the
-    /// later stays.
+    /// Replaces the whole content with `items` at `version` as one transaction. If two items have the same
+    /// key, the later one is stored.
     pub fn replace(&mut self, items: Vec<(ObjectKey, Arc<O>)>, version: impl Into<ResourceVersion>) {
         let items = items.into_iter().map(|(key, object)| (key, self.keys.transformed(object))).collect();
         self.indexer.shared.replace(items, &version.into());
     }
 
-    /// Moves the store's version without a change of content.
+    /// Sets the store's version without changing its content.
     pub fn bookmark(&mut self, version: impl Into<ResourceVersion>) {
         self.indexer.shared.bookmark(&version.into());
     }
@@ -121,14 +123,14 @@ impl<O: Object> fmt::Debug for StoreWriter<O> {
     }
 }
 
-/// Changes with their keys found, under no lock.
+/// Changes with their keys, which were computed under no lock.
 pub(crate) struct Batch<O> {
     edits: Vec<Edit<O>>,
-    /// The last version among the objects.
+    /// The version of the last object that has one.
     version: ResourceVersion,
-    /// The version that the caller gives.
+    /// The version passed by the caller.
     at: Option<ResourceVersion>,
-    /// Positions of the changes without a key.
+    /// Positions of the changes without a key, with their errors.
     errors: Vec<(usize, KeyError)>,
     total: usize,
 }
@@ -158,13 +160,13 @@ impl<O: Object> Batch<O> {
         if self.errors.is_empty() {
             return Ok(previous);
         }
-        // Both ascend.
+        // Both are in ascending order.
         let mut failed = self.errors.iter().map(|(position, _)| *position).peekable();
         let successful = (0..self.total).filter(|position| failed.next_if_eq(position).is_none()).collect();
         Err(TransactionError { total: self.total, successful, errors: self.errors })
     }
 
-    /// As [`apply`](Self::apply), but nothing is applied if a key is missing.
+    /// Like [`apply`](Self::apply), but applies nothing if a key is missing.
     pub(crate) fn apply_all(mut self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, KeyError> {
         match self.errors.pop() {
             Some((_, error)) => Err(error),

@@ -1,5 +1,5 @@
-//! The entries of a mutation cache. Pure: no lock, no clock, and no user code. What leaves it is handed back, so that
-//! the caller says where it is dropped.
+//! The entries of a mutation cache. Pure: no lock, no clock, and no user code. Removed entries are returned,
+//! so that the caller decides where to drop them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,17 +8,18 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 
 use super::MAX_OVERLAY_ENTRIES;
 
-/// Least recently used first. A list: a scan of a hundred keys costs less than the upkeep of two maps.
+/// Ordered from least to most recently used. A vector: scanning a hundred keys costs less than maintaining
+/// two maps.
 pub(super) struct Overlay<O> {
     entries: Vec<(ObjectKey, Entry<O>)>,
 }
 
 pub(super) struct Entry<O> {
-    /// `None` where the object was deleted.
+    /// `None` if the object was deleted.
     pub(super) object: Option<Arc<O>>,
     pub(super) uid: Box<str>,
     pub(super) version: ResourceVersion,
-    /// Still alive at that instant.
+    /// The entry is still valid at this instant.
     expires: Instant,
 }
 
@@ -30,7 +31,7 @@ impl<O: Object> Entry<O> {
 }
 
 impl<O> Overlay<O> {
-    /// The entry of a key, which thereby is the most recently used.
+    /// Returns the entry of a key and marks it as the most recently used.
     pub(super) fn get(&mut self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<&Entry<O>> {
         let at = self.position(key.as_ref())?;
         if self.entries[at].1.expires < now {
@@ -41,7 +42,7 @@ impl<O> Overlay<O> {
         Some(&self.entries.last()?.1)
     }
 
-    /// Sets the entry of a key; hands back what had to leave for it.
+    /// Sets the entry of a key; returns the evicted entries.
     pub(super) fn put(&mut self, key: ObjectKey, entry: Entry<O>, now: Instant) -> Vec<Entry<O>> {
         let mut left: Vec<Entry<O>> = Vec::new();
         left.extend(self.position(key.as_str()).map(|at| self.entries.remove(at).1));
@@ -62,7 +63,7 @@ impl<O> Overlay<O> {
         wanted(&self.entries[at].1).then(|| self.entries.remove(at).1)
     }
 
-    /// The objects that are alive, the order of use left as it is.
+    /// Returns the objects that have not expired. The order of use does not change.
     pub(super) fn objects(&self, now: Instant) -> Vec<(ObjectKey, Arc<O>)> {
         let alive = self.entries.iter().filter(|(_, entry)| entry.expires >= now);
         alive.filter_map(|(key, entry)| Some((key.clone(), entry.object.clone()?))).collect()

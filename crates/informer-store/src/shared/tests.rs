@@ -1,5 +1,5 @@
-//! The store against a naive model whose indexes are computed anew for each question, and the promises of the module
-//! head one by one.
+//! Tests of the store against a naive model that recomputes its indexes for each query, and of each guarantee
+//! in the module docs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::{Indexer, Snapshot, StoreBuilder, StoreChange, ThreadSafeStore};
 type Pod = Header;
 
 impl<O: Object> Shared<O> {
-    /// Everything that the module heads of `shared`, `ledger`, `state`, `sharded` and `posting` promise.
+    /// Checks all invariants of the modules `shared`, `ledger`, `state`, `sharded` and `posting`.
     pub(crate) fn assert_invariants(&self) {
         let ledger = self.ledger.lock();
         let sides = [self.sides[0].read().clone(), self.sides[1].read().clone()];
@@ -42,7 +42,7 @@ fn pod(name: &str, version: u64, words: &str) -> Arc<Pod> {
     Arc::new(Header::new(key).with_version(version).with_labels([("words", words), ("app", &name[1..])]))
 }
 
-/// Many values from one label, with duplicates; fails or panics on demand.
+/// Returns many values from one label, with duplicates; fails or panics on demand.
 fn words(pod: &Pod) -> Vec<Cow<'_, str>> {
     pod.labels().get("words").unwrap_or_default().split('-').map(Into::into).collect()
 }
@@ -79,7 +79,7 @@ enum Step {
     Snapshot,
 }
 
-/// Names are few, so that keys meet again.
+/// Few names, so that keys repeat.
 const NAME: &str = "[ab][a-f]";
 const WORDS: &str = "[a-ep]?(-[a-c]){0,2}";
 
@@ -93,7 +93,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the store must answer.
+/// The expected content of the store.
 #[derive(Clone, Default)]
 struct Model {
     objects: BTreeMap<ObjectKey, Arc<Pod>>,
@@ -154,7 +154,7 @@ impl Model {
     }
 }
 
-/// A store, its model, and the snapshots taken on the way with what each must show for ever.
+/// A store, its model, and the snapshots taken so far with their expected content.
 struct World {
     store: ThreadSafeStore<Pod>,
     model: Model,
@@ -211,7 +211,7 @@ impl World {
 }
 
 proptest! {
-    // A case is up to forty steps, each with a look at everything.
+    // A case has up to forty steps, and each one checks everything.
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
@@ -255,7 +255,8 @@ fn readers_see_the_old_version_until_the_new_one_is_whole_and_wait_for_neither_s
     let mut seen = Vec::new();
     let mut look = |at| seen.push((at, shared.read(|state| state.version), shared.get("a/aa").is_some()));
     let look = std::cell::RefCell::new(&mut look);
-    // Each closure runs while one side is locked for writing, in the thread that reads: waiting would hang.
+    // Each closure runs while one side is locked for writing, in the thread that reads: blocking would
+    // deadlock.
     shared.publish(
         &mut shared.ledger.lock(),
         |_, _| look.borrow_mut()("first side being written"),
@@ -322,7 +323,7 @@ fn a_transaction_that_meets_a_new_index_is_computed_again() {
     assert_eq!(store.index_keys("words", "old").unwrap(), [pod_key("aa")]);
 }
 
-/// Notes whether the store was locked when it was dropped.
+/// Records whether the store was locked when it was dropped.
 struct Watched {
     header: Header,
     store: Weak<Shared<Watched>>,

@@ -1,4 +1,4 @@
-//! Questions about one version that live lookups and snapshots share.
+//! Queries of one version, used by live lookups and snapshots.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Slot, State};
 use crate::values::Definition;
 
 impl<O> State<O> {
-    /// How many objects have a value; 0 where there is no such index.
+    /// Returns how many objects have a value; 0 if there is no such index.
     pub(crate) fn size_of(&self, name: &str, value: &str) -> usize {
         let posting = self.index(name).and_then(|index| self.posting(index, value));
         posting.map_or(0, |posting| posting.len())
@@ -22,7 +22,7 @@ impl<O> State<O> {
         self.of_value(name, value, |entry| entry.key.clone())
     }
 
-    /// The objects that have at least one of the values, each once.
+    /// Returns the objects that have at least one of the values, each once.
     pub(crate) fn by_index_any(&self, name: &str, values: &[String]) -> Option<Vec<Arc<O>>> {
         if let [value] = values {
             return self.by_index(name, value);
@@ -53,7 +53,7 @@ impl<O> State<O> {
 }
 
 impl<O: Object> State<O> {
-    /// Reads labels, so it is for states that nobody else waits for.
+    /// Reads labels, so it must not run on a state that the writer waits for.
     pub(crate) fn list_selected(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
         if selector.is_nothing() {
             return Vec::new();

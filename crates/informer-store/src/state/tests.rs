@@ -21,7 +21,7 @@ impl<O> State<O> {
         }
     }
 
-    /// Pairs of value and slot of the index at a position, sorted; `None` where it is not there.
+    /// Returns the pairs of value and slot in the index at a position, sorted; `None` if there is no index.
     pub(crate) fn links(&self, position: usize) -> Option<BTreeSet<(&str, u32)>> {
         let index = self.indexes.get(position)?.as_ref()?;
         let of_value = |value: &'_ super::Value| value.posting.iter().collect::<Vec<_>>();

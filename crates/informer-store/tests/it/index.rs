@@ -125,7 +125,7 @@ fn values_given_twice_count_once_and_an_object_of_two_matching_values_is_listed_
 #[test]
 fn an_index_that_does_not_exist_is_an_error_that_names_those_that_do() {
     let store = indexed();
-    let expected = "the store of pods has no index \"node\"; it has [\"values\"]";
+    let expected = "look up pods: index \"node\" does not exist; the store has [\"values\"]";
     assert_eq!(store.by_index("node", "x").unwrap_err().to_string(), expected);
     assert_eq!(store.index_keys("node", "x").unwrap_err().to_string(), expected);
     assert_eq!(store.index("node", &bare("a")).unwrap_err().to_string(), expected);
@@ -160,7 +160,7 @@ fn no_index_is_added_if_one_name_is_taken() {
     let error = store
         .add_indexers(Indexers::new().index("namespace", namespace()).index("values", label("x")))
         .unwrap_err();
-    assert_eq!(error.to_string(), "no index was added: [\"values\"] exist already; choose other names");
+    assert_eq!(error.to_string(), "add indexes: [\"values\"] already exist; choose other names");
     assert_eq!(error.names().collect::<Vec<_>>(), ["values"]);
     assert_eq!(store.indexers().names().collect::<Vec<_>>(), ["values"]);
     set(&store, "one", "a");
@@ -210,7 +210,7 @@ fn an_index_function_that_fails_or_panics_costs_the_object_its_place_in_that_ind
         assert_eq!(failures[0].key, "a");
         let error = store.index("picky", &valued("q", value)).unwrap_err();
         assert!(matches!(error, IndexError::Failed { .. }), "{error}");
-        assert_eq!(error.to_string(), "index \"picky\" has no answer for object \"q\"");
+        assert_eq!(error.to_string(), "look up object \"q\" in index \"picky\": the index function failed");
     }
     assert_eq!(&*store.index_failures()[0].cause, "the index function panicked");
     store.add(key("a"), valued("a", "fine"));
