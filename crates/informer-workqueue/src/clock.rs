@@ -1,32 +1,33 @@
-//! Time inside a queue: nanoseconds since the queue was made, in eight bytes.
+//! Time inside a queue: nanoseconds since the queue was created, in eight bytes.
 //!
-//! Pure state takes [`Nanos`] as an argument. Only drivers own a [`Clock`], which reads tokio's clock, so that
-//! paused time governs everything.
+//! Pure state takes [`Nanos`] as an argument. Only drivers own a [`Clock`], which reads tokio's clock, so
+//! paused time controls the whole queue.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A moment, in nanoseconds since the queue was made. Ends after 584 years, where it saturates.
+/// An instant in nanoseconds since the queue was created. Saturates after 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Nanos(pub(crate) u64);
 
 const NANOS_A_SECOND: u64 = 1_000_000_000;
 
 impl Nanos {
-    /// A delay that overflows lands on the last representable moment, which never comes.
+    /// Adds a delay. An overflow saturates at the last representable instant, which is never reached.
     pub(crate) fn after(self, delay: Duration) -> Self {
         let whole = delay.as_secs().saturating_mul(NANOS_A_SECOND);
         Self(self.0.saturating_add(whole).saturating_add(u64::from(delay.subsec_nanos())))
     }
 
-    /// Zero where `earlier` is in fact later: a clock may jump.
+    /// Returns zero if `earlier` is later, because a clock may jump.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Where a platform cannot represent a deadline: late enough for every program, early enough for every clock.
+/// Replaces deadlines that the platform cannot represent: later than any program runs, early enough for every
+/// clock.
 const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 #[derive(Clone, Copy, Debug)]

@@ -1,21 +1,22 @@
 //! A work queue: deduplicated keys, delays, rate limits, priorities and fairness.
 //!
-//! The queue behind every controller, without a controller in it: producers say *that* something is to be done about a
-//! key, as often as they like; workers learn it once, work on one key at a time each, and never two of them on the same
-//! key. What fails comes again later; what changed meanwhile comes again at once; nothing is lost when a worker panics.
+//! The queue behind every controller, usable without one. Producers add keys as often as they like. A key
+//! that is added several times is handed out once, and never to two workers at the same time. A failed key is
+//! retried with a delay, a key that was added again while in process is handed out again immediately, and no
+//! key is lost when a worker panics.
 //!
 //! # Vocabulary
 //!
 //! | word | means |
 //! |---|---|
-//! | *ready* | to be handed out by the next [`get`](WorkQueue::get) |
-//! | *in process* | handed out, its outcome not known yet: an [`Item`] exists |
+//! | *ready* | the next [`get`](WorkQueue::get) can hand it out |
+//! | *in process* | handed out and not finished: an [`Item`] exists |
 //! | *waiting* | becomes ready at a deadline |
-//! | *dirty* | in process, and added again: ready as soon as it is done |
+//! | *dirty* | in process and added again: becomes ready when it is done |
 //!
 //! # Examples
 //!
-//! Workers, in one call:
+//! A pool of workers:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -39,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! The loop by hand:
+//! A loop of your own:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -67,23 +68,23 @@
 //! # Guarantees
 //!
 //! - A key that was added before shutdown, without a delay, is handed out after that add.
-//! - A key is in process at most once. Futures that are dropped lose no key and no wake-up.
-//! - Low priorities get their share ([`Aging`]); one group cannot hold up the others
+//! - A key is in process at most once. Dropped futures lose no key and no wake-up.
+//! - Low priorities do not starve ([`Aging`]), and one group cannot block the others
 //!   ([`fair_by`](WorkQueueBuilder::fair_by)).
-//! - Neither Hash, Eq nor Clone of a key that panics, nor an [`Order`], a rate limiter or work that does, leaves a queue
-//!   unusable.
-//! - No task, no thread, no timer beyond one deadline, and no state outside of the queue.
+//! - A panic in Hash, Eq or Clone of a key, in an [`Order`], in a rate limiter or in a worker leaves the
+//!   queue usable.
+//! - No task, no thread, no timer beyond one deadline, and no global state.
 //!
-//! What differs from client-go and controller-runtime:
+//! Differences from client-go and controller-runtime:
 //!
-//! - An immediate add ends the wait of the key; in client-go the key comes twice.
-//! - [`get`](WorkQueue::get) ends at shutdown when nothing more *will* come: it stays for a key in process that was
-//!   added again.
-//! - A drain waits for what is ready too, and has a deadline.
+//! - An immediate add ends the delay of the key; in client-go the key is handed out twice.
+//! - [`get`](WorkQueue::get) returns `None` after shutdown only when nothing more *will* become ready: it
+//!   waits for a key in process that was added again.
+//! - A drain also waits for ready keys, and has a deadline.
 //!
 //! # Features
 //!
-//! - `prometheus`: `PrometheusMetrics`, the metrics of all queues under the names of client-go.
+//! - `prometheus`: `PrometheusMetrics`, the metrics of all queues with client-go's names.
 
 mod clock;
 mod metrics;

@@ -1,8 +1,8 @@
-//! What a queue tells about itself.
+//! Metrics of a queue.
 //!
-//! Counters and durations are pushed, after the lock is released. Depths, and how long work has been going on, are
-//! pulled with [`QueueProbe::stats`]: they are exact at the moment somebody looks, cost nothing otherwise, and need no
-//! task that refreshes them.
+//! Counters and durations are pushed after the lock is released. Depths and running times are pulled with
+//! [`QueueProbe::stats`]: they are exact when they are read, cost nothing otherwise, and need no refresh
+//! task.
 
 #[cfg(feature = "prometheus")]
 mod prometheus;
@@ -14,27 +14,28 @@ use std::time::Duration;
 #[cfg(feature = "prometheus")]
 pub use self::prometheus::PrometheusMetrics;
 
-/// Receives what happens in a queue. Calls come from the threads that use the queue and should be short.
+/// Receives the events of a queue. Calls run on the threads that use the queue and should be short.
 pub trait QueueMetrics: Send + Sync + 'static {
-    /// Keys became ready: those that were so already do not count, and those with a delay count when it is over.
+    /// Keys became ready. Keys that were already ready do not count; delayed keys count when the delay is
+    /// over.
     fn added(&self, keys: usize);
 
     /// A key was added with a delay or through the rate limiter.
     fn retried(&self);
 
-    /// A key was handed out that had been ready for this long.
+    /// A key was handed out after being ready for this long.
     fn queued_for(&self, time: Duration);
 
-    /// A key was done that had been in process for this long.
+    /// A key was finished after being in process for this long.
     fn worked_for(&self, time: Duration);
 
-    /// Called once, when the queue is made, with the means to look into it.
+    /// Called once, when the queue is created, with a probe for its state.
     fn attach(&self, probe: QueueProbe) {
         drop(probe);
     }
 }
 
-/// Looks into a queue without keeping it alive.
+/// Reads the state of a queue without keeping it alive.
 #[derive(Clone)]
 pub struct QueueProbe {
     queue: Weak<dyn Observe>,
@@ -45,7 +46,7 @@ impl QueueProbe {
         Self { queue }
     }
 
-    /// Whether the queue is still there. Takes no lock, so it suits whoever keeps many probes.
+    /// Returns true if the queue still exists. Takes no lock, so that it is cheap for holders of many probes.
     ///
     /// ```
     /// use std::sync::{Arc, OnceLock};
@@ -77,7 +78,7 @@ impl QueueProbe {
         self.queue.strong_count() > 0
     }
 
-    /// What the queue holds now; `None` if it is gone.
+    /// Returns the current state of the queue; `None` if it was dropped.
     #[must_use]
     pub fn stats(&self) -> Option<QueueStats> {
         self.queue.upgrade().map(|queue| queue.stats())
@@ -94,25 +95,26 @@ pub(crate) trait Observe: Send + Sync {
     fn stats(&self) -> QueueStats;
 }
 
-/// What a queue holds at one moment.
+/// The state of a queue at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
-    /// Keys to be handed out.
+    /// Number of ready keys.
     pub ready: usize,
-    /// Keys that wait for a deadline.
+    /// Number of keys that wait for a deadline.
     pub waiting: usize,
-    /// Keys in process.
+    /// Number of keys in process.
     pub processing: usize,
-    /// How long the keys in process have been so, added up. Zero in a queue without metrics.
+    /// Sum of the times that the current keys have been in process. Zero in a queue without metrics.
     pub unfinished: Duration,
-    /// How long the longest of them has been. Zero in a queue without metrics.
+    /// The longest of these times. Zero in a queue without metrics.
     pub longest: Duration,
     /// `ready` by priority and group, highest priority first; at most 100 rows.
     pub depths: Vec<QueueDepth>,
-    /// The ready keys that are in no row.
+    /// Number of ready keys that are in no row.
     pub others: usize,
-    /// The [`Order`](crate::Order) of the queue panicked or broke its contract, and was replaced by arrival.
+    /// True if the queue's [`Order`](crate::Order) panicked or violated its contract and was replaced by
+    /// FIFO.
     pub order_failed: bool,
 }
 
@@ -124,6 +126,6 @@ pub struct QueueDepth {
     pub priority: Option<i32>,
     /// The group; `None` in a queue without groups.
     pub group: Option<Arc<str>>,
-    /// How many keys are ready.
+    /// Number of ready keys.
     pub len: usize,
 }

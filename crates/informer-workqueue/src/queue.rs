@@ -1,7 +1,7 @@
-//! The work queue: the handle, and what is done with single keys.
+//! The work queue: the handle and the operations on single keys.
 //!
-//! Pure [`state`] sits behind one short lock in the [`driver`]; this file hashes keys, asks the rate limiter and
-//! feeds metrics, all outside of that lock.
+//! Pure [`state`] is protected by one short lock in the [`driver`]. This file hashes keys, calls the rate
+//! limiter and reports metrics, all outside of that lock.
 
 mod add;
 mod builder;
@@ -44,41 +44,42 @@ use self::state::{Finished, Taken, Ticket, Wish};
 use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 
-/// How many keys a queue holds at most: they are numbered in 32 bits to halve the memory of a waiting key. The keys
-/// themselves fill the memory of most machines first; an add beyond is refused. [`max_keys`](WorkQueueBuilder::max_keys)
-/// sets a lower bound.
+/// Maximum number of keys in a queue. Keys are numbered in 32 bits to halve the memory of a waiting key; on
+/// most machines memory runs out first. Further adds are rejected. [`max_keys`](WorkQueueBuilder::max_keys)
+/// sets a lower limit.
 pub const MAX_KEYS: u32 = u32::MAX - 1;
 
-/// What a queue holds: anything that can be compared, hashed and cloned. Implemented for all such types.
+/// A key of a queue. Implemented for all types that can be compared, hashed and cloned.
 ///
-/// Eq and Clone run under the lock of the queue and should be cheap; Hash runs before it is taken. If one of them
-/// panics, the panic reaches the caller, and the queue stays usable: an add changes nothing, and a key that cannot
-/// be cloned goes to the end of its line.
+/// Eq and Clone run under the lock of the queue and should be cheap; Hash runs before it is taken. A panic in
+/// any of them reaches the caller and leaves the queue usable: an add changes nothing, and a key that cannot
+/// be cloned moves to the end of the queue.
 pub trait QueueKey: Eq + Hash + Clone + Send + 'static {}
 
 impl<K: Eq + Hash + Clone + Send + 'static> QueueKey for K {}
 
-/// A queue of keys on which work is to be done, each by one worker at a time.
+/// A queue of keys, each processed by one worker at a time.
 ///
-/// A handle: clones are cheap and mean the same queue.
+/// It is a handle: clones are cheap and refer to the same queue.
 ///
 /// # Contract
 ///
-/// - *Deduplication.* A key that was added several times before it is handed out is handed out once.
-/// - *One at a time.* A key that is handed out is handed out again only after its outcome is known. An add in
-///   between is not lost: the key comes again after [`Item::done`].
+/// - *Deduplication.* A key that is added several times before it is handed out is handed out once.
+/// - *Single processing.* A key in process is not handed out again until it is finished. An add in between is
+///   not lost: the key becomes ready after [`Item::done`].
 /// - *Order.* First in, first out. With [`priorities`](WorkQueueBuilder::priorities), higher ones first; with
-///   [`fair_by`](WorkQueueBuilder::fair_by), groups in turn within a priority. [`order`](WorkQueueBuilder::order)
-///   takes any other [`Order`].
-/// - *Delays.* A key waits for the earliest moment that was asked for, and an immediate add ends the wait. Among
-///   keys that wait for the same moment the first added comes first. A deadline is met to the millisecond, late
-///   rather than early.
-/// - *Shutdown.* Nothing is added any more, what waits for a deadline is dropped, what is ready is still handed out.
+///   [`fair_by`](WorkQueueBuilder::fair_by), round-robin over groups within a priority.
+///   [`order`](WorkQueueBuilder::order) accepts any other [`Order`].
+/// - *Delays.* A key waits for its earliest requested deadline, and an immediate add ends the wait. Keys with
+///   the same deadline become ready in the order of their adds. Deadlines have a resolution of a millisecond,
+///   and are met late rather than early.
+/// - *Shutdown.* No key is added any more, waiting keys are dropped, and ready keys are still handed out.
 ///
 /// # Runtime
 ///
-/// No task is started. As long as no key waits for a deadline, every async runtime will do; the timer needs tokio,
-/// on whatever flavour [`get`](Self::get) is awaited. All time is tokio's, so that paused time governs it.
+/// No task is started. Every async runtime works as long as no key waits for a deadline. The timer needs a
+/// tokio runtime of any flavor where [`get`](Self::get) is awaited. All times are tokio's, so paused time
+/// controls them.
 ///
 /// # Examples
 ///
@@ -110,10 +111,10 @@ pub struct WorkQueue<K: QueueKey> {
     shared: Arc<Shared<K>>,
 }
 
-/// The name of a key's group.
+/// Returns the name of a key's group.
 type GroupOf<K> = dyn for<'k> Fn(&'k K) -> Cow<'k, str> + Send + Sync;
 
-/// What an order goes by.
+/// Returns the rank of a key, for use by an order.
 type RankOf<K> = dyn Fn(&K) -> u64 + Send + Sync;
 
 struct Shared<K: QueueKey> {
@@ -129,12 +130,12 @@ struct Shared<K: QueueKey> {
 // === impl Shared ===
 
 impl<K: QueueKey> Shared<K> {
-    /// Runs before the lock is taken.
+    /// Hashes a key, before the lock is taken.
     fn hash(&self, key: &K) -> KeyHash {
         KeyHash::new(self.hasher.hash_one(key))
     }
 
-    /// How many keys are ready, after those that are due became so.
+    /// Returns the number of ready keys after promoting the keys that are due.
     fn ready(&self) -> usize {
         loop {
             let mut inner = self.driver.lock();
@@ -148,7 +149,8 @@ impl<K: QueueKey> Shared<K> {
         }
     }
 
-    /// Ends a hand-out. Tells whether the key is still to come; `None` if the hand-out had ended before.
+    /// Finishes a hand-out. Returns whether the key will be handed out again; `None` if the hand-out was
+    /// already finished.
     fn finish(&self, ticket: Ticket, again: Option<(Duration, i32)>) -> Option<bool> {
         let now = if again.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let moment = now.unwrap_or_default();
@@ -186,7 +188,7 @@ impl<K: QueueKey> Shared<K> {
     }
 }
 
-/// No deadline where there is no delay.
+/// Returns no deadline if there is no delay.
 fn deadline(at: crate::clock::Nanos, delay: Duration) -> Option<crate::clock::Nanos> {
     (!delay.is_zero()).then_some(at)
 }

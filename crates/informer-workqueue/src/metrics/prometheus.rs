@@ -1,13 +1,14 @@
-//! Metrics of queues in a `prometheus_client` registry, under the names of client-go.
+//! Metrics of queues in a `prometheus_client` registry, with client-go's names.
 //!
 //! # Invariants
-//! `queues` holds a probe of each queue that lives, and of no more that are gone than live, but for a few.
+//! `queues` holds a probe of each live queue. It holds at most as many probes of dropped queues as of live
+//! ones, plus a constant.
 //!
 //! # Lock order
-//! `queues` alone; no queue is asked under it, since an order of the user's own answers, too.
+//! Only `queues`. No queue is read under it, because that calls user-defined orders.
 //!
 //! # Shutdown
-//! Nothing runs. A queue that is dropped is gone from the gauges at the next scrape; its counters stay.
+//! Nothing to stop. A dropped queue disappears from the gauges at the next scrape; its counters remain.
 
 #[cfg(test)]
 mod tests;
@@ -32,27 +33,26 @@ use super::{QueueMetrics, QueueProbe, QueueStats};
 /// Labels of one row.
 type Labels = Vec<(&'static str, String)>;
 
-/// What client-go's dashboards expect: ten buckets from 10 ns to 10 s.
+/// The buckets that client-go's dashboards expect: ten, from 10 ns to 10 s.
 const BUCKETS: (f64, f64, u16) = (10e-9, 10.0, 10);
 
-/// The value of `priority` and `group` in the row of everything that has no row of its own, as in
-/// controller-runtime.
+/// The value of `priority` and `group` in the row that sums up all remaining keys, as in controller-runtime.
 const OTHERS: &str = "exceeded_cardinality_limit";
 
 /// The metrics of all queues of a registry:
 ///
-/// | name | kind | is |
+/// | name | kind | meaning |
 /// |---|---|---|
-/// | `workqueue_depth` | gauge | keys that are ready; with labels `priority` and `group` where the queue has them |
+/// | `workqueue_depth` | gauge | ready keys; with labels `priority` and `group` if the queue has them |
 /// | `workqueue_adds_total` | counter | keys that became ready |
 /// | `workqueue_retries_total` | counter | adds with a delay or through the rate limiter |
-/// | `workqueue_queue_duration_seconds` | histogram | how long a key was ready before it was handed out |
-/// | `workqueue_work_duration_seconds` | histogram | how long a key was in process |
-/// | `workqueue_unfinished_work_seconds` | gauge | how long the keys in process have been so, added up |
-/// | `workqueue_longest_running_processor_seconds` | gauge | how long the longest of them has been |
+/// | `workqueue_queue_duration_seconds` | histogram | time between ready and handed out |
+/// | `workqueue_work_duration_seconds` | histogram | time in process |
+/// | `workqueue_unfinished_work_seconds` | gauge | sum of the times that the current keys have been in process |
+/// | `workqueue_longest_running_processor_seconds` | gauge | the longest of these times |
 ///
-/// Every row has the label `name`. Queues of the same name are added up. Gauges are read when they are scraped, from
-/// the queue itself.
+/// Every row has the label `name`. Queues of the same name are summed. Gauges are read from the queue at
+/// scrape time.
 ///
 /// ```
 /// use informer_workqueue::{PrometheusMetrics, WorkQueue};
@@ -78,7 +78,7 @@ pub struct PrometheusMetrics {
 }
 
 impl PrometheusMetrics {
-    /// Registers the metrics. Call this once for a registry.
+    /// Registers the metrics. Call this once per registry.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
@@ -104,7 +104,8 @@ impl PrometheusMetrics {
         metrics
     }
 
-    /// The metrics of a queue of this name, for [`metrics`](crate::WorkQueueBuilder::metrics).
+    /// Returns the metrics for a queue of this name; pass them to
+    /// [`metrics`](crate::WorkQueueBuilder::metrics).
     #[must_use]
     pub fn queue(&self, name: &str) -> Arc<dyn QueueMetrics> {
         let labels = vec![("name", name.to_owned())];
@@ -155,17 +156,17 @@ impl QueueMetrics for OneQueue {
     }
 }
 
-/// A queue and the name it has in labels.
+/// A queue and its name label.
 type Named = (Arc<str>, QueueProbe);
 
-/// As many queues are not looked through for those that are gone.
+/// Below this number of probes, dropped queues are not searched for.
 const MIN_PROBES: usize = 64;
 
-/// The queues that there are.
+/// The probes of all queues.
 #[derive(Debug)]
 struct Probes {
     list: Vec<Named>,
-    /// How many there may be before those that are gone are looked for: nobody may ever scrape.
+    /// The number of probes at which dropped queues are removed, because there may never be a scrape.
     look_at: usize,
 }
 
@@ -189,7 +190,7 @@ impl Probes {
     }
 }
 
-/// Reads the gauges from the queues when they are scraped.
+/// Reads the gauges from the queues at scrape time.
 #[derive(Clone, Debug, Default)]
 struct Queues {
     probes: Arc<Mutex<Probes>>,
@@ -232,7 +233,7 @@ impl Collector for Queues {
     }
 }
 
-/// Adds the depths of one queue to `rows`. An empty queue has one row, so that its series does not end.
+/// Adds the depths of one queue to `rows`. An empty queue gets one row, so that its series continues.
 fn depths(name: &Labels, stats: &QueueStats, rows: &mut BTreeMap<Labels, f64>) {
     let mut add = |priority: Option<String>, group: Option<String>, len: usize| {
         let mut labels = name.clone();
@@ -257,7 +258,7 @@ fn depths(name: &Labels, stats: &QueueStats, rows: &mut BTreeMap<Labels, f64>) {
     }
 }
 
-/// A queue holds fewer keys than 32 bits count.
+/// Converts without loss: a queue holds fewer than 2^32 keys.
 fn to_f64(len: usize) -> f64 {
     f64::from(u32::try_from(len).unwrap_or(u32::MAX))
 }

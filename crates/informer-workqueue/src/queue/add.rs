@@ -10,10 +10,11 @@ use super::slots::Newcomer;
 use super::state::{Phase, Wish};
 use super::{QueueKey, Shared, WorkQueue, deadline};
 
-/// The priority of work that should not hold up news: the initial list, a resync. New work is added with 0.
+/// The priority of work that should not delay new events: the initial list, a resync. The default priority is
+/// 0.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// How a key is added.
+/// Options of an add.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,25 +35,26 @@ pub struct AddOptions {
 }
 
 impl AddOptions {
-    /// Now, with priority 0.
+    /// Creates options for an immediate add with priority 0.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A priority: higher ones come first in a queue with priorities. Of several adds of a key that is not handed
-    /// out yet the highest counts. A key whose priority rises goes to the end of its new level.
+    /// Sets the priority; in a queue with priorities, higher ones are handed out first. If a key is added
+    /// several times before it is handed out, the highest priority counts. A key whose priority rises moves
+    /// to the end of its new level.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// A delay. Zero is now; one that overflows never ends.
+    /// Sets a delay. Zero means immediately; a delay that overflows never ends.
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
-    /// Lets the rate limiter of the queue decide on the delay. Together with [`after`](Self::after) the shorter
+    /// Lets the rate limiter of the queue choose the delay. Together with [`after`](Self::after) the shorter
     /// delay counts.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
@@ -61,39 +63,39 @@ impl AddOptions {
 }
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Adds a key to be handed out now. A key that is already ready stays where it is, one that waits for a deadline
-    /// is ready now, and one in process comes again after it is done.
+    /// Adds a key without a delay. A ready key keeps its position, a waiting key becomes ready, and a key in
+    /// process becomes ready again when it is done.
     ///
-    /// Returns false, and does nothing, if the queue is shut down, or the key is new and the queue full: see
-    /// [`max_keys`](crate::WorkQueueBuilder::max_keys).
+    /// Returns false and does nothing if the queue is shut down, or if the key is new and the queue is full:
+    /// see [`max_keys`](crate::WorkQueueBuilder::max_keys).
     ///
     /// # Panics
     ///
-    /// If Hash or Eq of the key panics, or a function that computes its group or rank; the queue is as it was. If the
-    /// [`Order`](crate::Order) panics; the key is added.
+    /// If Hash or Eq of the key panics, or a function that computes its group or rank; the queue is then
+    /// unchanged. If the [`Order`](crate::Order) panics; the key is then added.
     pub fn add(&self, key: K) -> bool {
         self.shared.put(key, None, 0)
     }
 
-    /// Adds a key after a delay. Zero is now. A key that is ready already stays so; one that waits does so until the
-    /// earlier moment.
+    /// Adds a key after a delay. Zero means immediately. A ready key stays ready; a waiting key keeps the
+    /// earlier deadline.
     ///
-    /// Returns and panics as [`add`](Self::add).
+    /// Return value and panics are those of [`add`](Self::add).
     pub fn add_after(&self, key: K, delay: Duration) -> bool {
         self.add_with(key, AddOptions::new().after(delay))
     }
 
-    /// Adds a key after as long as the rate limiter says, and counts as a failure of the key there, until
+    /// Adds a key after the delay of the rate limiter. Counts as a failure of the key until
     /// [`forget`](Self::forget).
     ///
-    /// Returns and panics as [`add`](Self::add).
+    /// Return value and panics are those of [`add`](Self::add).
     pub fn add_rate_limited(&self, key: K) -> bool {
         self.add_with(key, AddOptions::new().rate_limited())
     }
 
     /// Adds a key with a priority, a delay, or both.
     ///
-    /// Returns and panics as [`add`](Self::add).
+    /// Return value and panics are those of [`add`](Self::add).
     pub fn add_with(&self, key: K, options: AddOptions) -> bool {
         let AddOptions { priority, after, rate_limited } = options;
         let limit = rate_limited.then(|| self.shared.limiter.when(&key, Instant::now()));
@@ -107,7 +109,7 @@ impl<K: QueueKey> WorkQueue<K> {
         self.shared.put(key, delay.filter(|delay| !delay.is_zero()), priority)
     }
 
-    /// Adds many keys, as [`add`](Self::add) does. Returns how many were accepted.
+    /// Adds many keys like [`add`](Self::add). Returns the number of accepted keys.
     pub fn add_all(&self, keys: impl IntoIterator<Item = K>) -> usize {
         keys.into_iter().map(|key| usize::from(self.add(key))).sum()
     }
@@ -124,7 +126,7 @@ impl<K: QueueKey> Shared<K> {
         let now = if delay.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let due = delay.and_then(|delay| deadline(now?.after(delay), delay));
 
-        // What is left over is dropped after the lock is released: so it is declared before.
+        // Declared before the lock, so that the remaining keys are dropped after it is released.
         let mut _rest = None;
         let mut inner = self.driver.lock_to_add();
         let state = &mut inner.state;
@@ -150,7 +152,7 @@ impl<K: QueueKey> Shared<K> {
                 }
             }
         };
-        // What was due before this add comes before it.
+        // Keys that were due before this add precede it.
         let due_before = self.driver.promote(&mut inner, now);
         let effect = inner.state.mark(id, Wish { due, priority }, now.unwrap_or_default()).and(due_before);
         self.driver.settle(inner, effect);

@@ -1,4 +1,4 @@
-//! How a queue is made.
+//! Configuration of a queue.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::{Aging, GroupOf, MAX_KEYS, OnDrop, QueueKey, RankOf, Shared, WorkQueu
 use crate::metrics::{Observe, QueueMetrics, QueueProbe};
 use crate::rate_limit::{RateLimiter, default_controller_rate_limiter};
 
-/// Makes a [`WorkQueue`] that differs from the default.
+/// Builds a [`WorkQueue`] with non-default options.
 #[must_use = "a builder does nothing until `build`"]
 pub struct WorkQueueBuilder<K> {
     limiter: Option<Box<dyn RateLimiter<K>>>,
@@ -27,14 +27,13 @@ pub struct WorkQueueBuilder<K> {
 }
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// A queue that hands out first in, first out, with the [controllers' rate
-    /// limiter](crate::default_controller_rate_limiter).
+    /// Creates a FIFO queue with the [controllers' rate limiter](crate::default_controller_rate_limiter).
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Makes a queue with another rate limiter, priorities, groups or metrics.
+    /// Returns a builder for the rate limiter, priorities, groups and metrics.
     pub fn builder() -> WorkQueueBuilder<K> {
         WorkQueueBuilder {
             limiter: None,
@@ -56,22 +55,24 @@ impl<K: QueueKey> Default for WorkQueue<K> {
 }
 
 impl<K: QueueKey> WorkQueueBuilder<K> {
-    /// How long `add_rate_limited` and `retry` delay a key.
+    /// Sets the delays of `add_rate_limited` and `retry`.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Hands out higher priorities first. Without this call priorities are kept and do not change the order.
+    /// Hands out higher priorities first. Without this call, priorities are stored and do not affect the
+    /// order.
     pub fn priorities(mut self, aging: Aging) -> Self {
         self.priorities = Some(aging);
         self
     }
 
-    /// Serves groups in turn, so that a group with 50,000 keys does not delay the others. `group_of` names the group
-    /// of a key: a namespace, a tenant. Together with priorities, groups take turns within each priority.
+    /// Serves groups in turn, so that a group with 50,000 keys does not delay the others. `group_of` returns
+    /// the group of a key, such as a namespace or a tenant. In combination with priorities, groups take turns
+    /// within each priority.
     ///
-    /// It runs in every add, before the lock is taken, and is only heeded when the key enters the queue.
+    /// It runs in every add, before the lock is taken. Its result is used only when the key enters the queue.
     ///
     /// ```
     /// use informer_workqueue::WorkQueue;
@@ -89,9 +90,9 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
         self
     }
 
-    /// Hands out in an order of one's own, which [`Order`] tells how to write. It sees priorities, groups and ranks
-    /// alike: instead of calling [`priorities`](Self::priorities), give it
-    /// [`PriorityOrder`](crate::PriorityOrder) around what is to hold within a priority.
+    /// Hands out keys in a custom order; see [`Order`] for how to write one. It sees priorities, groups and
+    /// ranks. Instead of calling [`priorities`](Self::priorities), wrap the order within a priority in
+    /// [`PriorityOrder`](crate::PriorityOrder).
     ///
     /// ```
     /// use informer_workqueue::{Aging, PriorityOrder, FifoOrder, WorkQueue};
@@ -104,34 +105,35 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
         self
     }
 
-    /// Computes the rank of a key, a number that an [`order`](Self::order) goes by.
+    /// Sets the function that computes the rank of a key, a number that an [`order`](Self::order) can use.
     ///
-    /// It runs in every add, before the lock is taken, and is only heeded when the key enters the queue.
+    /// It runs in every add, before the lock is taken. Its result is used only when the key enters the queue.
     pub fn rank_by(mut self, rank_of: impl Fn(&K) -> u64 + Send + Sync + 'static) -> Self {
         self.rank_of = Some(Box::new(rank_of));
         self
     }
 
-    /// Refuses new keys while the queue holds this many, ready, waiting and in process: a bound on its memory. At most,
-    /// and unless told otherwise, [`MAX_KEYS`].
+    /// Limits the number of keys in the queue: ready, waiting and in process. New keys beyond the limit are
+    /// rejected. The default and the maximum are [`MAX_KEYS`].
     pub fn max_keys(mut self, keys: u32) -> Self {
         self.max_keys = keys.min(MAX_KEYS);
         self
     }
 
-    /// Where the queue reports to. Without metrics it never reads a clock to measure, and keeps no times.
+    /// Sets the receiver of metrics. Without one, the queue never reads a clock to measure, and stores no
+    /// times.
     pub fn metrics(mut self, metrics: Arc<dyn QueueMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// What happens to a key whose worker panicked or was cancelled.
+    /// Sets what happens to a key whose worker panicked or was cancelled.
     pub fn on_drop(mut self, on_drop: OnDrop) -> Self {
         self.on_drop = on_drop;
         self
     }
 
-    /// Makes the queue.
+    /// Creates the queue.
     #[must_use]
     pub fn build(self) -> WorkQueue<K> {
         let Self { limiter, priorities, group_of, order, rank_of, max_keys, metrics, on_drop } = self;

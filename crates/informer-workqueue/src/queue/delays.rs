@@ -1,8 +1,8 @@
-//! When waiting keys become ready: a heap with four children a node that knows where each slot stands, so that a
-//! deadline moves and a key leaves without stale entries staying behind.
+//! The delay heap: waiting keys ordered by deadline. It is a 4-ary heap with the position of each slot, so
+//! that deadlines can be changed and keys removed without leaving stale entries.
 //!
 //! # Invariants
-//! 1. No node is due before its parent; nodes due at the same moment stand in the order they were added.
+//! 1. No node is due before its parent; nodes due at the same time are ordered by their adds.
 //! 2. `positions[slot]` is the node of that slot, or [`NONE`].
 
 use std::cmp::{Ordering, Reverse};
@@ -11,14 +11,14 @@ use std::collections::BinaryHeap;
 use super::slots::{NONE, SlotId};
 use crate::clock::Nanos;
 
-/// Children of a node: four entries of 16 bytes share a cache line.
+/// Children per node: four entries of 16 bytes share a cache line.
 const ARITY: usize = 4;
 
-/// Two words, which pass through functions in registers.
+/// Two words, so that it is passed in registers.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     due: Nanos,
-    /// A running number above the slot.
+    /// A sequence number in the high half and the slot in the low half.
     seq_slot: u64,
 }
 
@@ -27,7 +27,7 @@ impl Entry {
         Self { due, seq_slot: (seq as u64) << 32 | slot as u64 }
     }
 
-    /// Wraps; only compared among entries due at the same nanosecond.
+    /// Wraps; compared only among entries due at the same nanosecond.
     const fn seq(self) -> u32 {
         let [_, _, _, _, a, b, c, d] = self.seq_slot.to_le_bytes();
         u32::from_le_bytes([a, b, c, d])
@@ -65,7 +65,7 @@ impl Delays {
         self.position(slot).map(|at| self.heap[at].due)
     }
 
-    /// Returns whether the next deadline changed. The slot must not be in the heap.
+    /// Inserts a slot, which must not be in the heap. Returns whether the next deadline changed.
     #[inline]
     pub(super) fn push(&mut self, slot: SlotId, due: Nanos) -> bool {
         match self.positions.len().cmp(&(slot as usize)) {
@@ -79,7 +79,8 @@ impl Delays {
         self.rise(self.heap.len() - 1, entry) == 0
     }
 
-    /// Moves a slot to an earlier moment; a later one is ignored. Returns whether the next deadline changed.
+    /// Moves a slot to an earlier deadline; a later one is ignored. Returns whether the next deadline
+    /// changed.
     pub(super) fn advance(&mut self, slot: SlotId, due: Nanos) -> bool {
         let Some(at) = self.position(slot).filter(|&at| due < self.heap[at].due) else { return false };
         self.rise(at, Entry { due, ..self.heap[at] }) == 0
@@ -103,16 +104,16 @@ impl Delays {
         Some((first.slot(), first.due))
     }
 
-    /// Any slot, for taking the heap apart: the last one costs nothing to remove.
+    /// Removes the cheapest slot: the last one. For emptying the heap.
     pub(super) fn pop_any(&mut self) -> Option<SlotId> {
         let last = self.heap.pop()?;
         self.positions[last.slot() as usize] = NONE;
         Some(last.slot())
     }
 
-    /// The first `max` slots in the order in which they become ready, without changing the heap.
+    /// Returns the first `max` slots in the order of their deadlines, without changing the heap.
     pub(super) fn first(&self, max: usize) -> Vec<(SlotId, Nanos)> {
-        // By moment, then by age: the running numbers wrap.
+        // By deadline, then by age, because sequence numbers wrap.
         let turn = |node: usize| {
             let entry = self.heap[node];
             Reverse((entry.due, Reverse(self.seq.wrapping_sub(entry.seq())), node))
@@ -142,11 +143,11 @@ impl Delays {
 
     fn place(&mut self, at: usize, entry: Entry) {
         self.heap[at] = entry;
-        // The heap holds at most one entry a slot, and slots are counted in 32 bits.
+        // The heap holds at most one entry per slot, and slots are numbered in 32 bits.
         self.positions[entry.slot() as usize] = u32::try_from(at).unwrap_or(NONE);
     }
 
-    /// Puts an entry where `at` is, or nearer to the root. Returns where it ended.
+    /// Moves an entry from `at` towards the root. Returns its position.
     #[inline]
     fn rise(&mut self, mut at: usize, entry: Entry) -> usize {
         while at > 0 {

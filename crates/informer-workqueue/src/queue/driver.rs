@@ -1,26 +1,27 @@
-//! How getters wait: the lock, the wake-ups and the one timer.
+//! Waiting in `get`: the lock, the wake-ups and the timer.
 //!
-//! The queue starts no task. Its timer is kept by one of the getters that wait, the *keeper*: so there is one timer
-//! whatever the number of workers and of waiting keys, nothing has to be stopped, and the queue works on every
-//! runtime flavour. While nobody waits for a key no timer is needed: the next getter makes ready what is due.
+//! The queue starts no task. One of the waiting getters, the *keeper*, owns the timer. There is therefore one
+//! timer for any number of workers and waiting keys, nothing has to be stopped, and the queue works on every
+//! runtime flavor. While nobody waits no timer is needed: the next getter promotes the keys that are due.
 //!
 //! # Invariants
 //! 1. `sleepers` counts the getters that found nothing and were not yet resumed or dropped.
-//! 2. `keeper` iff one of the sleepers has armed a timer for the next deadline that it read under the lock.
-//! 3. Where getters sleep and keys wait, there is a keeper, or a sleeper has been woken and becomes it.
-//! 4. A wake-up is sent after what it announces was written under the lock, and a getter enables its wake-up
-//!    before it looks for the last time: none is lost. A getter that is dropped after it was woken passes the
-//!    wake-up on (`tokio::sync::Notify` does so).
+//! 2. `keeper` is set iff one of the sleepers has armed a timer for the next deadline that it read under the
+//!    lock.
+//! 3. If getters sleep and keys wait, there is a keeper, or a woken sleeper is about to become it.
+//! 4. A wake-up is sent after the state change it announces was made under the lock, and a getter enables its
+//!    wake-up before its last check: no wake-up is lost. A getter that is dropped after it was woken passes
+//!    the wake-up on (`tokio::sync::Notify` does so).
 //!
 //! # Lock order
-//! The one lock, never held over an await or a wake-up. Of the user's code only Eq and Clone of a key run under it, and an
-//! [`Order`](super::Order) of the user's own.
+//! One lock, never held across an await or a wake-up. The only user code under it is Eq and Clone of a key,
+//! and a user-defined [`Order`](super::Order).
 //!
 //! # Shutdown
-//! 1. The phase changes under the lock. 2. All sleepers are woken. 3. What waits for a deadline is dropped, a few
-//!    keys at a time.
+//! 1. The phase changes under the lock. 2. All sleepers are woken. 3. Waiting keys are dropped, a few at a
+//!    time.
 //!
-//! Getters leave when nothing is ready and no key in process is to be handed out again.
+//! Getters return when nothing is ready and no key in process is dirty.
 
 use std::pin::pin;
 
@@ -36,33 +37,33 @@ pub(super) struct Inner<K> {
     pub(super) state: State<K>,
     sleepers: usize,
     keeper: bool,
-    /// Those who wait until the queue is empty.
+    /// Number of callers that wait until the queue is empty.
     idlers: usize,
 }
 
-/// The queue without what concerns single keys: rate limiter, groups, metrics.
+/// The part of the queue that is independent of single keys; rate limiter, groups and metrics are elsewhere.
 pub(super) struct Driver<K> {
     inner: QueueLock<Inner<K>>,
     clock: Clock,
     timed: bool,
-    /// For getters: a key is ready, the queue is shut down, or a keeper is needed.
+    /// Wakes getters: a key is ready, the queue is shut down, or a keeper is needed.
     wake: Notify,
-    /// For the keeper: the next deadline came nearer.
+    /// Wakes the keeper: the next deadline is earlier.
     rearm: Notify,
-    /// For those who wait for the end of a drain.
+    /// Wakes callers that wait for the end of a drain.
     pub(super) drained: Notify,
-    /// For those who wait for a shutdown.
+    /// Wakes callers that wait for shutdown.
     pub(super) closed: Notify,
-    /// For those who wait until the queue is empty.
+    /// Wakes callers that wait until the queue is empty.
     idle: Notify,
 }
 
-/// What a getter found.
+/// The result of a getter's check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Keys,
     Nothing,
-    /// Nothing, and nothing will come.
+    /// Nothing is ready, and nothing will be.
     End,
 }
 
@@ -86,12 +87,13 @@ impl<K: Eq + Clone> Driver<K> {
         self.inner.lock_to_add()
     }
 
-    /// The time, where somebody will look at it: a queue without metrics or delays never reads a clock.
+    /// Returns the time if it is needed: a queue without metrics or delays never reads a clock.
     pub(super) fn now(&self) -> Option<Nanos> {
         self.timed.then(|| self.clock.now())
     }
 
-    /// Releases the lock and wakes those whom the change concerns. Last, goes on with a panic of the order.
+    /// Releases the lock, then notifies the waiters that the change concerns. Finally resumes a panic of the
+    /// order.
     #[inline]
     pub(super) fn settle(&self, mut inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
         let ended = inner.sleepers > 0 && inner.state.is_finished();
@@ -122,7 +124,7 @@ impl<K: Eq + Clone> Driver<K> {
         }
     }
 
-    /// Waits until the queue holds no key at all.
+    /// Waits until the queue is empty.
     pub(super) async fn idle(&self) {
         loop {
             let mut idle = pin!(self.idle.notified());
@@ -141,14 +143,14 @@ impl<K: Eq + Clone> Driver<K> {
         Some(Idler { driver: self })
     }
 
-    /// Wakes everybody who waits, so that they look at the phase.
+    /// Wakes all waiters, so that they check the phase.
     pub(super) fn wake_all(&self) {
         self.closed.notify_waiters();
         self.wake.notify_waiters();
         self.drained.notify_waiters();
     }
 
-    /// Makes ready what is due, at a time that the caller has read if it had to.
+    /// Promotes the keys that are due at `now`, which the caller has read if needed.
     #[inline]
     pub(super) fn promote(&self, inner: &mut Inner<K>, now: Option<Nanos>) -> Effect {
         if inner.state.next_due().is_none() {
@@ -157,12 +159,12 @@ impl<K: Eq + Clone> Driver<K> {
         inner.state.promote(now.unwrap_or_else(|| self.clock.now()))
     }
 
-    /// Takes up to `max` keys that are ready, without waiting. Returns also how many keys became ready by their delay.
+    /// Takes up to `max` ready keys, without waiting. Also returns how many keys became ready by their delay.
     pub(super) fn take(&self, max: usize, give: &mut impl FnMut(Taken<K>)) -> (Found, usize) {
         self.look(&mut Sleeper { driver: self, asleep: None }, false, max, give)
     }
 
-    /// Ends a hand-out and takes the next key, in one hold of the lock.
+    /// Finishes a hand-out and takes the next key under one lock.
     #[inline]
     pub(super) fn finish_and_take(
         &self,
@@ -170,7 +172,8 @@ impl<K: Eq + Clone> Driver<K> {
         give: &mut impl FnMut(Taken<K>),
     ) -> (Option<Finished<K>>, Found, usize) {
         let _rescue = WakeOnPanic { driver: self };
-        // Its key is dropped after the lock is released, also where Clone of the next one panics: so it comes first.
+        // Declared first: the key is dropped after the lock is released, even if Clone of the next one
+        // panics.
         let finished;
         let mut inner = self.lock();
         let now = self.now();
@@ -191,15 +194,16 @@ impl<K: Eq + Clone> Driver<K> {
         (finished, found, effect.added as usize)
     }
 
-    /// Waits until at least one key is given, or until the queue has ended. Cancel safe: a key is taken in the last
-    /// step, without an await after it. `became_ready` hears how many keys became ready by their delay.
+    /// Waits until at least one key is taken, or the queue has ended. Cancel safe: taking a key is the last
+    /// step, with no await after it. `became_ready` receives the number of keys that became ready by their
+    /// delay.
     pub(super) async fn wait(
         &self,
         max: usize,
         give: &mut (impl FnMut(Taken<K>) + Send),
         became_ready: &(dyn Fn(usize) + Sync),
     ) {
-        // A worker that never finds the queue empty must still let other tasks run.
+        // A worker that never finds the queue empty must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         let (found, ready) = self.take(max, give);
         became_ready(ready);
@@ -227,7 +231,8 @@ impl<K: Eq + Clone> Driver<K> {
         }
     }
 
-    /// Looks for keys as a getter that is awake now, and that sleeps again if it finds nothing and `may_sleep`.
+    /// Looks for keys as an awake getter. If it finds nothing and `may_sleep` is set, it counts itself as a
+    /// sleeper again.
     fn look(
         &self,
         sleeper: &mut Sleeper<'_, K>,
@@ -272,7 +277,8 @@ impl<K> Drop for Idler<'_, K> {
     }
 }
 
-/// A getter whose key panics in Clone has used up a wake-up, and may have made other keys ready: everybody looks.
+/// Wakes all getters after a panic of Clone: that getter has consumed a wake-up and may have promoted other
+/// keys.
 struct WakeOnPanic<'d, K: Eq + Clone> {
     driver: &'d Driver<K>,
 }
@@ -287,13 +293,13 @@ impl<K: Eq + Clone> Drop for WakeOnPanic<'_, K> {
 
 #[derive(Clone, Copy, Debug)]
 enum Sleep {
-    /// Somebody else keeps the timer, or nothing waits.
+    /// Another getter keeps the timer, or no key waits.
     Plain,
     /// Keeps the timer for this deadline.
     Keeper(Nanos),
 }
 
-/// A getter; dropped asleep, it leaves the counts right and hands the timer over.
+/// A sleeping getter. Dropping it while asleep corrects the counts and hands the timer over.
 struct Sleeper<'d, K: Eq + Clone> {
     driver: &'d Driver<K>,
     asleep: Option<Sleep>,

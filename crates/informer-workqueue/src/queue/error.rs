@@ -1,23 +1,23 @@
-//! What goes wrong when a queue is drained.
+//! Errors of draining a queue.
 
-/// A drain that did not come to its end. The queue stays shut down.
+/// A drain that did not complete. The queue stays shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DrainError {
-    /// The deadline passed: workers are stuck, or nobody gets keys any more.
+    /// The deadline passed: workers are stuck, or no worker gets keys any more.
     #[error("draining the work queue took too long: {ready} keys are ready and {processing} in process")]
     DeadlinePassed {
-        /// Keys that nobody got.
+        /// Number of keys that were not handed out.
         ready: usize,
-        /// Keys that somebody got and has not done.
+        /// Number of keys that were handed out and not finished.
         processing: usize,
     },
-    /// `shut_down` was called while the drain waited.
+    /// `shut_down` was called during the drain.
     #[error("draining the work queue was broken off: {ready} keys are ready and {processing} in process")]
     BrokenOff {
-        /// Keys that nobody got.
+        /// Number of keys that were not handed out.
         ready: usize,
-        /// Keys that somebody got and has not done.
+        /// Number of keys that were handed out and not finished.
         processing: usize,
     },
 }

@@ -3,21 +3,22 @@
 use super::driver::Found;
 use super::{Item, QueueKey, Shared, WorkQueue};
 
-/// How many keys one call of [`WorkQueue::get_batch`] takes at most, because the lock is held for all of them.
+/// Maximum number of keys that one [`WorkQueue::get_batch`] takes, because it holds the lock for all of them.
 const MAX_BATCH: usize = 256;
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Waits for the next key. `None` means that the queue is shut down and will hand out nothing more: nothing is
-    /// ready, and no key in process was added again.
+    /// Waits for the next key. Returns `None` if the queue is shut down and will hand out nothing more:
+    /// nothing is ready, and no key in process is dirty.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped loses no key: a key is taken in its last step, and a wake-up it did not use goes to
+    /// Dropping the future loses no key: taking a key is its last step, and an unused wake-up is passed to
     /// the next getter.
     ///
     /// # Panics
     ///
-    /// If a key waits for a deadline and there is no tokio runtime with a time driver, and if Clone of a key panics.
+    /// If a key waits for a deadline and there is no tokio runtime with a time driver. If Clone of a key
+    /// panics.
     pub async fn get(&self) -> Option<Item<K>> {
         let mut item = None;
         let mut give = |taken| item = Some(Item::new(self, taken));
@@ -26,10 +27,10 @@ impl<K: QueueKey> WorkQueue<K> {
         item
     }
 
-    /// Waits until at least one key is ready, then takes up to `max` of them, at most 256. 0 counts as 1. The
-    /// answer is empty when the queue is shut down and will hand out nothing more.
+    /// Waits until at least one key is ready, then takes up to `max` keys, at most 256. A `max` of 0 counts
+    /// as 1. Returns an empty vector if the queue is shut down and will hand out nothing more.
     ///
-    /// Cancel safe, and panics, as [`get`](Self::get).
+    /// Cancel safety and panics are those of [`get`](Self::get).
     pub async fn get_batch(&self, max: usize) -> Vec<Item<K>> {
         let mut items = Vec::new();
         let mut give = |taken| items.push(Item::new(self, taken));
@@ -39,7 +40,7 @@ impl<K: QueueKey> WorkQueue<K> {
         items
     }
 
-    /// The next key, if one is ready now.
+    /// Returns the next key if one is ready.
     ///
     /// # Panics
     ///
@@ -53,8 +54,8 @@ impl<K: QueueKey> WorkQueue<K> {
         item
     }
 
-    /// Ends the hand-out of a key, for callers that [`detach`](Item::detach)ed it. Returns false, and does nothing,
-    /// if the key is not in process.
+    /// Finishes the hand-out of a [`detach`](Item::detach)ed key. Returns false and does nothing if the key
+    /// is not in process.
     pub fn done(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let ticket = self.shared.driver.lock().state.ticket(hash, key);

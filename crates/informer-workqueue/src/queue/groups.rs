@@ -1,8 +1,8 @@
-//! Names of groups as numbers. A group exists while a key of it is in the queue, so that a name that is no longer
-//! used costs nothing.
+//! Interns group names as numbers. A group exists while the queue contains one of its keys, so unused names
+//! take no memory.
 //!
 //! # Invariants
-//! 1. `table` holds exactly the groups with users. 2. Group [`NO_GROUP`] is none and has no name.
+//! 1. `table` holds exactly the groups with users. 2. [`NO_GROUP`] means no group and has no name.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The number of the group of this name, with one user more. Each user takes a slot, so there are fewer groups
-    /// than numbers.
+    /// Returns the number of the group with this name and adds a user. Each user takes a slot, so there are
+    /// fewer groups than numbers.
     pub(super) fn enter(&mut self, name: &str, hash: u64) -> u32 {
         let Self { list, table, free } = self;
         if let Some(&id) = table.find(hash, |&id| *list[id as usize].name == *name) {
