@@ -1,4 +1,4 @@
-//! Workers: the usual loop around a queue, in one call.
+//! A pool of workers that process the keys of a queue.
 //!
 //! # Invariants
 //! 1. A worker holds at most one key. 2. Whatever the work does, its key gets an outcome: by the answer, or by the
@@ -28,19 +28,19 @@ pub use self::outcome::{BoxError, Cause, Failure, RetryDecision, WorkOutcome};
 pub use self::report::Report;
 use crate::{Item, QueueKey, WorkQueue};
 
-/// How long workers may go on after the queue is shut down, unless told otherwise: what Kubernetes gives a Pod.
+/// How long workers may continue after shutdown by default: the termination grace period of a Pod.
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a worker pauses after something else than the work panicked: a key that cannot be cloned, a rate limiter.
-/// It may well happen again at once.
+/// How long a worker pauses after a panic outside the work, such as in Clone of a key or in a rate limiter,
+/// which is likely to recur at once.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 type OnFailure<K> = dyn Fn(&K, &Failure<'_>) + Send + Sync;
 
-/// A number of workers that get keys from a queue and work on them until it is shut down.
+/// A number of workers that process the keys of a queue until it is shut down.
 ///
-/// A success forgets the failures of a key; an error or a panic adds it again through the rate limiter, with the
-/// priority it had. A panic in the work is contained, counted and treated as an error.
+/// A success forgets the failures of a key. An error or a panic adds it again with its priority through the
+/// rate limiter. A panic of the work is caught, counted and treated as an error.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -80,7 +80,7 @@ struct Policy<K> {
     on_failure: Option<Arc<OnFailure<K>>>,
 }
 
-/// Runs `count` workers with the default policy until the queue is shut down: no bound on retries, 30 s to finish.
+/// Runs `count` workers with the defaults until the queue is shut down: unlimited retries, 30 s to finish.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -104,41 +104,41 @@ where
 }
 
 impl<K: QueueKey> Workers<K> {
-    /// One worker on a queue.
+    /// Creates a pool of one worker.
     pub fn new(queue: WorkQueue<K>) -> Self {
         let policy = Policy { max_retries: None, on_failure: None };
         Self { queue, count: 1, policy, drain_within: DRAIN_WITHIN }
     }
 
-    /// How many keys are worked on at once. 0 counts as 1.
+    /// Sets the number of workers. 0 counts as 1.
     pub fn count(mut self, count: usize) -> Self {
         self.count = count.max(1);
         self
     }
 
-    /// How often a key is added again after an error or a panic before it is given up. Without a bound, for ever.
+    /// Sets how often a key is retried after an error or a panic. The default is unlimited.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.policy.max_retries = Some(retries);
         self
     }
 
-    /// How long workers may go on after the queue is shut down.
+    /// Sets how long workers may continue after the queue is shut down.
     pub fn drain_within(mut self, deadline: Duration) -> Self {
         self.drain_within = deadline;
         self
     }
 
-    /// Hears of every error and panic. It should be short: it runs in the worker.
+    /// Sets a hook that is called for every error and panic. It should be fast: it runs in the worker.
     pub fn on_failure(mut self, hear: impl Fn(&K, &Failure<'_>) + Send + Sync + 'static) -> Self {
         self.policy.on_failure = Some(Arc::new(hear));
         self
     }
 
-    /// Works until the queue is shut down by somebody, and then until nothing is ready or the deadline passed.
+    /// Processes keys until the queue is shut down, then until nothing is ready or the deadline has passed.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped the workers are cancelled, and their keys added again.
+    /// Dropping the future cancels the workers; their keys are added again.
     ///
     /// # Panics
     ///
@@ -151,7 +151,7 @@ impl<K: QueueKey> Workers<K> {
         self.run_until(std::future::pending::<()>(), work).await
     }
 
-    /// Works until `stop` is ready, then shuts the queue down and goes on as [`run`](Self::run).
+    /// Processes keys until `stop` resolves, then shuts the queue down and continues like [`run`](Self::run).
     pub async fn run_until<F, Fut>(self, stop: impl Future, work: F) -> Report
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
@@ -216,7 +216,7 @@ where
         }
     }
 
-    /// Works on one key after the other until the end of the queue.
+    /// Processes keys until the end of the queue.
     async fn turns(&self) {
         let mut next = self.queue.get().await;
         while let Some(item) = next {
@@ -227,7 +227,7 @@ where
         }
     }
 
-    /// Works on one key. Returns it where it is yet to be ended, as done.
+    /// Processes one key. Returns its item if it still has to be finished as done.
     async fn turn(&self, item: Item<K>) -> Option<Item<K>> {
         self.report.lock().started += 1;
         let ended = CountEnd { report: &self.report, cancelled: true };
@@ -312,7 +312,7 @@ impl Drop for CountEnd<'_> {
     }
 }
 
-/// What a panic said, where that is text.
+/// Returns the message of a panic if it is a string.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

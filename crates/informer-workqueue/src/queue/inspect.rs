@@ -1,4 +1,4 @@
-//! Looking into a queue, and cancelling what waits.
+//! Inspecting a queue, and cancelling waiting keys.
 
 use tokio::time::Instant;
 
@@ -6,10 +6,11 @@ use super::state::{Effect, State};
 use super::{QueueKey, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueDepth, QueueStats};
 
-/// How many waiting keys are dropped in one hold of the lock.
+/// Maximum number of waiting keys that are dropped under one lock.
 const CANCELLED_AT_ONCE: usize = 64;
 
-/// How many rows of [`QueueStats::depths`] there are at most. The rest is added up, as dashboards cannot show it.
+/// Maximum number of rows in [`QueueStats::depths`]. The rest is summed up, because dashboards cannot show
+/// it.
 const MAX_DEPTHS: usize = 100;
 
 /// A key that waits for its deadline.
@@ -23,33 +24,33 @@ pub struct Waiting<K> {
 }
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// How many keys are ready to be handed out. Keys that wait or are in process do not count.
+    /// Returns the number of ready keys. Waiting keys and keys in process do not count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.ready()
     }
 
-    /// Whether no key is ready to be handed out.
+    /// Returns true if no key is ready.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys are in process.
+    /// Returns the number of keys in process.
     #[must_use]
     pub fn processing_len(&self) -> usize {
         self.shared.driver.lock().state.processing()
     }
 
-    /// How many keys wait for a deadline.
+    /// Returns the number of keys that wait for a deadline.
     #[must_use]
     pub fn waiting_len(&self) -> usize {
         self.shared.ready();
         self.shared.driver.lock().state.delays.len()
     }
 
-    /// The first `max` of the keys that wait, in the order in which they become ready. The lock is held while they
-    /// are cloned.
+    /// Returns the first `max` waiting keys in the order of their deadlines. The lock is held while they are
+    /// cloned.
     #[must_use]
     pub fn waiting(&self, max: usize) -> Vec<Waiting<K>> {
         let mut keys = Vec::new();
@@ -63,7 +64,7 @@ impl<K: QueueKey> WorkQueue<K> {
         keys
     }
 
-    /// When a key that waits becomes ready. `None` if it does not wait.
+    /// Returns when a waiting key becomes ready; `None` if it does not wait.
     #[must_use]
     pub fn due(&self, key: &K) -> Option<Instant> {
         let hash = self.shared.hash(key);
@@ -73,7 +74,7 @@ impl<K: QueueKey> WorkQueue<K> {
         Some(self.shared.driver.clock().instant(due))
     }
 
-    /// Ends the wait of a key without handing it out. Returns whether it waited; a key that is ready stays so.
+    /// Removes a waiting key without handing it out. Returns whether it was waiting; a ready key stays ready.
     pub fn cancel_waiting(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut inner = self.shared.driver.lock();
@@ -84,7 +85,7 @@ impl<K: QueueKey> WorkQueue<K> {
         waited
     }
 
-    /// Ends the wait of all keys that wait now. Returns how many did.
+    /// Removes all waiting keys. Returns how many there were.
     pub fn cancel_all_waiting(&self) -> usize {
         let wanted = self.shared.driver.lock().state.delays.len();
         let mut cancelled = 0;
@@ -105,22 +106,23 @@ impl<K: QueueKey> WorkQueue<K> {
         cancelled
     }
 
-    /// What the queue holds, for metrics and debug pages: by priority and by group where it has them.
+    /// Returns the state of the queue for metrics and debug pages, by priority and by group if the queue has
+    /// them.
     ///
-    /// Looks at every priority and group that has a ready key, and at every key in process, under the lock: meant
-    /// for a scrape, not for every add. Times in process are only kept in a queue with
+    /// It visits every priority and group with a ready key, and every key in process, under the lock: call it
+    /// per scrape, not per add. Times in process exist only in a queue with
     /// [`metrics`](crate::WorkQueueBuilder::metrics).
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.shared.stats()
     }
 
-    /// Forgets the failures of a key, so that its next rate limited add starts anew. It stays where it is.
+    /// Forgets the failures of a key, so that its backoff starts over. The state of the key does not change.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
     }
 
-    /// How often the key was added with the rate limit since it was last forgotten.
+    /// Returns how often the key was added with the rate limit since it was last forgotten.
     #[must_use]
     pub fn retries(&self, key: &K) -> u32 {
         self.shared.limiter.retries(key)

@@ -1,4 +1,4 @@
-//! A key that is handed out, as a guard: no key stays in process for ever because a worker failed.
+//! A guard for a key in process, so that no key stays in process forever because a worker failed.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::driver::Found;
 use super::{QueueKey, Taken, Ticket, WorkQueue};
 
-/// What happens to a key whose [`Item`] is dropped without an outcome: its worker panicked or was cancelled.
+/// The handling of a key whose [`Item`] is dropped without an outcome: its worker panicked or was cancelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDrop {
@@ -24,10 +24,11 @@ pub enum OnDrop {
     Done,
 }
 
-/// A key that was handed out, and that nobody else gets until its outcome is known.
+/// A key in process. No other worker gets it until it is finished.
 ///
-/// Exactly one outcome ends it: [`done`](Self::done), [`retry`](Self::retry), [`requeue_after`](Self::requeue_after), or
-/// [`done_then_next`](Self::done_then_next), after which it stands for the next key. Dropped without one, it does what [`OnDrop`] says.
+/// Exactly one call finishes it: [`done`](Self::done), [`retry`](Self::retry),
+/// [`requeue_after`](Self::requeue_after), or [`done_then_next`](Self::done_then_next), after which the item
+/// holds the next key. If it is dropped unfinished, [`OnDrop`] applies.
 #[must_use = "a key that is dropped without an outcome is added again"]
 pub struct Item<K: QueueKey> {
     queue: WorkQueue<K>,
@@ -44,19 +45,19 @@ impl<K: QueueKey> Item<K> {
         Self { queue: queue.clone(), key, ticket, priority, waited, open: true }
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The highest priority with which it was added.
+    /// Returns the highest priority with which it was added.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// How often the key failed since it was last forgotten.
+    /// Returns how often the key failed since it was last forgotten.
     #[must_use]
     pub fn retries(&self) -> u32 {
         self.queue.retries(&self.key)
@@ -67,15 +68,15 @@ impl<K: QueueKey> Item<K> {
         self.queue.forget(&self.key);
     }
 
-    /// Ends the work on the key. If it was added meanwhile, it is handed out again. Failures are not forgotten:
-    /// call [`forget`](Self::forget) after a success.
+    /// Finishes the key. If it was added meanwhile, it is handed out again. Failures are not forgotten: call
+    /// [`forget`](Self::forget) after a success.
     pub fn done(mut self) {
         self.end(None);
     }
 
-    /// Ends the work on the key as [`done`](Self::done) does, waits for the next one as [`WorkQueue::get`] does, and is that
-    /// one from then on. False at the end of the queue. For the loop of a worker: the lock of the queue is taken once a key
-    /// in place of twice.
+    /// Finishes the key like [`done`](Self::done), then waits for the next key like [`WorkQueue::get`] and
+    /// holds it. Returns false at the end of the queue. In the loop of a worker this takes the lock once per
+    /// key instead of twice.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -100,17 +101,17 @@ impl<K: QueueKey> Item<K> {
     ///
     /// # Cancel safety
     ///
-    /// The key is done as soon as the future is polled. Where the future is dropped after that, the item is spent: it stands
-    /// for no key, and dropping it does nothing. No other key is lost, as in `get`.
+    /// The first poll of the future finishes the key. If the future is dropped after that, the item holds no
+    /// key, and dropping it does nothing. No other key is lost, as in `get`.
     ///
     /// # Panics
     ///
-    /// As `get`; the key is done all the same.
+    /// The panics are those of `get`; the key is finished in any case.
     pub async fn done_then_next(&mut self) -> bool {
         let found = if has_turn().await {
             self.end_and_take()
         } else {
-            // Others are to run first, and the key is done before that.
+            // Finishes the key before yielding to other tasks.
             self.end(None);
             Found::Nothing
         };
@@ -121,7 +122,7 @@ impl<K: QueueKey> Item<K> {
         found != Found::End
     }
 
-    /// Ends the work on this key, and becomes the next one if there is one.
+    /// Finishes the key and takes the next one if there is one.
     fn end_and_take(&mut self) -> Found {
         let Self { queue, key, ticket, priority, waited, open } = self;
         let (ended, mut old) = (*ticket, None);
@@ -141,29 +142,28 @@ impl<K: QueueKey> Item<K> {
         found
     }
 
-    /// Ends the work on the key and adds it again after as long as the rate limiter says, with the priority it had.
+    /// Finishes the key and adds it again with its priority after the delay of the rate limiter.
     ///
-    /// Returns false if the queue is shut down: then the key is lost, unless it was added again before.
+    /// Returns false if the queue is shut down; the key is then lost unless it was added again before.
     pub fn retry(mut self) -> bool {
         let delay = self.queue.shared.limiter.when(&self.key, Instant::now());
         self.end(Some((delay, self.priority)))
     }
 
-    /// Ends the work on the key and adds it again after a delay, with the priority it had. Failures are not
-    /// forgotten.
+    /// Finishes the key and adds it again with its priority after a delay. Failures are not forgotten.
     ///
-    /// Returns as [`retry`](Self::retry).
+    /// The return value is that of [`retry`](Self::retry).
     pub fn requeue_after(mut self, delay: Duration) -> bool {
         self.end(Some((delay, self.priority)))
     }
 
-    /// Changes the priority with which [`retry`](Self::retry) and [`requeue_after`](Self::requeue_after) add the key
-    /// again.
+    /// Sets the priority with which [`retry`](Self::retry) and [`requeue_after`](Self::requeue_after) add the
+    /// key again.
     pub fn set_priority(&mut self, priority: i32) {
         self.priority = priority;
     }
 
-    /// Gives up the guard: the key stays in process until [`WorkQueue::done`] is called with it.
+    /// Releases the guard: the key stays in process until [`WorkQueue::done`] is called with it.
     #[must_use = "the key stays in process until `WorkQueue::done` is called with it"]
     pub fn detach(mut self) -> K {
         let key = self.key.clone();
@@ -190,7 +190,7 @@ impl<K: QueueKey> Deref for Item<K> {
 }
 
 impl<K: QueueKey> Drop for Item<K> {
-    /// Never panics: it often runs because of a panic, and a second one would end the process.
+    /// Never panics: it often runs during unwinding, and a second panic would abort the process.
     fn drop(&mut self) {
         if !self.open {
             return;
@@ -199,12 +199,12 @@ impl<K: QueueKey> Drop for Item<K> {
             let limit = || self.queue.shared.limiter.when(&self.key, Instant::now());
             (catch_unwind(AssertUnwindSafe(limit)).unwrap_or(RETRY_WITHOUT_LIMITER), self.priority)
         });
-        // Metrics of the user and Drop of the key run in there, after the queue itself is done.
+        // Calls user-defined metrics and drops the key, after the state of the queue has changed.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end(again)));
     }
 }
 
-/// Takes a turn from the budget of the task, if there is one left.
+/// Consumes one unit of the task's coop budget, if one is left.
 async fn has_turn() -> bool {
     poll_fn(|cx| match coop::poll_proceed(cx) {
         Poll::Ready(turn) => {
@@ -216,7 +216,7 @@ async fn has_turn() -> bool {
     .await
 }
 
-/// When a key comes again whose rate limiter panicked: late enough not to spin.
+/// Retry delay after a panic of the rate limiter: long enough to avoid a busy loop.
 const RETRY_WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
 impl<K: QueueKey + fmt::Debug> fmt::Debug for Item<K> {

@@ -1,7 +1,7 @@
-//! In which order ready keys are handed out.
+//! The order in which ready keys are handed out.
 //!
-//! An order never sees a key: it works on numbers, and on what was computed from the keys before the lock was taken.
-//! [`ReadyKeys`] stands between the queue and an order that is not ours.
+//! An order never sees a key: it works on numbers that were computed from the keys before the lock was taken.
+//! [`ReadyKeys`] guards the queue against faults of user-defined orders.
 
 mod fair;
 mod fifo;
@@ -15,30 +15,31 @@ pub(super) use ready::ReadyKeys;
 
 pub use super::slots::{Entries, EntryId};
 
-/// Receives priority, group and number of keys of each part of an order. There is no priority where the order has no
-/// levels, and no group where it has none.
+/// Receives the priority, group and number of keys of each part of an order. An order without levels reports
+/// no priority, and one without groups no group.
 pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 
-/// In which order the keys of a queue are handed out that are ready.
+/// The order in which ready keys are handed out.
 ///
-/// [`FifoOrder`], [`FairOrder`] and [`PriorityOrder`] are such orders; [`order`](crate::WorkQueueBuilder::order) takes any other. An
-/// order puts [`EntryId`]s in order and looks up in [`Entries`] what it goes by: the priority, the group, and the rank,
-/// a number that [`rank_by`](crate::WorkQueueBuilder::rank_by) computes from each key before the lock of the queue is
-/// taken. It never sees a key.
+/// [`FifoOrder`], [`FairOrder`] and [`PriorityOrder`] implement it; [`order`](crate::WorkQueueBuilder::order)
+/// accepts any other implementation. An order sorts [`EntryId`]s by what it looks up in [`Entries`]: the
+/// priority, the group and the rank, a number that [`rank_by`](crate::WorkQueueBuilder::rank_by) computes
+/// from each key before the lock of the queue is taken. It never sees a key.
 ///
 /// # Contract
 ///
-/// Each entry that was pushed and not removed is named by [`peek`](Self::peek) some time, and nothing else is. A
-/// starving key is the affair of the order.
+/// [`peek`](Self::peek) must eventually return each entry that was pushed and not removed, and nothing else.
+/// Preventing starvation is up to the order.
 ///
-/// Orders run under the lock of their queue: they should be quick, and must not call the queue, which would wait for
-/// itself.
+/// Orders run under the lock of their queue. They should be fast, and must not call the queue, which would
+/// deadlock.
 ///
 /// # Panics
 ///
-/// An order that panics, or that breaks the contract, is taken out of service: the queue hands out what is ready in
-/// the order of its numbers, then first in, first out, and [`QueueStats::order_failed`](crate::QueueStats::order_failed)
-/// says so. No key is lost. The panic reaches whoever called the queue, after what was called for is done.
+/// An order that panics or violates its contract is replaced by FIFO: the queue hands out the keys that are
+/// ready now in the order of their numbers, and later ones first in, first out.
+/// [`QueueStats::order_failed`](crate::QueueStats::order_failed) reports it. No key is lost. The panic is
+/// resumed in the caller after the operation has completed.
 ///
 /// # Examples
 ///
@@ -110,30 +111,30 @@ pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "nobody would ask")]
 pub trait Order: Send + 'static {
-    /// Takes in an entry that is not in the order.
+    /// Adds an entry that is not in the order.
     fn push(&mut self, entries: &mut Entries, id: EntryId);
 
-    /// The entry that is next, `None` if there is none. Changes nothing, so that the queue may fail before it takes the
-    /// entry.
+    /// Returns the next entry; `None` if there is none. Changes nothing, so that the queue can fail before it
+    /// takes the entry.
     fn peek(&self, entries: &Entries) -> Option<EntryId>;
 
-    /// Removes the entry that `peek` named, because it is handed out.
+    /// Removes the entry that `peek` returned, because it is handed out.
     fn take(&mut self, entries: &mut Entries, id: EntryId) {
         self.remove(entries, id);
     }
 
-    /// Removes an entry from wherever it is.
+    /// Removes an entry at any position.
     fn remove(&mut self, entries: &mut Entries, id: EntryId);
 
-    /// Hears that the priority of an entry in the order rose from `before` to what it is now.
+    /// Notifies the order that the priority of an entry has risen from `before` to its current value.
     fn raised(&mut self, entries: &mut Entries, id: EntryId, before: i32) {
         let _ = (entries, id, before);
     }
 
-    /// How many entries are in the order.
+    /// Returns the number of entries.
     fn len(&self) -> usize;
 
-    /// Calls `row` until it has had every entry, for [`QueueStats::depths`](crate::QueueStats::depths).
+    /// Calls `row` for all parts of the order, for [`QueueStats::depths`](crate::QueueStats::depths).
     fn depths(&self, row: &mut Depths<'_>) {
         row(None, None, self.len());
     }

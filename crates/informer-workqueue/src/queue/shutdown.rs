@@ -1,4 +1,4 @@
-//! The end of a queue.
+//! Shutting down a queue.
 
 use std::time::Duration;
 
@@ -6,21 +6,20 @@ use super::state::Phase;
 use super::{DrainError, QueueKey, WorkQueue};
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Takes no more keys and drops those that wait. What is ready is still handed out. A drain that waits is broken
-    /// off.
+    /// Rejects further adds and drops waiting keys. Ready keys are still handed out. A running drain fails.
     pub fn shut_down(&self) {
         self.close(Phase::Closed);
     }
 
-    /// Shuts down, and waits until everything that is ready or in process is done. Somebody must still be getting
-    /// keys, else this takes until the deadline.
+    /// Shuts down and waits until all keys that are ready or in process are done. Workers must continue to
+    /// get keys; otherwise this lasts until the deadline.
     ///
-    /// A key that was added again while it was processed is handed out once more.
+    /// A key that was added again while in process is handed out once more.
     ///
     /// # Errors
     ///
-    /// If the deadline passed, or [`shut_down`](Self::shut_down) was called meanwhile. Either way the queue stays
-    /// shut down, and what is ready is still handed out.
+    /// If the deadline passed, or if [`shut_down`](Self::shut_down) was called meanwhile. In both cases the
+    /// queue stays shut down, and ready keys are still handed out.
     ///
     /// # Cancel safety
     ///
@@ -43,19 +42,19 @@ impl<K: QueueKey> WorkQueue<K> {
         }
     }
 
-    /// Whether the queue takes no more keys.
+    /// Returns true if the queue rejects adds.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shared.driver.lock().state.phase != Phase::Open
     }
 
-    /// Waits until no key is ready, waits or is in process: until all work that was asked for is done. More may be
-    /// added before the caller looks. Cancel safe.
+    /// Waits until no key is ready, waiting or in process. More keys may be added before the caller checks.
+    /// Cancel safe.
     pub async fn idle(&self) {
         self.shared.driver.idle().await;
     }
 
-    /// Waits until the queue takes no more keys. Cancel safe.
+    /// Waits until the queue is shut down. Cancel safe.
     pub async fn closed(&self) {
         let mut closed = std::pin::pin!(self.shared.driver.closed.notified());
         closed.as_mut().enable();
@@ -65,7 +64,7 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     fn close(&self, phase: Phase) {
-        // A key that is due is ready, even if nobody has looked yet.
+        // Promotes keys that are due before the others are dropped.
         self.shared.ready();
         self.shared.driver.lock().state.phase = phase;
         self.shared.driver.wake_all();

@@ -1,8 +1,7 @@
-//! A slab of keys. A key is stored once, and beside it what the queue knows about it; sets, orders and the heap of
-//! delays refer to it by a number of four bytes.
+//! A slab of keys with their state. Each key is stored once; sets, orders and the delay heap refer to it by a
+//! number of four bytes.
 //!
-//! What is known of a key stands apart from the key, so that an [`Order`](super::Order) is given the one without the
-//! other.
+//! The state is stored apart from the keys, so that an [`Order`](super::Order) gets access to the state only.
 //!
 //! # Invariants
 //! 1. A slot without a key is in the free list, and in nothing else.
@@ -18,14 +17,14 @@ pub(super) type SlotId = u32;
 /// No slot.
 pub(super) const NONE: SlotId = SlotId::MAX;
 
-/// What is to come for a key.
+/// The pending request for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// Nothing was asked for since the key was handed out.
+    /// The key was not added since it was handed out.
     Idle,
-    /// It becomes ready at a moment held by the heap of delays.
+    /// It becomes ready at a deadline in the delay heap.
     Waiting,
-    /// It is to be handed out: it is in the order, or it is processed and goes there when that is done.
+    /// It is ready: it is in the order, or in process and enters the order when that is done.
     Ready,
 }
 
@@ -35,13 +34,13 @@ pub(super) struct Slot {
     prev: SlotId,
     next: SlotId,
     pub(super) priority: i32,
-    /// Counts hand-outs, so that an outcome that comes twice is told from the outcome of a later hand-out.
+    /// Counts hand-outs, so that a second outcome of a hand-out is not taken for that of a later one.
     pub(super) handout: u32,
     pub(super) pending: Pending,
     pub(super) processing: bool,
 }
 
-/// A key that enters the queue, and what was found out about it before the lock was taken.
+/// A new key and the values computed from it before the lock was taken.
 #[derive(Debug)]
 pub(super) struct Newcomer<K> {
     pub(super) key: K,
@@ -50,7 +49,7 @@ pub(super) struct Newcomer<K> {
     pub(super) rank: Option<u64>,
 }
 
-/// What an [`Order`](super::Order) knows of the keys it puts in order, which it names by their [`EntryId`].
+/// The attributes of keys that an [`Order`](super::Order) can use, by [`EntryId`].
 #[derive(Debug, Default)]
 pub struct Entries {
     list: Vec<Slot>,
@@ -60,12 +59,12 @@ pub struct Entries {
     groups: Vec<u32>,
 }
 
-/// The number of a key in the queue. Numbers are small, and given again to other keys after theirs are gone.
+/// The number of a key in the queue. Numbers are small and are reused after their keys are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub(super) SlotId);
 
 impl EntryId {
-    /// For tables that orders keep beside the entries.
+    /// Returns the number as an index for tables of the order.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -73,25 +72,26 @@ impl EntryId {
 }
 
 impl Entries {
-    /// The highest priority with which the key was added since it was last handed out.
+    /// Returns the highest priority with which the key was added since it was last handed out.
     #[must_use]
     pub fn priority(&self, id: EntryId) -> i32 {
         self.list[id.index()].priority
     }
 
-    /// The number of the key's group: the same for keys of one group, as long as one of them is in the queue.
+    /// Returns the number of the key's group. It is the same for all keys of a group while one of them is in
+    /// the queue.
     #[must_use]
     pub fn group(&self, id: EntryId) -> u32 {
         self.groups.get(id.index()).copied().unwrap_or(NO_GROUP)
     }
 
-    /// What [`rank_by`](crate::WorkQueueBuilder::rank_by) computed from the key, 0 without it.
+    /// Returns the result of [`rank_by`](crate::WorkQueueBuilder::rank_by) for the key; 0 without it.
     #[must_use]
     pub fn rank(&self, id: EntryId) -> u64 {
         self.ranks.get(id.index()).copied().unwrap_or_default()
     }
 
-    /// Whether a key is to be handed out, and by an order: not while it is in process.
+    /// Returns true if a key is in the order: ready and not in process.
     pub(super) fn is_ready(&self, id: SlotId) -> bool {
         self.list.get(id as usize).is_some_and(|slot| slot.pending == Pending::Ready && !slot.processing)
     }
@@ -117,7 +117,7 @@ impl<K> Slots<K> {
         self.keys[id as usize].as_ref()
     }
 
-    /// Gives back the key where `limit` slots are taken.
+    /// Returns the key if `limit` slots are in use.
     #[inline]
     pub(super) fn insert(&mut self, newcomer: Newcomer<K>, limit: u32) -> Result<SlotId, K> {
         let Newcomer { key, hash, group, rank } = newcomer;
@@ -161,7 +161,7 @@ impl<K> Slots<K> {
     }
 }
 
-/// In a column that is as long as its last entry that differs from the `absent` ones.
+/// Sets a value in a column that ends at its last value that differs from `absent`.
 fn set<T: Clone>(column: &mut Vec<T>, id: SlotId, value: T, absent: T) {
     column.resize(column.len().max(id as usize + 1), absent);
     column[id as usize] = value;
@@ -197,7 +197,8 @@ impl<K> IndexMut<SlotId> for Slots<K> {
     }
 }
 
-/// First in, first out, linked through the slots: no memory of its own, and any member leaves at once.
+/// A FIFO list linked through the slots: it needs no memory of its own, and removes any member in constant
+/// time.
 #[derive(Debug)]
 pub(super) struct List {
     head: SlotId,

@@ -1,4 +1,4 @@
-//! What the queue knows, as pure state: no clock, no lock, no await.
+//! The state of the queue. Pure: no clock, no lock, no await.
 //!
 //! ```text
 //!              add                 take                       done
@@ -8,14 +8,14 @@
 //!      └────────▶ Waiting (due, or add)             │ add_after: Waiting as well
 //! ```
 //!
-//! A key waits for one thing at a time: the earliest that was asked for. client-go lets a delayed add and an
-//! immediate one live side by side and hands the key out twice (kubernetes#126027); here, as in controller-runtime,
-//! the immediate add stands for both.
+//! A key waits for the earliest requested time. client-go keeps a delayed and an immediate add separately and
+//! hands the key out twice (kubernetes#126027); here, as in controller-runtime, the immediate add replaces
+//! the delayed one.
 //!
 //! # Invariants
-//! 1. Every slot is in `index` under its hash; it is pending or processing, else it is gone.
-//! 2. A slot is in the order iff it is `Ready` and not processing; in `delays` iff it is `Waiting`.
-//! 3. `processing` and `dirty` count the slots in process, and those of them that are `Ready`.
+//! 1. Every slot is in `index` under its hash, and is pending or in process; otherwise it is removed.
+//! 2. A slot is in the order iff it is `Ready` and not in process; in `delays` iff it is `Waiting`.
+//! 3. `processing` counts the slots in process, and `dirty` those of them that are `Ready`.
 //! 4. `times` exist iff the queue is timed; `started` holds exactly the slots in process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -30,29 +30,30 @@ use super::order::ReadyKeys;
 use super::slots::{EntryId, Newcomer, Pending, SlotId, Slots};
 use crate::clock::Nanos;
 
-/// Keys that become ready in one hold of the lock. More follow at once, but somebody else may come in between.
+/// Maximum number of keys that become ready under one lock. The rest follows at once; other callers may get
+/// the lock in between.
 const PROMOTED_AT_ONCE: usize = 64;
 
-/// The life of a queue. It never opens again; a drain may begin and be broken off in a queue that is shut down.
+/// The phases of a queue. It never opens again; a drain may begin and fail in a queue that is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Takes keys.
+    /// Accepts keys.
     Open,
-    /// Takes none, hands out what is ready, and somebody waits until all of that is done.
+    /// Rejects keys, hands out ready keys, and a caller waits until all of them are done.
     Draining,
-    /// Takes none, hands out what is ready, and nobody waits.
+    /// Rejects keys and hands out ready keys; no caller waits.
     Closed,
 }
 
-/// What the caller has to do after it released the lock.
+/// The work for the caller after it has released the lock.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub(super) struct Effect {
-    /// Keys that went into the order: that many getters have something to do.
+    /// Number of keys that entered the order: as many getters can proceed.
     pub(super) pushed: u32,
-    /// Keys that became ready, in the order or behind a hand-out.
+    /// Number of keys that became ready, in the order or dirty.
     pub(super) added: u32,
-    /// The next deadline came nearer.
+    /// The next deadline is earlier.
     pub(super) rearm: bool,
 }
 
@@ -75,17 +76,17 @@ pub(super) struct Taken<K> {
     pub(super) waited: Duration,
 }
 
-/// Which hand-out an outcome belongs to.
+/// Identifies a hand-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     slot: SlotId,
     handout: u32,
 }
 
-/// What is to become of a key.
+/// A request for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
-    /// `None` is now.
+    /// `None` means immediately.
     pub(super) due: Option<Nanos>,
     pub(super) priority: i32,
 }
@@ -96,13 +97,13 @@ pub(super) struct Finished<K> {
     /// To be dropped outside of the lock.
     pub(super) key: Option<K>,
     pub(super) effect: Effect,
-    /// The key is still to be handed out, as was wished or asked for before.
+    /// The key will be handed out again.
     pub(super) kept: bool,
-    /// How long the key was processed, in a timed queue.
+    /// How long the key was in process; only in a timed queue.
     pub(super) worked: Option<Duration>,
 }
 
-/// Since when keys are what they are.
+/// When keys entered their current state.
 #[derive(Default)]
 struct Times {
     /// Ready, by slot.
@@ -120,7 +121,7 @@ impl Times {
         self.ready[id as usize] = since;
     }
 
-    /// Returns how long the slot was ready.
+    /// Records the start of processing. Returns how long the slot was ready.
     fn start(&mut self, id: SlotId, now: Nanos) -> Duration {
         self.started.insert(id, now);
         now.since(self.ready[id as usize])
@@ -169,33 +170,33 @@ impl<K: Eq + Clone> State<K> {
         self.index.len() == 0
     }
 
-    /// Nothing will be handed out any more.
+    /// Returns true if nothing will be handed out any more.
     pub(super) fn is_finished(&self) -> bool {
         self.phase != Phase::Open && self.dirty == 0 && self.order.len() == 0
     }
 
-    /// Nothing is left to do.
+    /// Returns true if nothing is ready or in process.
     pub(super) fn is_drained(&self) -> bool {
         self.phase != Phase::Open && self.processing == 0 && self.order.len() == 0
     }
 
-    /// When `promote` has something to do next.
+    /// Returns the time of the next promotion.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         self.delays.next_due().filter(|_| self.phase == Phase::Open)
     }
 
-    // Eq of the key runs here, before anything changed: a panic leaves the state as it was.
+    // Eq of the key runs before anything is changed: a panic leaves the state unchanged.
     pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<SlotId> {
         self.find_or_place(hash, key).ok()
     }
 
-    /// The slot of a key, or the place for [`insert`](Self::insert) if it has none.
+    /// Returns the slot of a key, or its position for [`insert`](Self::insert) if it has none.
     #[inline]
     pub(super) fn find_or_place(&self, hash: KeyHash, key: &K) -> Result<SlotId, Place> {
         self.index.find(hash, |slot| self.slots.key(slot) == Some(key))
     }
 
-    /// Gives back the key where the queue is full. The slot must be marked in the same hold of the lock.
+    /// Inserts a key; returns it if the queue is full. The caller must mark the slot under the same lock.
     #[inline]
     pub(super) fn insert(&mut self, place: Place, newcomer: Newcomer<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);
@@ -204,7 +205,7 @@ impl<K: Eq + Clone> State<K> {
         Ok(id)
     }
 
-    /// Asks for a key: the earliest moment and the highest priority that were asked for are kept.
+    /// Requests a key. The earliest time and the highest priority are kept.
     #[inline]
     pub(super) fn mark(&mut self, id: SlotId, wish: Wish, now: Nanos) -> Effect {
         let slot = &mut self.slots[id];
@@ -253,7 +254,7 @@ impl<K: Eq + Clone> State<K> {
         Effect { pushed: 1, added: 1, rearm: false }
     }
 
-    /// Makes ready what is due, a bounded number at a time.
+    /// Promotes a bounded number of keys that are due.
     pub(super) fn promote(&mut self, now: Nanos) -> Effect {
         let mut total = Effect::default();
         if self.phase != Phase::Open {
@@ -266,9 +267,9 @@ impl<K: Eq + Clone> State<K> {
         total
     }
 
-    /// Hands out the next key. A key whose Clone panics goes to the end, so that it does not bar the others, and the
-    /// panic goes on.
-    // Compiled into its callers, as `finish` is: what it returns is larger than what it does, and would be copied.
+    /// Hands out the next key. If Clone of the key panics, the key moves to the end so that it does not block
+    /// the others, and the panic is resumed.
+    // Inlined, like `finish`: copying the result would cost more than the function itself.
     #[inline(always)]
     pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
         let id = self.order.peek(&mut self.slots.entries)?;
@@ -292,13 +293,13 @@ impl<K: Eq + Clone> State<K> {
         Some(Taken { key, ticket: Ticket { slot: id, handout }, priority, waited })
     }
 
-    /// The hand-out of a key that is processed now.
+    /// Returns the current hand-out of a key in process.
     pub(super) fn ticket(&self, hash: KeyHash, key: &K) -> Option<Ticket> {
         let slot = self.find(hash, key).filter(|&id| self.slots[id].processing)?;
         Some(Ticket { slot, handout: self.slots[slot].handout })
     }
 
-    /// Ends a hand-out, with a wish for more. `None` where it ended before.
+    /// Finishes a hand-out, optionally with a new request. Returns `None` if it was already finished.
     #[inline(always)]
     pub(super) fn finish(&mut self, ticket: Ticket, wish: Option<Wish>, now: Nanos) -> Option<Finished<K>> {
         let id = ticket.slot;
@@ -323,7 +324,7 @@ impl<K: Eq + Clone> State<K> {
         Some(Finished { key: self.release_if_idle(id), effect, kept, worked })
     }
 
-    /// Forgets that a key waits. Returns whether it did, and the key if nothing else held it.
+    /// Cancels the delay of a key. Returns whether it was waiting, and the key if it was removed.
     pub(super) fn cancel_waiting(&mut self, id: SlotId) -> (bool, Option<K>) {
         if !self.delays.remove(id) {
             return (false, None);
@@ -332,7 +333,7 @@ impl<K: Eq + Clone> State<K> {
         (true, self.release_if_idle(id))
     }
 
-    /// Forgets one waiting key, whichever is cheapest.
+    /// Cancels the waiting key that is cheapest to remove.
     pub(super) fn cancel_any(&mut self) -> Option<Option<K>> {
         let id = self.delays.pop_any()?;
         self.slots[id].pending = Pending::Idle;
@@ -350,7 +351,7 @@ impl<K: Eq + Clone> State<K> {
         self.slots.remove(id)
     }
 
-    /// How long all keys in process have been so, together, and the longest of them.
+    /// Returns the sum and the maximum of the times that the current keys have been in process.
     pub(super) fn in_process(&self, now: Nanos) -> (Duration, Duration) {
         let spans = self.times.iter().flat_map(|times| times.started.values()).map(|&start| now.since(start));
         spans.fold((Duration::ZERO, Duration::ZERO), |(sum, longest), span| {

@@ -1,4 +1,4 @@
-//! The rules of a queue by themselves, for whoever drives them by hand: in one thread, in made-up time.
+//! The sans-io state machine of a queue, for simulated time and single-threaded drivers.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -14,13 +14,13 @@ use super::state::{Effect, Phase, State, Ticket, Wish};
 use super::{Aging, MAX_KEYS, QueueKey, deadline};
 use crate::clock::Nanos;
 
-/// The state behind a [`WorkQueue`](super::WorkQueue), without its lock, clock, timer, rate limiter and waiting tasks: the
-/// same rules, for a simulator or for a queue inside of another state machine. `now` is an argument; an instant before the
-/// one of [`new`](Self::new) counts as that.
+/// The state behind a [`WorkQueue`](super::WorkQueue) without lock, clock, timer, rate limiter and waiting
+/// tasks. It follows the same rules; use it in a simulator or inside another state machine. `now` is an
+/// argument; an instant before that of [`new`](Self::new) counts as that instant.
 ///
-/// Whoever drives it does what a driver does: [`take`](Self::take) for a worker, [`finish`](Self::finish) with each
-/// [`Handout`], wake as many waiting workers as [`QueueEffect::pushed`] says, and come back at
-/// [`next_due`](Self::next_due), which is to be asked again after [`QueueEffect::rearm`].
+/// The driver calls [`take`](Self::take) for a worker and [`finish`](Self::finish) with each [`Handout`]. It
+/// wakes as many waiting workers as [`QueueEffect::pushed`] says and calls `take` again at
+/// [`next_due`](Self::next_due), which it reads again after [`QueueEffect::rearm`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,13 +45,13 @@ pub struct QueueState<K> {
     epoch: Instant,
 }
 
-/// What the driver of a [`QueueState`] is to do after a call.
+/// The work for the driver of a [`QueueState`] after a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEffect {
-    /// So many keys became ready to be handed out: as many workers that wait are to be woken.
+    /// Number of keys that became ready: wake as many waiting workers.
     pub pushed: usize,
-    /// The next deadline came nearer: a timer that is set is to be set anew.
+    /// The next deadline is earlier: reset the timer.
     pub rearm: bool,
 }
 
@@ -65,24 +65,24 @@ pub struct Handout<K> {
 }
 
 impl<K> Handout<K> {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The highest priority with which it was added.
+    /// Returns the highest priority with which it was added.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 }
 
 impl<K: QueueKey> QueueState<K> {
-    /// An empty queue: first in, first out.
+    /// Creates an empty FIFO queue.
     pub fn new(now: Instant) -> Self {
         Self::with(Box::<FifoOrder>::default(), now)
     }
 
-    /// An empty queue: higher priorities first.
+    /// Creates an empty queue that hands out higher priorities first.
     pub fn with_priorities(aging: Aging, now: Instant) -> Self {
         Self::with(Box::new(PriorityOrder::<FifoOrder>::new(aging)), now)
     }
@@ -91,8 +91,8 @@ impl<K: QueueKey> QueueState<K> {
         Self { state: State::new(ReadyKeys::trusted(order), MAX_KEYS, false), epoch: now }
     }
 
-    /// Adds a key, as [`WorkQueue::add_with`](super::WorkQueue::add_with) does. `None`, and nothing is added, if the queue is
-    /// shut down or full.
+    /// Adds a key like [`WorkQueue::add_with`](super::WorkQueue::add_with). Returns `None` and adds nothing
+    /// if the queue is shut down or full.
     pub fn add(
         &mut self,
         key: K,
@@ -113,12 +113,12 @@ impl<K: QueueKey> QueueState<K> {
             }
         };
         let wish = Wish { due: after.and_then(|delay| deadline(now.after(delay), delay)), priority };
-        // What was due before this add comes before it.
+        // Keys that were due before this add precede it.
         let due_before = self.state.promote(now);
         Some(self.state.mark(id, wish, now).and(due_before).into())
     }
 
-    /// Makes ready what is due, and hands out the next key. The effect does not count the key that is handed out.
+    /// Promotes keys that are due, and hands out the next key. The effect does not count that key.
     pub fn take(&mut self, now: Instant) -> (Option<Handout<K>>, QueueEffect) {
         let now = self.nanos(now);
         let mut effect = self.state.promote(now);
@@ -129,7 +129,8 @@ impl<K: QueueKey> QueueState<K> {
         (handout, effect.into())
     }
 
-    /// Ends a hand-out; `again` with a delay and a priority asks for another. Returns whether the key is still to come.
+    /// Finishes a hand-out; `again` requests another one with a delay and a priority. Returns whether the key
+    /// will be handed out again.
     pub fn finish(
         &mut self,
         handout: Handout<K>,
@@ -145,42 +146,42 @@ impl<K: QueueKey> QueueState<K> {
         }
     }
 
-    /// Takes no more keys, and drops those that wait. What is ready is still handed out.
+    /// Rejects further adds and drops waiting keys. Ready keys are still handed out.
     pub fn shut_down(&mut self, now: Instant) {
         let now = self.nanos(now);
-        // A key that is due is ready, even if nobody has looked yet.
+        // Promotes keys that are due before the others are dropped.
         while self.state.promote(now).added > 0 {}
         self.state.phase = Phase::Closed;
         while self.state.cancel_any().is_some() {}
     }
 
-    /// When the first of the keys that wait is due.
+    /// Returns when the first waiting key is due.
     pub fn next_due(&self) -> Option<Instant> {
         let due = self.state.next_due()?;
         self.epoch.checked_add(Duration::from_nanos(due.0))
     }
 
-    /// How many keys are ready, of those that were due when it was last called with a time.
+    /// Returns the number of ready keys, as of the last call with a time.
     pub fn ready(&self) -> usize {
         self.state.ready()
     }
 
-    /// How many keys are handed out.
+    /// Returns the number of keys in process.
     pub fn processing(&self) -> usize {
         self.state.processing()
     }
 
-    /// How many keys wait for a deadline.
+    /// Returns the number of keys that wait for a deadline.
     pub fn waiting(&self) -> usize {
         self.state.delays.len()
     }
 
-    /// True where no key is ready, waits or is handed out.
+    /// Returns true if no key is ready, waiting or in process.
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
     }
 
-    /// True where nothing will be handed out any more.
+    /// Returns true if nothing will be handed out any more.
     pub fn is_finished(&self) -> bool {
         self.state.is_finished()
     }

@@ -1,4 +1,4 @@
-//! What work on a key comes to.
+//! The outcome of processing a key.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What becomes of a key after work on it. Made from `()` and from `Result`s too, so that work may use `?`.
+/// The outcome of processing a key. `()` and `Result`s convert to it, so the work can use `?`.
 #[derive(Debug)]
 pub enum WorkOutcome {
-    /// It succeeded: its failures are forgotten.
+    /// Success: its failures are forgotten.
     Done,
-    /// Again, as soon as the rate limiter allows. Counts as a retry of the rate limiter, not of
+    /// Adds the key again after the delay of the rate limiter. Counts as a retry of the rate limiter, not of
     /// [`max_retries`](super::Workers::max_retries).
     Requeue,
-    /// It succeeded, and is to be looked at again after this time. Its failures are forgotten.
+    /// Success: its failures are forgotten, and the key is added again after this delay.
     RequeueAfter(Duration),
-    /// It failed: again through the rate limiter, until it is given up.
+    /// Failure: the key is retried through the rate limiter, up to the maximum number of retries.
     Retry(BoxError),
-    /// It failed, and trying again is of no use. Its failures are forgotten.
+    /// Permanent failure: the key is not retried, and its failures are forgotten.
     Fail(BoxError),
 }
 
@@ -40,37 +40,37 @@ impl<E: Into<BoxError>> From<Result<WorkOutcome, E>> for WorkOutcome {
     }
 }
 
-/// Work on a key that went wrong.
+/// A failure to process a key.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Failure<'a> {
-    /// Why.
+    /// The cause.
     pub cause: Cause<'a>,
-    /// How often the key had failed before.
+    /// Number of earlier failures of the key.
     pub retries: u32,
-    /// What becomes of the key.
+    /// The decision about retrying the key.
     pub decision: RetryDecision,
 }
 
-/// Why work went wrong.
+/// The cause of a failure.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Cause<'a> {
-    /// It said so.
+    /// The work returned an error.
     Error(&'a (dyn std::error::Error + Send + Sync)),
-    /// It panicked, with this message.
+    /// The work panicked with this message.
     Panic(&'a str),
 }
 
-/// What becomes of a key that failed.
+/// The decision about retrying a failed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryDecision {
-    /// It comes again.
+    /// The key is retried.
     Retried,
-    /// It does not: it failed too often, or for good.
+    /// The key is not retried: it failed too often or permanently.
     GivenUp,
-    /// It does not: the queue is shut down.
+    /// The key is not retried: the queue is shut down.
     Lost,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Failure<'_> {
         }
         let attempt = u64::from(self.retries) + 1;
         match self.decision {
-            RetryDecision::Retried => write!(f, " (attempt {attempt}, comes again)"),
+            RetryDecision::Retried => write!(f, " (attempt {attempt}, will be retried)"),
             RetryDecision::GivenUp => write!(f, " (attempt {attempt}, given up)"),
             RetryDecision::Lost => write!(f, " (attempt {attempt}, not tried again: the queue is shut down)"),
         }

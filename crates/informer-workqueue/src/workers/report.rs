@@ -1,4 +1,4 @@
-//! What workers did.
+//! The report of a worker pool.
 
 /// What workers did until they ended. Every hand-out is counted once in `done`, `requeued`, `retried`, `given_up`,
 /// `lost` or `abandoned`, except where the rate limiter or the hook for failures panicked.
@@ -7,15 +7,15 @@
 pub struct Report {
     /// Keys that succeeded.
     pub done: u64,
-    /// Keys that asked to come again without having failed.
+    /// Keys that were requeued without a failure.
     pub requeued: u64,
     /// Keys that failed and were added again.
     pub retried: u64,
-    /// Keys that failed too often, or for good.
+    /// Keys that failed too often or permanently.
     pub given_up: u64,
-    /// Keys that should have come again and could not, because the queue was shut down.
+    /// Keys that were not retried because the queue was shut down.
     pub lost: u64,
-    /// Panics, in the work or in the queue's keys and limits.
+    /// Panics of the work, the keys or the rate limiter.
     pub panicked: u64,
     /// Keys that were in process at the deadline.
     pub abandoned: u64,
@@ -26,7 +26,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether all that was added has been done: nothing was given up, lost, abandoned or left.
+    /// Returns true if no key was given up, lost, abandoned or left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.given_up == 0 && self.lost == 0 && self.abandoned == 0 && self.left == 0
