@@ -15,7 +15,7 @@ use informer::k8s_openapi::api::core::v1::ConfigMap;
 use informer::runtime::predicate::selects;
 use informer::runtime::source::watch_metadata;
 use informer::runtime::{
-    Controller, ControllerOptions, DeleteOptions, ListOptions, Manager, Outcome, Propagation, ScopedKind,
+    Controller, ControllerOptions, DeleteOptions, ListOptions, Manager, Outcome, Propagation, ResourceKind,
 };
 use informer::{Gvr, Metadata, Object};
 use informer_examples::{PATIENCE, Result, connect, operator, user};
@@ -71,7 +71,7 @@ pub async fn main() -> Result {
         .reconcile(move |request, ctx| {
             let counter = Arc::clone(&counter);
             async move {
-                let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ScopedKind::of::<ConfigMap>());
+                let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>());
                 let Some(map) = maps.get(&request.key)? else { return Ok(Outcome::Done) };
                 // Only the very object that was looked at, not one that took its name meanwhile.
                 let this = DeleteOptions::default().uid(map.uid()).propagation(Propagation::Background);

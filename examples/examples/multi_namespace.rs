@@ -33,7 +33,7 @@ fn is_counted(name: &str) -> bool {
 async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let namespace = request.namespace().unwrap_or_default();
     let options = ListOptions::default().namespace(namespace);
-    let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(informer::ScopedKind::of::<ConfigMap>());
+    let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(informer::ResourceKind::of::<ConfigMap>());
     let others = maps.select(&options)?.iter().filter(|map| is_counted(map.key().name())).count();
     let data = Some(BTreeMap::from([("count".to_owned(), others.to_string())]));
     match ctx.client.live().get::<ConfigMap>(&request.key).await? {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer::handler::on_event;
-use informer::runtime::{Controller, KubeKind, Manager, Outcome, ScopedKind};
+use informer::runtime::{Controller, KubeObject, Manager, Outcome, ResourceKind};
 use informer::{Client, SharedInformerFactory};
 use informer_apiserver::ApiServer;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
@@ -67,8 +67,8 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn load<K: KubeKind>(server: &ApiServer) -> Result<usize, Failure> {
-    let kind = ScopedKind::of::<K>();
+fn load<K: KubeObject>(server: &ApiServer) -> Result<usize, Failure> {
+    let kind = ResourceKind::of::<K>();
     let object = |number| {
         let mut object =
             json!({"metadata": {"name": format!("object-{number}"), "labels": {"app": "bench"}}});
@@ -77,7 +77,7 @@ fn load<K: KubeKind>(server: &ApiServer) -> Result<usize, Failure> {
         }
         object
     };
-    Ok(server.raw().load(&kind.kind().gvr(), (0..OBJECTS).map(object))?)
+    Ok(server.raw().load(&kind.gvr(), (0..OBJECTS).map(object))?)
 }
 
 fn client(server: &ApiServer) -> Client {
@@ -108,7 +108,7 @@ impl Registration {
     }
 }
 
-fn informer<K: KubeKind>(factory: &SharedInformerFactory) -> Result<Registration, Failure> {
+fn informer<K: KubeObject>(factory: &SharedInformerFactory) -> Result<Registration, Failure> {
     let informer = factory.informer::<K>();
     let registration = informer.add_handler(on_event(|event| {
         std::hint::black_box(event.key());
@@ -141,8 +141,8 @@ async fn manager(server: &ApiServer) -> Result<f64, Failure> {
 }
 
 /// Tells of its first reconcile, which waits until the gate is closed.
-fn controller<K: KubeKind>(works: &UnboundedSender<()>, gate: &Arc<Semaphore>) -> Controller {
-    let name = ScopedKind::of::<K>().gvk().kind.to_lowercase();
+fn controller<K: KubeObject>(works: &UnboundedSender<()>, gate: &Arc<Semaphore>) -> Controller {
+    let name = ResourceKind::of::<K>().gvk().kind.to_lowercase();
     let (works, gate) = (works.clone(), Arc::clone(gate));
     Controller::new::<K>(name).reconcile(move |_, _| {
         let _ = works.send(());

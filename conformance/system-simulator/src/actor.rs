@@ -214,7 +214,7 @@ impl Inner {
                 Ok(held.map(|held| of_text(Some(&held.resource_version().to_string()))))
             }
             Representation::Dynamic => {
-                let kind = informer_runtime::ScopedKind::of::<K>();
+                let kind = informer_runtime::ResourceKind::of::<K>();
                 let held = self.client.dynamic(kind).get(key).await?;
                 Ok(held.map(|held| of_text(held.metadata.resource_version.as_deref())))
             }

@@ -82,7 +82,7 @@ fn configured<K: Sample>(
     kind: &KindSetup,
     setup: &ProgramSetup,
 ) -> informer_runtime::CacheBuilder {
-    let scoped = ScopedKind::of::<K>();
+    let resource = ResourceKind::of::<K>();
     let (labels, fields) = selectors::<K>(kind);
     let mut reflector = ReflectorConfig::default();
     reflector.page_size = setup.page_size;
@@ -112,7 +112,7 @@ fn configured<K: Sample>(
         true => options.transform(transformed::<K>),
         false => options,
     };
-    let builder = builder.kind_of(&scoped, options);
+    let builder = builder.kind_of(&resource, options);
     match kind.representation {
         Representation::Typed => builder.pin_representation::<Typed<K>>(&scoped),
         Representation::Packed => builder.pin_representation::<Packed<K>>(&scoped),
@@ -178,7 +178,7 @@ impl Opening<'_> {
         let transformed = self.setup.transformed && kind.representation == Representation::Lazy;
         let selection = Selection { namespaces, labels, fields, transformed };
         let name = format!("{} {:?} {}", self.agent, kind.representation, K::plural(&()));
-        let informer = self.cache.informer_of::<O>(ScopedKind::of::<K>());
+        let informer = self.cache.informer_of::<O>(ResourceKind::of::<K>());
         Arc::new(TypedView::<K, O>::new(name, informer, selection, &self.shared.checks))
     }
 }

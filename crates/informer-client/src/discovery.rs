@@ -42,6 +42,16 @@ pub struct DiscoveredKind {
     pub short_names: Vec<String>,
 }
 
+impl From<DiscoveredKind> for ResourceKind {
+    /// Returns the kind with the discovered scope.
+    fn from(discovered: DiscoveredKind) -> Self {
+        match discovered.namespaced {
+            true => discovered.kind.namespaced(),
+            false => discovered.kind.cluster_scoped(),
+        }
+    }
+}
+
 impl DiscoveredKind {
     /// True where the collection can be listed and watched.
     pub fn is_watchable(&self) -> bool {

@@ -146,11 +146,23 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// A representation whose kind is known from its type.
+impl From<&ResourceKind> for ResourceKind {
+    fn from(kind: &ResourceKind) -> Self {
+        kind.clone()
+    }
+}
+
+/// A type whose kind is known at compile time.
 ///
-/// Implemented for [`Lazy`](crate::Lazy), [`Typed`](crate::Typed) and [`Metadata`](crate::Metadata) of every type of
-/// `k8s-openapi` and every `kube::CustomResource`.
+/// It is implemented for every type of `k8s-openapi`, for every `kube::CustomResource`, and for [`Lazy`](crate::Lazy),
+/// [`Typed`](crate::Typed) and [`Metadata`](crate::Metadata) of them.
 pub trait StaticKind {
-    /// The kind.
+    /// Returns the kind with its scope.
     fn resource_kind() -> ResourceKind;
+}
+
+impl<K: Resource<DynamicType = ()> + 'static> StaticKind for K {
+    fn resource_kind() -> ResourceKind {
+        ResourceKind::of::<K>()
+    }
 }

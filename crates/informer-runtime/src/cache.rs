@@ -132,7 +132,7 @@ impl Cache {
     where
         Typed<K>: Representation,
     {
-        self.informer_of(ScopedKind::of::<K>())
+        self.informer_of(ResourceKind::of::<K>())
     }
 
     /// Returns the informer of the metadata of `K`; the server sends nothing else.
@@ -143,8 +143,8 @@ impl Cache {
     /// Returns the informer of `K` that compresses objects with a dictionary per kind: a tenth of the memory,
     /// and some microseconds per access. Secrets are compressed individually.
     #[cfg(feature = "packed")]
-    pub fn packed<K: KubeKind>(&self) -> CacheInformer<informer_client::Packed<K>> {
-        self.informer_of(ScopedKind::of::<K>())
+    pub fn packed<K: KubeObject>(&self) -> CacheInformer<informer_client::Packed<K>> {
+        self.informer_of(ResourceKind::of::<K>())
     }
 
     /// Returns the informer of a kind that is known at run time only.
@@ -205,7 +205,7 @@ impl Cache {
         plan: &InformerPlan,
     ) -> SharedInformer<O> {
         let options = &plan.options;
-        let mut source = KubeListWatch::<O>::of(self.shared.client.clone(), kind.kind().clone());
+        let mut source = KubeListWatch::<O>::of(self.shared.client.clone(), kind.clone());
         source = source.labels(options.labels.clone().unwrap_or_default());
         source = source.fields(options.fields.clone().unwrap_or_default());
         source = source.read_options(options.read.clone().unwrap_or_default());

@@ -8,7 +8,7 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use crate::{BoxError, KubeKind, KubeObject};
+use crate::{BoxError, KubeObject};
 
 /// Adds a finalizer. Returns false if it was present.
 pub fn add_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {

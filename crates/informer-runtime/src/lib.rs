@@ -47,8 +47,9 @@ pub use finalizer::{
 };
 pub use health::{HealthChecks, Heartbeat, Probe};
 pub use http_server::{HttpServer, Tls, TlsError};
+pub use informer_client::{ResourceKind, StaticKind};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
-pub use kind::{KubeKind, KubeObject, ScopedKind};
+pub use kind::KubeObject;
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
 pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, RunnableError};
 pub use owner::{

@@ -7,7 +7,7 @@ use informer_core::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference as Reference;
 use kube_core::Resource;
 
-use crate::KubeKind;
+use crate::KubeObject;
 
 /// An owner reference that cannot be set or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,7 +136,7 @@ pub fn has_controller_reference<K: KubeKind>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
 
-fn reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> Result<Reference, OwnerError> {
+fn reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) -> Result<Reference, OwnerError> {
     let kind = O::kind(&()).into_owned();
     let reference = owner.owner_ref(&()).ok_or_else(|| OwnerError::NotStored { kind: kind.clone() })?;
     let namespace = owner.meta().namespace.as_deref().filter(|namespace| !namespace.is_empty());
@@ -166,7 +166,7 @@ fn upsert<K: Resource>(object: &mut K, reference: Reference) {
     }
 }
 
-fn remove<O: KubeKind, K: KubeKind>(
+fn remove<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
     fits: impl Fn(bool) -> bool,

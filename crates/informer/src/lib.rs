@@ -123,8 +123,8 @@ pub use informer_core::{
 #[cfg(feature = "runtime")]
 pub use informer_runtime::{
     self as runtime, Cache, CacheInformer, Context, Controller, ControllerOptions, Edited, Fetched,
-    InformerOptions, KubeKind, KubeObject, ListOptions, Manager, Outcome, ReadError, ReconcileError,
-    Reconciler, Request, ScopedKind, WriteError, ctrl_c,
+    InformerOptions, KubeObject, ListOptions, Manager, Outcome, ReadError, ReconcileError, Reconciler,
+    Request, WriteError, ctrl_c,
 };
 pub use informer_store::{
     self as store, Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,

@@ -97,7 +97,7 @@ impl CacheBuilder {
     /// to the kind. The empty name stands for all namespaces that are not listed.
     pub fn kind_in<K>(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self
     where
-        K: KubeKind + Resource<Scope = NamespaceResourceScope>,
+        K: KubeObject + Resource<Scope = NamespaceResourceScope>,
     {
         self.namespaces_of::<K>().insert(namespace.into(), options);
         self
@@ -106,14 +106,14 @@ impl CacheBuilder {
     /// Caches one kind in all namespaces, whatever the namespaces of the cache.
     pub fn kind_everywhere<K>(mut self) -> Self
     where
-        K: KubeKind + Resource<Scope = NamespaceResourceScope>,
+        K: KubeObject + Resource<Scope = NamespaceResourceScope>,
     {
         self.namespaces_of::<K>().clear();
         self
     }
 
-    fn namespaces_of<K: KubeKind>(&mut self) -> &mut BTreeMap<String, InformerOptions> {
-        let kind = self.levels.kinds.entry(ScopedKind::of::<K>().gvk().clone()).or_default();
+    fn namespaces_of<K: KubeObject>(&mut self) -> &mut BTreeMap<String, InformerOptions> {
+        let kind = self.levels.kinds.entry(ResourceKind::of::<K>().gvk().clone()).or_default();
         kind.namespaces.get_or_insert_default()
     }
 

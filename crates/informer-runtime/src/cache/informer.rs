@@ -182,7 +182,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// If the namespace is not cached.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Option<Arc<O>>, ReadError> {
-        let key = self.inner.kind.key(key.as_ref());
+        let key = scoped_key(&self.inner.kind, key.as_ref());
         let namespace = key.split_once('/').map(|(namespace, _)| namespace);
         Ok(self.informer_for(namespace)?.indexer().get(key))
     }

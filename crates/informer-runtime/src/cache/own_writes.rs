@@ -35,7 +35,7 @@ const MAX_RECENT: usize = 256;
 /// A write for which the server has responded.
 #[derive(Debug)]
 pub(crate) struct OwnWrite<'a> {
-    pub(crate) kind: &'a ScopedKind,
+    pub(crate) kind: &'a ResourceKind,
     pub(crate) key: ObjectKey,
     /// The version of the object; unset if the response has none.
     pub(crate) version: ResourceVersion,

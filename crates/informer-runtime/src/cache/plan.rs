@@ -10,7 +10,7 @@ use informer_client::HashShares;
 use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSelector};
 
 use super::options::{InformerOptions, KindOptions};
-use crate::ScopedKind;
+use crate::ResourceKind;
 
 /// The field that selects a namespace.
 pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";

@@ -9,7 +9,7 @@ use informer_core::{FieldOperator, FieldPath, FieldSelector, LabelSelector, Obje
 use informer_store::{AddIndexersError, IndexFn, Snapshot};
 
 use super::{Cache, CacheInformer, MissingInformer, ReadError};
-use crate::{KubeKind, ScopedKind};
+use crate::{KubeObject, ResourceKind};
 
 /// Selects the objects of a list. The default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Cache {
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Arc<Lazy<K>>>, ReadError> {
-        self.get_of(ScopedKind::of::<K>(), key).await
+        self.get_of(ResourceKind::of::<K>(), key).await
     }
 
     /// Returns one object of any kind and representation, as [`get`](Self::get) does.
@@ -81,7 +81,7 @@ impl Cache {
     /// As [`get`](Self::get).
     pub async fn get_of<O: Representation>(
         &self,
-        kind: impl Into<ScopedKind>,
+        kind: impl Into<ResourceKind>,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Arc<O>>, ReadError> {
         self.ready(kind).await?.get(key)
@@ -103,7 +103,7 @@ impl Cache {
     /// As [`list`](Self::list).
     pub async fn list_of<O: Representation>(
         &self,
-        kind: impl Into<ScopedKind>,
+        kind: impl Into<ResourceKind>,
         options: &ListOptions,
     ) -> Result<Vec<Arc<O>>, ReadError> {
         self.ready::<O>(kind).await?.select(options)
@@ -123,7 +123,7 @@ impl Cache {
     /// The informer is created at the first poll; dropping the future after that only ends the wait.
     pub async fn ready<O: Representation>(
         &self,
-        kind: impl Into<ScopedKind>,
+        kind: impl Into<ResourceKind>,
     ) -> Result<CacheInformer<O>, ReadError> {
         let kind = kind.into();
         self.check_representation::<O>(&kind)?;
@@ -184,7 +184,7 @@ impl Cache {
         field: &str,
         function: impl IndexFn<Lazy<K>>,
     ) -> Result<(), AddIndexersError> {
-        self.index_field_of(ScopedKind::of::<K>(), field, function)
+        self.index_field_of(ResourceKind::of::<K>(), field, function)
     }
 
     /// Indexes a field of any kind and representation, as [`index_field`](Self::index_field) does.
@@ -194,7 +194,7 @@ impl Cache {
     /// As [`index_field`](Self::index_field).
     pub fn index_field_of<O: Representation>(
         &self,
-        kind: impl Into<ScopedKind>,
+        kind: impl Into<ResourceKind>,
         field: &str,
         function: impl IndexFn<O>,
     ) -> Result<(), AddIndexersError> {

@@ -102,7 +102,7 @@ impl CachedClient {
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
     ) -> Result<CreatedOrEdited<K>, WriteError> {
         let operation = self.in_own_namespace(on_object(OperationVerb::Get, &object)?)?;
-        let attempt = format!("create or update {}", operation.kind.kind().resource());
+        let attempt = format!("create or update {}", operation.kind.resource());
         let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: attempt.clone() })?;
         let held = self.get::<K>(&key).await.map_err(|cause| super::error::read_failed(&operation, cause))?;
         let Some(held) = held else {

@@ -96,7 +96,7 @@ impl CachedClient {
         key: &(impl AsRef<str> + ?Sized),
         options: &DeleteOptions,
     ) -> Result<(), WriteError> {
-        self.delete_kind(&ScopedKind::of::<K>(), key.as_ref(), options).await
+        self.delete_kind(&ResourceKind::of::<K>(), key.as_ref(), options).await
     }
 
     /// Deletes all selected objects of a kind; a limit is ignored. It does not wait for own writes, and later
@@ -110,12 +110,12 @@ impl CachedClient {
         selected: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<(), WriteError> {
-        self.delete_all_kind(&ScopedKind::of::<K>(), selected, options).await
+        self.delete_all_kind(&ResourceKind::of::<K>(), selected, options).await
     }
 
     pub(super) async fn delete_kind(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         key: &str,
         options: &DeleteOptions,
     ) -> Result<(), WriteError> {
@@ -125,7 +125,7 @@ impl CachedClient {
 
     pub(super) async fn delete_all_kind(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         selected: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<(), WriteError> {

@@ -44,7 +44,7 @@ impl LiveReader {
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, WriteError> {
-        let operation = Operation::on(OperationVerb::Get, &ScopedKind::of::<K>(), key.as_ref());
+        let operation = Operation::on(OperationVerb::Get, &ResourceKind::of::<K>(), key.as_ref());
         let attempt = operation.to_string();
         match self.client.get_value(operation).await? {
             Some(value) => fetched(&attempt, value).map(Some),
@@ -58,7 +58,7 @@ impl LiveReader {
     ///
     /// The error of the API server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Fetched<K>>, WriteError> {
-        let values = self.client.list_values(&ScopedKind::of::<K>(), options).await?;
+        let values = self.client.list_values(&ResourceKind::of::<K>(), options).await?;
         let attempt = format!("list {}", K::plural(&()));
         values.into_iter().map(|value| fetched(&attempt, value)).collect()
     }
@@ -74,7 +74,7 @@ impl LiveReader {
         options: &ListOptions,
         continue_token: Option<&str>,
     ) -> Result<Page<Fetched<K>>, WriteError> {
-        let page = self.client.page_values(&ScopedKind::of::<K>(), options, continue_token).await?;
+        let page = self.client.page_values(&ResourceKind::of::<K>(), options, continue_token).await?;
         let attempt = format!("list {}", K::plural(&()));
         let items = page.items.into_iter().map(|value| fetched(&attempt, value));
         Ok(Page {
@@ -102,7 +102,7 @@ impl CachedClient {
 
     pub(super) async fn list_values(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         options: &ListOptions,
     ) -> Result<Vec<Value>, WriteError> {
         if options.limit.is_some() {
@@ -129,7 +129,7 @@ impl CachedClient {
 
     pub(super) async fn page_values(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         options: &ListOptions,
         continue_token: Option<&str>,
     ) -> Result<Page<Value>, WriteError> {

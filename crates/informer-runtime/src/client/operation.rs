@@ -8,7 +8,8 @@ use informer_core::ObjectKey;
 use serde_json::Value;
 
 use super::WriteError;
-use crate::ScopedKind;
+use crate::ResourceKind;
+use crate::kind::{object_key, scoped_key};
 
 /// The verb of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,7 +81,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(super) fn of(verb: OperationVerb, kind: &ScopedKind) -> Self {
+    pub(super) fn of(verb: OperationVerb, kind: &ResourceKind) -> Self {
         Self {
             verb,
             kind: kind.clone(),
@@ -96,7 +97,7 @@ impl Operation {
     pub(super) fn on(verb: OperationVerb, kind: &ScopedKind, key: &str) -> Self {
         let (namespace, name) = match kind.key(key).split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
-            None => (None, kind.key(key)),
+            None => (None, scoped_key(kind, key)),
         };
         let namespace = namespace.map(str::to_owned);
         Self { namespace, name: Some(name.to_owned()), ..Self::of(verb, kind) }
@@ -124,12 +125,12 @@ impl Operation {
 
     /// Returns the key of the object, if it has a name.
     pub fn key(&self) -> Option<ObjectKey> {
-        self.kind.key_of(self.namespace.as_deref(), self.name.as_deref()?)
+        object_key(&self.kind, self.namespace.as_deref(), self.name.as_deref()?)
     }
 
     /// Returns the HTTP request.
     pub(super) fn call(&self) -> Result<Call, WriteError> {
-        let kind = self.kind.kind();
+        let kind = &self.kind;
         let key = || self.key().ok_or_else(|| WriteError::NoName { attempt: self.to_string() });
         let namespace = self.namespace.as_deref();
         let mut call = match self.verb {
@@ -159,7 +160,7 @@ impl Operation {
 /// Describes the operation, for errors.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb.as_str(), self.kind.kind().resource())?;
+        write!(f, "{} {}", self.verb.as_str(), self.kind.resource())?;
         if let Some(subresource) = &self.subresource {
             write!(f, "/{subresource}")?;
         }

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::{CachedClient, ClientMetrics, Operation, OperationVerb};
 use crate::cache::own_writes::{OwnWrite, Scope, Ticket};
-use crate::{CacheInformer, ReadError, ScopedKind};
+use crate::kind::object_key;
+use crate::{CacheInformer, ReadError, ResourceKind};
 
 impl Operation {
     /// Returns true for writes that later reads must show. Excludes dry runs, deletions of collections, and
@@ -23,7 +24,7 @@ impl Operation {
     pub(super) fn own_write<'a>(&'a self, answer: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
         let metadata = &answer["metadata"];
         let name = metadata["name"].as_str().or(self.name.as_deref())?;
-        let key = self.kind.key_of(self.namespace.as_deref(), name)?;
+        let key = object_key(&self.kind, self.namespace.as_deref(), name)?;
         let deletes = self.verb == OperationVerb::Delete;
         let uid = metadata["uid"].as_str().or(answer["details"]["uid"].as_str().filter(|_| deletes));
         let has_finalizers =
@@ -49,7 +50,7 @@ impl CachedClient {
     /// Returns the informer of a kind, once it shows the own writes of a scope.
     pub(crate) async fn caught_up<O: Representation>(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         scope: Scope,
     ) -> Result<CacheInformer<O>, ReadError> {
         let informer = self.shared.cache.ready::<O>(kind).await?;
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     fn on(verb: OperationVerb) -> Operation {
-        Operation::on(verb, &ScopedKind::of::<Deployment>(), "ns/web")
+        Operation::on(verb, &ResourceKind::of::<Deployment>(), "ns/web")
     }
 
     const PATCH: OperationVerb = OperationVerb::Patch(PatchFormat::Merge);

@@ -15,7 +15,7 @@ use super::operation::{Operation, OperationVerb};
 use super::write::{fetched, wrong_type};
 use super::{CachedClient, Fetched, WriteError};
 use crate::cache::own_writes::Scope;
-use crate::{KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
+use crate::{KubeObject, ListOptions, ReadError, ResourceKind};
 
 impl CachedClient {
     /// Returns one object; `None` if it does not exist. Reads the lazy representation, unless the cache is
@@ -29,7 +29,7 @@ impl CachedClient {
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, ReadError> {
-        let kind = ScopedKind::of::<K>();
+        let kind = ResourceKind::of::<K>();
         let mut operation = Operation::on(OperationVerb::Get, &kind, key.as_ref());
         operation.namespace = self.settings.namespace_of(&operation, operation.namespace.as_deref())?;
         if self.reads_live(&kind) {
@@ -82,7 +82,7 @@ impl CachedClient {
     /// Returns one object of an existing informer. Waits for own writes of the object.
     pub(crate) async fn get_as<K: KubeObject, O: Representation>(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         key: &str,
         fetched: impl FnOnce(Arc<O>) -> Result<Fetched<K>, DecodeError>,
     ) -> Result<Option<Fetched<K>>, ReadError> {
@@ -104,7 +104,7 @@ impl CachedClient {
     /// Returns the selected cached objects, after own writes of the kind.
     pub(super) async fn cached_list<O: Representation>(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         options: &ListOptions,
     ) -> Result<Vec<Arc<O>>, ReadError> {
         let namespace = options.namespace.clone().filter(|_| !kind.is_cluster_scoped());
@@ -159,7 +159,7 @@ impl CachedClient {
     ///
     /// As [`Cache::list`](crate::Cache::list); for uncached kinds, the error of the API server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
-        let kind = ScopedKind::of::<K>();
+        let kind = ResourceKind::of::<K>();
         let operation = Operation::of(OperationVerb::List, &kind).selecting(options);
         let mut options = options.clone();
         options.namespace = self.settings.namespace_of(&operation, options.namespace.as_deref())?;
@@ -176,18 +176,18 @@ impl CachedClient {
     /// # Errors
     ///
     /// As [`Cache::get`](crate::Cache::get).
-    pub async fn metadata<K: KubeKind>(
+    pub async fn metadata<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Arc<Metadata<K>>>, ReadError> {
-        let kind = ScopedKind::of::<K>();
+        let kind = ResourceKind::of::<K>();
         let operation = Operation::on(OperationVerb::Get, &kind, key.as_ref());
         let namespace = self.settings.namespace_of(&operation, operation.namespace.as_deref())?;
         let operation = operation.in_namespace(namespace.as_deref());
         self.cached::<Metadata<K>>(&operation).await
     }
 
-    fn reads_live(&self, kind: &ScopedKind) -> bool {
+    fn reads_live(&self, kind: &ResourceKind) -> bool {
         self.shared.uncached.contains(kind.gvk())
     }
 
@@ -200,7 +200,7 @@ impl CachedClient {
 fn lazy<K: KubeKind>(kind: &ScopedKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {
     let object = Lazy::from_json(&value.to_string());
     object.map(Arc::new).map_err(|cause| WriteError::Answer {
-        attempt: format!("list {}", kind.kind().resource()),
+        attempt: format!("list {}", kind.resource()),
         expected: "list of objects".to_owned(),
         cause: Some(cause.into()),
     })

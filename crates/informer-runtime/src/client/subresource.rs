@@ -136,8 +136,8 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone().sending(body)).await?)
     }
 
-    fn on<K: KubeKind>(&self, verb: OperationVerb, key: &str) -> Operation {
-        Operation::on(verb, &ScopedKind::of::<K>(), key).under(Some(&self.name))
+    fn on<K: KubeObject>(&self, verb: OperationVerb, key: &str) -> Operation {
+        Operation::on(verb, &ResourceKind::of::<K>(), key).under(Some(&self.name))
     }
 }
 

@@ -20,7 +20,7 @@ impl CachedClient {
     /// If it exists ([`is_already_exists`](WriteError::is_already_exists)), if its metadata has a
     /// resourceVersion, or if the server rejects it.
     pub async fn create<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
-        let kind = ScopedKind::of::<K>();
+        let kind = ResourceKind::of::<K>();
         let meta = object.meta();
         let mut operation =
             Operation::of(OperationVerb::Create, &kind).in_namespace(meta.namespace.as_deref());
@@ -157,7 +157,7 @@ impl CachedClient {
         patch: &Patch,
     ) -> Result<Fetched<K>, WriteError> {
         let verb = OperationVerb::Patch(patch.format);
-        let operation = Operation::on(verb, &ScopedKind::of::<K>(), key.as_ref());
+        let operation = Operation::on(verb, &ResourceKind::of::<K>(), key.as_ref());
         let answer = self.execute(operation.clone().sending(patch.body.clone())).await?;
         fetched(&operation.to_string(), answer)
     }

@@ -11,7 +11,7 @@ use super::{BuildError, Context, ControllerHandle, Outcome, ReconcileError, Reco
 use crate::client::field_owner_problem;
 use crate::handler::{Handler, enqueue_object, enqueue_owner_of};
 use crate::source::{Source, Watch, kind, watch};
-use crate::{KubeKind, ReconcileRequest, Request, ScopedKind, ShardGroup, Trigger};
+use crate::{KubeObject, ReconcileRequest, Request, ResourceKind, ShardGroup, Trigger};
 
 type EventFilter = Arc<dyn Fn(&GenericEvent) -> bool + Send + Sync>;
 
@@ -64,7 +64,7 @@ impl<R: ReconcileRequest> Controller<R> {
 #[must_use = "call `reconcile` or `reconciler` to create the controller"]
 pub struct ControllerBuilder<R: ReconcileRequest = Request> {
     name: Option<String>,
-    pub(super) kind: Option<ScopedKind>,
+    pub(super) kind: Option<ResourceKind>,
     pub(super) options: ControllerOptions<R>,
     pub(super) handle: ControllerHandle<R>,
     pub(super) sharded: Option<(ShardGroup, KeyOf<R>)>,

@@ -7,7 +7,7 @@ use informer_client::Packed;
 use informer_client::{DecodeError, Lazy, Representation, Typed};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ScopedKind, Services};
+use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ResourceKind, Services};
 
 /// The context of a reconcile: the [`Services`] of its manager, its id, and its cancellation.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl Context {
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, LookupError> {
-        let (kind, key) = (ScopedKind::of::<K>(), key.as_ref());
+        let (kind, key) = (ResourceKind::of::<K>(), key.as_ref());
         for synced in [true, false] {
             if self.holds::<Lazy<K>>(&kind, synced) {
                 return Ok(self.client.get_as::<K, Lazy<K>>(&kind, key, Fetched::of_lazy).await?);
@@ -135,7 +135,7 @@ impl Context {
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, LookupError> {
-        let (kind, key) = (ScopedKind::of::<K>(), key.as_ref());
+        let (kind, key) = (ResourceKind::of::<K>(), key.as_ref());
         if let Some(lazy) = self.synced::<Lazy<K>>(&kind) {
             return Ok(lazy.get(key)?.map(Fetched::of_lazy).transpose()?);
         }

@@ -1,7 +1,8 @@
 use informer_core::{Object, ObjectKey, OwnerReference};
 
 use super::{Enqueue, Handler};
-use crate::{KubeKind, Request, ScopedKind, Trigger};
+use crate::kind::object_key;
+use crate::{KubeObject, Request, ResourceKind, Trigger};
 
 /// Enqueues the owners of kind `K`; for an update, those of both states.
 pub fn enqueue_owner<K: KubeKind>() -> EnqueueOwner {
@@ -17,7 +18,7 @@ pub fn enqueue_owner_of(kind: impl Into<ScopedKind>) -> EnqueueOwner {
 /// ignored, since all versions are the same object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnqueueOwner {
-    kind: ScopedKind,
+    kind: ResourceKind,
     only_controller: bool,
 }
 

@@ -14,7 +14,7 @@ use super::{Enqueuer, Source};
 use crate::cache::{CacheInformer, CacheRegistration};
 use crate::handler::Handler;
 use crate::predicate::Predicate;
-use crate::{BoxError, KubeKind, ReconcileRequest, ScopedKind, Trigger};
+use crate::{BoxError, KubeObject, ReconcileRequest, ResourceKind, Trigger};
 
 /// A watched kind: its representation, and predicates on its events.
 ///
@@ -22,7 +22,7 @@ use crate::{BoxError, KubeKind, ReconcileRequest, ScopedKind, Trigger};
 /// cache. Another representation is another informer with its own watch and store.
 #[must_use = "pass it to a controller builder"]
 pub struct Watch<O: Representation> {
-    pub(crate) kind: ScopedKind,
+    pub(crate) kind: ResourceKind,
     pub(crate) predicates: Vec<Box<dyn Predicate<O>>>,
     pub(crate) resync: Option<Duration>,
     pub(crate) every_owner: bool,
@@ -43,14 +43,14 @@ pub fn watch_typed<K: KubeKind>() -> Watch<Typed<K>>
 where
     Typed<K>: Representation,
 {
-    watch_of(ScopedKind::of::<K>())
+    watch_of(ResourceKind::of::<K>())
 }
 
 /// Watches a kind and stores objects compressed: for large kinds that are rarely read. See
 /// [`Cache::packed`](crate::Cache::packed).
 #[cfg(feature = "packed")]
-pub fn watch_packed<K: KubeKind>() -> Watch<informer_client::Packed<K>> {
-    watch_of(ScopedKind::of::<K>())
+pub fn watch_packed<K: KubeObject>() -> Watch<informer_client::Packed<K>> {
+    watch_of(ResourceKind::of::<K>())
 }
 
 /// Watches a kind that is known at run time only, in any representation.
@@ -109,7 +109,7 @@ pub fn kind<O: Representation, R: ReconcileRequest>(
 
 /// The source returned by [`kind`].
 pub struct Kind<O: Representation, R: ReconcileRequest> {
-    kind: ScopedKind,
+    kind: ResourceKind,
     resync: Option<Duration>,
     route: Arc<Route<O, R>>,
     live: Mutex<KindSourceState<O>>,

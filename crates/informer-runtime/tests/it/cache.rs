@@ -163,7 +163,7 @@ async fn label_selectors_work_in_one_and_all_namespaces() {
         assert_eq!(cache.list::<Pod>(&web.clone().limit(1)).await.unwrap().len(), 1);
         assert_eq!(cache.list::<Pod>(&ListOptions::default().limit(2)).await.unwrap().len(), 2);
         let names: Vec<String> =
-            names(&cache.list_of::<Metadata<Pod>>(ScopedKind::of::<Pod>(), &web).await.unwrap());
+            names(&cache.list_of::<Metadata<Pod>>(ResourceKind::of::<Pod>(), &web).await.unwrap());
         assert_eq!(names, ["a/one", "b/two"], "of another form");
     }
 }
@@ -236,7 +236,7 @@ async fn dynamic_object_has_its_kind() {
     server.pod("default/web-0");
     let cache = server.cache().build();
     cache.start();
-    let kind = ScopedKind::from(ResourceKind::new("", "v1", "Pod", "pods"));
+    let kind = ResourceKind::new("", "v1", "Pod", "pods");
     let pods = cache.list_of::<Dynamic>(&kind, &ListOptions::default()).await.unwrap();
     assert_eq!((&pods[0].value()["apiVersion"], &pods[0].value()["kind"]), (&json!("v1"), &json!("Pod")));
 }
@@ -329,7 +329,7 @@ async fn removed_informer_stops_and_next_use_creates_a_new_one() {
     cache.start();
     let first = cache.informer::<Pod>();
     first.wait_for_sync(SOON).await.unwrap();
-    let gvk = ScopedKind::of::<Pod>().gvk().clone();
+    let gvk = ResourceKind::of::<Pod>().gvk().clone();
     assert!(cache.remove::<Lazy<Pod>>(&gvk));
     assert!(first.is_stopped() && first.is_removed());
     assert!(!cache.remove::<Lazy<Pod>>(&gvk), "it was removed");
@@ -354,7 +354,7 @@ async fn read_waiting_for_removed_informer_fails() {
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begin = Instant::now();
-    assert_eq!(cache.remove_kind(ScopedKind::of::<Pod>().gvk()), 1);
+    assert_eq!(cache.remove_kind(ResourceKind::of::<Pod>().gvk()), 1);
     let error = reading.await.unwrap().unwrap_err();
     assert!(matches!(error, ReadError::Removed { .. }) && begin.elapsed().is_zero(), "{error}");
 }

@@ -322,7 +322,7 @@ async fn uncached_kinds_and_dynamic_objects_are_read_live() {
     assert!(client.get::<Secret>("default/s").await.unwrap().is_some());
     assert!(client.get::<Secret>("default/none").await.unwrap().is_none());
     assert_eq!(client.list::<Secret>(&ListOptions::default()).await.unwrap().len(), 1);
-    let kind = ScopedKind::of::<Secret>();
+    let kind = ResourceKind::of::<Secret>();
     let secret = client.dynamic(&kind).get("default/s").await.unwrap().unwrap();
     assert_eq!(secret.data["data"]["k"], "dg==");
     assert!(cache.states().is_empty(), "no informer was created");

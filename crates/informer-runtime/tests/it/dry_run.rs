@@ -1,6 +1,6 @@
 //! Dry runs: every verb succeeds, and nothing is stored.
 
-use informer_runtime::{DeleteOptions, ListOptions, Patch, ScopedKind};
+use informer_runtime::{DeleteOptions, ListOptions, Patch, ResourceKind};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -69,7 +69,7 @@ async fn dry_runs_of_dynamic_objects_change_nothing() {
     let server = Server::start();
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     let before = server.api.version();
-    let maps = server.client().dry_run().dynamic(ScopedKind::of::<ConfigMap>());
+    let maps = server.client().dry_run().dynamic(ResourceKind::of::<ConfigMap>());
     let object = |name: &str| -> DynamicObject {
         let object = json!({"metadata": {"name": name, "namespace": "default"}, "data": {"color": "blue"}});
         serde_json::from_value(object).unwrap()

@@ -164,7 +164,7 @@ async fn every_write_of_a_controller_has_its_name_as_field_owner() {
         client.update(&edited).await?;
         client.patch::<ConfigMap>(OBJECT, &Patch::merge(json!({"data": {"shape": "round"}}))).await?;
         client
-            .dynamic(informer_runtime::ScopedKind::of::<ConfigMap>())
+            .dynamic(informer_runtime::ResourceKind::of::<ConfigMap>())
             .patch(OBJECT, &Patch::merge(json!({"data": {"a": "b"}})))
             .await?;
         Ok(())

@@ -327,7 +327,7 @@ async fn field_index_of_an_unknown_field_has_what_json_gives() {
         server.create("configmaps", &format!("default/{name}"), json!({"audience": audience}));
     }
     let cache = server.cache().build();
-    let kind = ScopedKind::of::<ConfigMap>();
+    let kind = ResourceKind::of::<ConfigMap>();
     cache.index_field_of::<Lazy<ConfigMap>>(&kind, "audience", field("audience")).unwrap();
     cache.index_field_of::<Packed<ConfigMap>>(&kind, "audience", field("audience")).unwrap();
     let (lazy, packed) = (cache.informer::<ConfigMap>(), cache.packed::<ConfigMap>());

@@ -96,7 +96,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
     let (of_lazy, of_packed) = (Log::default(), Log::default());
     lazy.add_handler(note(Arc::clone(&of_lazy), |pod: &Lazy<Pod>| pod.json().map(Cow::into_owned))).unwrap();
     packed.add_handler(note(Arc::clone(&of_packed), Packed::<Pod>::json)).unwrap();
-    let kind = ScopedKind::of::<Pod>();
+    let kind = ResourceKind::of::<Pod>();
     cache.index_field_of::<Lazy<Pod>>(&kind, "spec.nodeName", field("spec.nodeName")).unwrap();
     cache.index_field_of::<Packed<Pod>>(&kind, "spec.nodeName", field("spec.nodeName")).unwrap();
     let image = |pod: &Pod| -> Vec<String> {
@@ -210,7 +210,7 @@ async fn secrets_can_be_cached_packed() {
     server.create("secrets", "a/s", json!({"data": {"password": "aHVudGVyMg=="}}));
     let cache = server.cache().build();
     cache.start();
-    let secret = cache.get_of::<Packed<Secret>>(ScopedKind::of::<Secret>(), "a/s").await.unwrap().unwrap();
+    let secret = cache.get_of::<Packed<Secret>>(ResourceKind::of::<Secret>(), "a/s").await.unwrap().unwrap();
     assert_eq!(secret.get().unwrap().data.as_ref().unwrap()["password"].0, b"hunter2");
     assert!(!format!("{secret:?}").contains("hunter2"));
 }

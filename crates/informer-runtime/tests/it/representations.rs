@@ -17,8 +17,8 @@ use crate::fixture::Server;
 type Configure = fn(CacheBuilder) -> CacheBuilder;
 type Derive = fn(CachedClient) -> CachedClient;
 
-fn kind() -> ScopedKind {
-    ScopedKind::of::<ConfigMap>()
+fn kind() -> ResourceKind {
+    ResourceKind::of::<ConfigMap>()
 }
 
 const REPRESENTATIONS: [(&str, Configure); 4] = [

@@ -84,7 +84,7 @@ impl FakeClientBuilder {
     }
 
     /// An index of a field, by which lists select.
-    pub fn index<K: KubeKind>(mut self, field: impl Into<String>, function: impl IndexFn<Lazy<K>>) -> Self {
+    pub fn index<K: KubeObject>(mut self, field: impl Into<String>, function: impl IndexFn<Lazy<K>>) -> Self {
         let field = field.into();
         self.indexes.push(Box::new(move |cache| {
             let added = cache.index_field::<K>(&field, function);

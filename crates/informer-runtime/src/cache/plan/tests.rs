@@ -20,7 +20,7 @@ fn pods(
     options: InformerOptions,
     namespaces: Option<BTreeMap<String, InformerOptions>>,
 ) -> HashMap<Gvk, KindOptions> {
-    HashMap::from([(ScopedKind::of::<Pod>().gvk().clone(), KindOptions { options, namespaces })])
+    HashMap::from([(ResourceKind::of::<Pod>().gvk().clone(), KindOptions { options, namespaces })])
 }
 
 /// Formats the planned informers of a kind as `scope: labels; fields`.
@@ -42,8 +42,8 @@ fn check(levels: OptionLevels, kind: &ScopedKind, expected: &[&str]) {
     assert_eq!(shown, expected);
 }
 
-fn pod() -> ScopedKind {
-    ScopedKind::of::<Pod>()
+fn pod() -> ResourceKind {
+    ResourceKind::of::<Pod>()
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn cluster_scoped_kinds_use_options_of_kind_and_cache() {
         namespaces: named(&[("a", labels("level=namespace"))]),
         ..OptionLevels::default()
     };
-    check(levels, &ScopedKind::of::<Node>(), &["all namespaces: level=all; "]);
+    check(levels, &ResourceKind::of::<Node>(), &["all namespaces: level=all; "]);
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn transforms_are_inherited_per_representation() {
     let plan = levels.plan(&pod());
     assert!(plan[0].options.transform_of::<Lazy<Pod>>().is_some());
     assert!(plan[0].options.transform_of::<Metadata<Pod>>().is_some());
-    assert!(levels.plan(&ScopedKind::of::<Node>())[0].options.transform_of::<Lazy<Pod>>().is_none());
+    assert!(levels.plan(&ResourceKind::of::<Node>())[0].options.transform_of::<Lazy<Pod>>().is_none());
 }
