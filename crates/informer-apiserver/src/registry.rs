@@ -179,7 +179,7 @@ impl Store {
     /// Returns the schema of a built-in kind.
     pub(crate) fn message(&self, kind: &Kind) -> Option<informer_schema::Message<'_>> {
         let known = self.schema.kind_by_api_version(&kind.api_version, &kind.kind);
-        known.filter(|_| !kind.is_custom()).map(informer_schema::Kind::message)
+        known.filter(|_| !kind.is_custom()).map(informer_schema::KindSchema::message)
     }
 
     pub(crate) fn field_type<'a>(&'a self, kind: &'a Kind) -> Type<'a> {

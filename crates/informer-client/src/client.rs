@@ -21,7 +21,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use informer_core::{Gvk, Gvr};
-use informer_schema::{Schema, SharedKind};
+use informer_schema::{Schema, SharedKindSchema};
 use kube_client::Config;
 use kube_client::config::Kubeconfig;
 use parking_lot::Mutex;
@@ -306,7 +306,7 @@ impl Client {
     }
 
     /// What is known of the protobuf form of a kind, if the server may have one. Metadata has the same form for all kinds.
-    pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKind> {
+    pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKindSchema> {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
         }

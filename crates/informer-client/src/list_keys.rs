@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use informer_core::Gvk;
-use informer_schema::{Field, Message, Schema, Shape, SharedKind};
+use informer_schema::{Field, Message, Schema, Shape, SharedKindSchema};
 use serde_json::Value;
 
 /// The fields that identify the elements of lists, in objects of one kind: list map keys and merge keys of
@@ -24,7 +24,7 @@ pub struct ListKeys(Source);
 enum Source {
     #[default]
     Unknown,
-    Table(SharedKind),
+    Table(SharedKindSchema),
     OpenApi(Arc<Value>),
 }
 

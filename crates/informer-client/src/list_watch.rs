@@ -24,7 +24,7 @@ use informer_cache::source::{
     VersionMatch, WatchRequest, WatchSource, WatchStream,
 };
 use informer_core::{FieldSelector, LabelSelector};
-use informer_schema::SharedKind;
+use informer_schema::SharedKindSchema;
 
 use crate::represent::{Encoding, Interner, Origin, Views};
 use crate::unknown_fields::UnknownFields;
@@ -35,7 +35,7 @@ pub use shares::{HashKey, HashShares, HashSharesError};
 pub use split::SplitLists;
 
 /// What is known of the protobuf form of a kind.
-pub(crate) type Wire = SharedKind;
+pub(crate) type Wire = SharedKindSchema;
 
 /// Lists and watches one kind of a Kubernetes API server, in one namespace or in all, with selectors.
 ///

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Header, Labels, Object};
-use informer_schema::{Scan, SharedKind, TranscodeError};
+use informer_schema::{Scan, SharedKindSchema, TranscodeError};
 
 use body::{Body, BodyRef, Own};
 pub use decode_error::DecodeError;
@@ -258,7 +258,7 @@ impl std::fmt::Debug for RawObject<'_> {
 pub struct Origin {
     kind: ResourceKind,
     undecodable: UndecodableLog,
-    wire: Option<SharedKind>,
+    wire: Option<SharedKindSchema>,
     views: Option<Arc<Views>>,
     interner: Option<Arc<Interner>>,
     unknown_fields: Option<Arc<UnknownFields>>,
@@ -340,7 +340,7 @@ impl Origin {
     }
 
     /// An origin of objects in protobuf, whose fields `wire` knows.
-    pub(crate) fn with_wire(self, wire: Option<SharedKind>) -> Self {
+    pub(crate) fn with_wire(self, wire: Option<SharedKindSchema>) -> Self {
         Self { wire, ..self }
     }
 
@@ -365,7 +365,7 @@ impl Origin {
     }
 
     /// What is known of the kind's protobuf form, where objects came so.
-    pub(crate) fn wire(&self) -> Option<&SharedKind> {
+    pub(crate) fn wire(&self) -> Option<&SharedKindSchema> {
         self.wire.as_ref()
     }
 

@@ -14,14 +14,14 @@ use thiserror::Error;
 
 use crate::envelope::Envelope;
 use crate::error::{Fault, Problem, TranscodeError};
-use crate::kind::Kind;
+use crate::kind::KindSchema;
 use crate::schema::Schema;
 use crate::transcode::view::MessageView;
 
 /// Why bytes are no value of a type. Values are never told.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub enum ProtobufDecodeError {
     /// The bytes are no object of the kind.
     #[error(transparent)]
     Wire(TranscodeError),
@@ -61,20 +61,20 @@ impl Schema {
     /// # Errors
     ///
     /// When the bytes are no object of a built-in kind, or the type does not take it.
-    pub fn decode<'a, T: de::Deserialize<'a>>(&self, object: &'a [u8]) -> Result<T, DecodeError> {
-        let envelope = Envelope::parse(object).map_err(DecodeError::Wire)?;
-        let kind = self.kind_of_envelope(&envelope).map_err(DecodeError::Wire)?;
+    pub fn decode<'a, T: de::Deserialize<'a>>(&self, object: &'a [u8]) -> Result<T, ProtobufDecodeError> {
+        let envelope = Envelope::parse(object).map_err(ProtobufDecodeError::Wire)?;
+        let kind = self.kind_of_envelope(&envelope).map_err(ProtobufDecodeError::Wire)?;
         kind.decode_as(envelope.raw, (envelope.kind, envelope.api_version), Unknown::Skipped)
     }
 }
 
-impl Kind<'_> {
+impl KindSchema<'_> {
     /// Reads a typed object from a message of this kind without envelope, such as an item of a list.
     ///
     /// # Errors
     ///
     /// As [`Schema::decode`].
-    pub fn decode_message<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, DecodeError> {
+    pub fn decode_message<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, ProtobufDecodeError> {
         self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Skipped)
     }
 
@@ -84,8 +84,11 @@ impl Kind<'_> {
     ///
     /// # Errors
     ///
-    /// [`DecodeError::Newer`] then; otherwise as [`Schema::decode`].
-    pub fn decode_complete<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, DecodeError> {
+    /// [`ProtobufDecodeError::Newer`] then; otherwise as [`Schema::decode`].
+    pub fn decode_complete<'a, T: de::Deserialize<'a>>(
+        self,
+        raw: &'a [u8],
+    ) -> Result<T, ProtobufDecodeError> {
         self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Refused)
     }
 
@@ -94,7 +97,7 @@ impl Kind<'_> {
         raw: &'a [u8],
         type_meta: (&str, &str),
         unknown: Unknown,
-    ) -> Result<T, DecodeError> {
+    ) -> Result<T, ProtobufDecodeError> {
         let object = stream::Object::new(self.schema, self.data.message, raw, Some(type_meta));
         match T::deserialize(object) {
             Err(error) if matches!(error.0.cause, Cause::Irregular | Cause::Newer) => {
@@ -107,9 +110,9 @@ impl Kind<'_> {
     }
 
     #[cold]
-    fn told(self, failure: Failure) -> DecodeError {
+    fn told(self, failure: Failure) -> ProtobufDecodeError {
         if matches!(failure.cause, Cause::Newer) {
-            return DecodeError::Newer { kind: self.describe() };
+            return ProtobufDecodeError::Newer { kind: self.describe() };
         }
         let mut fault = Fault::from(match failure.cause {
             Cause::Wire(problem) => problem,
@@ -120,8 +123,10 @@ impl Kind<'_> {
         }
         let error = fault.told("read", self.describe());
         match failure.cause {
-            Cause::Wire(_) | Cause::Irregular | Cause::Newer => DecodeError::Wire(error),
-            Cause::Type(expected) => DecodeError::Type { kind: error.kind, path: error.path, expected },
+            Cause::Wire(_) | Cause::Irregular | Cause::Newer => ProtobufDecodeError::Wire(error),
+            Cause::Type(expected) => {
+                ProtobufDecodeError::Type { kind: error.kind, path: error.path, expected }
+            }
         }
     }
 }

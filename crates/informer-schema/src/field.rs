@@ -1,5 +1,5 @@
 use crate::kind::Message;
-use crate::resource::Words;
+use crate::resource::Names;
 use crate::schema::{MessageId, Schema};
 
 /// Whether a field holds one value or many.
@@ -304,8 +304,8 @@ impl<'s> Field<'s> {
     }
 
     /// The members by which server-side apply tells the entries of a list apart.
-    pub fn list_map_keys(self) -> Words {
-        Words::new(self.extra().and_then(|extra| extra.keys).unwrap_or("-"))
+    pub fn list_map_keys(self) -> Names {
+        Names::new(self.extra().and_then(|extra| extra.keys).unwrap_or("-"))
     }
 
     /// Whether server-side apply replaces this object or map as a whole.
@@ -314,8 +314,8 @@ impl<'s> Field<'s> {
     }
 
     /// The values that are allowed, where the server publishes them.
-    pub fn enum_values(self) -> Option<Words> {
-        self.extra()?.enums.map(Words::new)
+    pub fn enum_values(self) -> Option<Names> {
+        self.extra()?.enums.map(Names::new)
     }
 
     /// The default as JSON, where the server publishes one that is not the zero value.

@@ -167,12 +167,12 @@ pub(crate) struct KindData {
 
 /// A built-in kind in one of its versions.
 #[derive(Clone, Copy)]
-pub struct Kind<'s> {
+pub struct KindSchema<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) data: &'s KindData,
 }
 
-impl<'s> Kind<'s> {
+impl<'s> KindSchema<'s> {
     /// Group, version and kind.
     pub fn gvk(self) -> Gvk {
         Gvk::new(self.data.group, self.data.version, self.data.kind)
@@ -224,7 +224,7 @@ impl<'s> Kind<'s> {
     }
 
     /// The kind of an object in a list of this kind; `None` where this is no list of built-in objects.
-    pub fn item(self) -> Option<Kind<'s>> {
+    pub fn item(self) -> Option<KindSchema<'s>> {
         let items = self.field("items")?.message()?;
         self.schema.kinds().find(|kind| {
             (kind.data.group, kind.data.version) == (self.data.group, self.data.version)
@@ -233,8 +233,8 @@ impl<'s> Kind<'s> {
     }
 }
 
-impl std::fmt::Debug for Kind<'_> {
+impl std::fmt::Debug for KindSchema<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Kind({}/{} {})", self.data.group, self.data.version, self.data.kind)
+        write!(f, "KindSchema({}/{} {})", self.data.group, self.data.version, self.data.kind)
     }
 }

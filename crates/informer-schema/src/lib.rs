@@ -20,14 +20,14 @@
 //!
 //! | to | there is |
 //! |---|---|
-//! | turn objects into the other encoding, byte for byte as a server | [`Schema::to_json`], [`Schema::to_protobuf`], [`Kind::message_to_json`] |
+//! | turn objects into the other encoding, byte for byte as a server | [`Schema::to_json`], [`Schema::to_protobuf`], [`KindSchema::message_to_json`] |
 //! | read and write what stands around them | [`Envelope`], [`enclose`], [`envelope_head`], [`frame`], [`write_frame`], [`Schema::watch_event_to_json`] |
 //! | cut a list into objects as it comes in | [`ListSplitter`] |
 //! | know an object without decoding it, and drop its managed fields | [`Scan`] |
-//! | read one field | [`Kind::scalar`] |
-//! | find out whether a newer server wrote more than the table knows | [`Kind::has_unknown_fields`], [`Kind::has_path`] |
-//! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`Kind::decode_message`] |
-//! | find members that a kind does not have, or that are there twice | [`Kind::strict_problems`] |
+//! | read one field | [`KindSchema::scalar`] |
+//! | find out whether a newer server wrote more than the table knows | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
+//! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`KindSchema::decode_message`] |
+//! | find members that a kind does not have, or that are there twice | [`KindSchema::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
 //! | read a length of time as Go does | [`read_duration`] |
 //! | read an instant as Go does, and write it as it does | [`canonical_time`], [`canonical_micro_time`] |
@@ -61,7 +61,7 @@ mod transcode;
 mod unknown;
 mod wire;
 
-pub use de::DecodeError;
+pub use de::ProtobufDecodeError;
 pub use duration::{DurationError, read_duration};
 pub use envelope::{
     ENVELOPE_TAIL, Envelope, MAGIC, block_head, enclose, envelope_head, frame, frame_length, watch_event,
@@ -69,14 +69,14 @@ pub use envelope::{
 };
 pub use error::{Problem, TranscodeError};
 pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
-pub use kind::{Kind, Message};
-pub use list::{ListPart, ListSplitter};
+pub use kind::{KindSchema, Message};
+pub use list::{ListSegment, ListSplitter};
 pub use merge::{MergeError, strategic_merge};
 pub use quantity::canonical_quantity;
-pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
-pub use scan::{HeaderError, Scan};
+pub use resource::{Column, Names, Resource, ResponseKind, SubresourceInfo};
+pub use scan::{ProtobufHeaderError, Scan};
 pub use schema::extra::{ExtraField, ExtraFieldError};
-pub use schema::{Schema, SharedKind};
+pub use schema::{Schema, SharedKindSchema};
 pub use strict::{MAX_STRICT_PROBLEMS, StrictProblem};
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
 pub use time::{TimeError, canonical_micro_time, canonical_time};

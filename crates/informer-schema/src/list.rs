@@ -10,9 +10,9 @@ const HEAD: usize = 20;
 
 /// A part of a list, in the order of the wire: the names, the metadata, the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListPart<'a> {
+pub enum ListSegment<'a> {
     /// What list it is.
-    Names {
+    TypeMeta {
         /// Group and version, as `apps/v1`.
         api_version: &'a str,
         /// The kind of the list.
@@ -27,20 +27,20 @@ pub enum ListPart<'a> {
         /// `metadata.remainingItemCount`.
         remaining: Option<i64>,
     },
-    /// An object, without envelope: to be read with [`Scan`](crate::Scan) or [`Kind`](crate::Kind).
+    /// An object, without envelope: to be read with [`Scan`](crate::Scan) or [`KindSchema`](crate::KindSchema).
     Item(&'a [u8]),
 }
 
 /// Cuts the body of a list into its items, at any border of chunks. Holds no more than the item that is incomplete.
 ///
 /// ```
-/// use informer_schema::{ListPart, ListSplitter, Schema};
+/// use informer_schema::{ListSegment, ListSplitter, Schema};
 ///
 /// let json = br#"{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
 /// let wire = Schema::builtin().to_protobuf(json)?;
 /// let (mut splitter, mut items) = (ListSplitter::new(1 << 20), 0);
 /// for chunk in wire.chunks(5) {
-///     splitter.push(chunk, |part| items += usize::from(matches!(part, ListPart::Item(_))))?;
+///     splitter.push(chunk, |part| items += usize::from(matches!(part, ListSegment::Item(_))))?;
 /// }
 /// splitter.finish()?;
 /// assert_eq!(items, 1);
@@ -77,7 +77,7 @@ enum Found<'a> {
     /// The list begins behind so many bytes, and has so many.
     Enter(usize, u64),
     /// A field of so many bytes.
-    Field(usize, Option<ListPart<'a>>),
+    Field(usize, Option<ListSegment<'a>>),
 }
 
 impl ListSplitter {
@@ -94,7 +94,7 @@ impl ListSplitter {
     pub fn push(
         &mut self,
         mut chunk: &[u8],
-        mut part: impl FnMut(ListPart<'_>),
+        mut part: impl FnMut(ListSegment<'_>),
     ) -> Result<(), TranscodeError> {
         let read = self.advance(&mut chunk, &mut part);
         self.held.shrink_to(KEPT_CAPACITY_MAX);
@@ -106,7 +106,7 @@ impl ListSplitter {
         self.held_max
     }
 
-    fn advance(&mut self, chunk: &mut &[u8], part: &mut impl FnMut(ListPart<'_>)) -> Result<(), Problem> {
+    fn advance(&mut self, chunk: &mut &[u8], part: &mut impl FnMut(ListSegment<'_>)) -> Result<(), Problem> {
         let mut needed = usize::from(!self.held.is_empty());
         while !chunk.is_empty() || self.held.len() >= needed.max(1) {
             if self.held.is_empty() {
@@ -144,7 +144,7 @@ impl ListSplitter {
     }
 
     /// Hands on the fields that are whole, and returns how many bytes they are.
-    fn fields(&mut self, bytes: &[u8], part: &mut impl FnMut(ListPart<'_>)) -> Result<usize, Problem> {
+    fn fields(&mut self, bytes: &[u8], part: &mut impl FnMut(ListSegment<'_>)) -> Result<usize, Problem> {
         let mut used = 0;
         while used < bytes.len() {
             match self.look(&bytes[used..])? {
@@ -155,7 +155,7 @@ impl ListSplitter {
         Ok(used)
     }
 
-    fn take(&mut self, found: Found<'_>, part: &mut impl FnMut(ListPart<'_>)) -> usize {
+    fn take(&mut self, found: Found<'_>, part: &mut impl FnMut(ListSegment<'_>)) -> usize {
         match (found, self.state) {
             (Found::Short(_), _) => 0,
             (Found::Enter(used, length), _) => {
@@ -208,12 +208,12 @@ impl ListSplitter {
         }
     }
 
-    fn part<'b>(&self, number: u32, content: &'b [u8]) -> Result<Option<ListPart<'b>>, Problem> {
+    fn part<'b>(&self, number: u32, content: &'b [u8]) -> Result<Option<ListSegment<'b>>, Problem> {
         match (self.state, number) {
             (State::Envelope, 1) => names(content).map(Some),
             (State::Envelope | State::Behind, 3) if !content.is_empty() => Err(Problem::Encoding),
             (State::List(_), 1) => metadata(content).map(Some),
-            (State::List(_), 2) => Ok(Some(ListPart::Item(content))),
+            (State::List(_), 2) => Ok(Some(ListSegment::Item(content))),
             _ => Ok(None),
         }
     }
@@ -246,7 +246,7 @@ fn whole<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, Problem
     }
 }
 
-fn names(content: &[u8]) -> Result<ListPart<'_>, Problem> {
+fn names(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
     let (mut api_version, mut kind) = ("", "");
     each(content, |number, raw| {
         match number {
@@ -257,12 +257,12 @@ fn names(content: &[u8]) -> Result<ListPart<'_>, Problem> {
         Ok(())
     })?;
     match kind.ends_with("List") {
-        true => Ok(ListPart::Names { api_version, kind }),
+        true => Ok(ListSegment::TypeMeta { api_version, kind }),
         false => Err(Problem::Value { expected: "a list" }),
     }
 }
 
-fn metadata(content: &[u8]) -> Result<ListPart<'_>, Problem> {
+fn metadata(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
     let (mut resource_version, mut continue_token, mut remaining) = ("", "", None);
     each(content, |number, raw: Raw<'_>| {
         match number {
@@ -273,5 +273,5 @@ fn metadata(content: &[u8]) -> Result<ListPart<'_>, Problem> {
         }
         Ok(())
     })?;
-    Ok(ListPart::Metadata { resource_version, continue_token, remaining })
+    Ok(ListSegment::Metadata { resource_version, continue_token, remaining })
 }

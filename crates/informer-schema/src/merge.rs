@@ -6,7 +6,7 @@ mod meta;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::kind::Kind;
+use crate::kind::KindSchema;
 use meta::Meta;
 
 const DIRECTIVE: &str = "$patch";
@@ -124,7 +124,7 @@ impl MergeError {
 /// assert_eq!(patched, json!({"spec": {"containers": [{"name": "a", "image": "x:2"}]}}));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn strategic_merge(kind: Kind<'_>, original: Value, patch: Value) -> Result<Value, MergeError> {
+pub fn strategic_merge(kind: KindSchema<'_>, original: Value, patch: Value) -> Result<Value, MergeError> {
     match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => {
             objects(original, patch, Meta::Struct(kind.message())).map(Value::Object)

@@ -1,21 +1,21 @@
-use crate::kind::Kind;
+use crate::kind::KindSchema;
 use crate::schema::Schema;
 
 /// Names apart by commas; a dash is none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names(pub(crate) &'static str);
+pub(crate) struct NameList(pub(crate) &'static str);
 
 /// Some names of the table, in its order.
 #[derive(Clone, Debug)]
-pub struct Words(Option<std::str::Split<'static, char>>);
+pub struct Names(Option<std::str::Split<'static, char>>);
 
-impl Words {
+impl Names {
     pub(crate) fn new(list: &'static str) -> Self {
         Self((list != "-").then(|| list.split(',')))
     }
 }
 
-impl Iterator for Words {
+impl Iterator for Names {
     type Item = &'static str;
 
     fn next(&mut self) -> Option<&'static str> {
@@ -38,12 +38,12 @@ pub(crate) struct ResourceData {
     pub(crate) singular: &'static str,
     pub(crate) namespaced: bool,
     pub(crate) response: Response,
-    pub(crate) verbs: Names,
-    pub(crate) short_names: Names,
-    pub(crate) categories: Names,
+    pub(crate) verbs: NameList,
+    pub(crate) short_names: NameList,
+    pub(crate) categories: NameList,
     pub(crate) storage_hash: &'static str,
     pub(crate) on_request: bool,
-    pub(crate) subresources: Vec<(&'static str, Response, Names)>,
+    pub(crate) subresources: Vec<(&'static str, Response, NameList)>,
     pub(crate) columns: Vec<(&'static str, &'static str, &'static str, i32)>,
 }
 
@@ -94,7 +94,7 @@ impl<'s> Resource<'s> {
     }
 
     /// The kind of its objects.
-    pub fn kind(self) -> Option<Kind<'s>> {
+    pub fn kind(self) -> Option<KindSchema<'s>> {
         let response = self.response_kind();
         self.schema.kind(&informer_core::Gvk::new(response.group, response.version, response.kind))
     }
@@ -112,18 +112,18 @@ impl<'s> Resource<'s> {
     }
 
     /// What may be done, in alphabetical order.
-    pub fn verbs(self) -> Words {
-        Words::new(self.data.verbs.0)
+    pub fn verbs(self) -> Names {
+        Names::new(self.data.verbs.0)
     }
 
     /// `po`.
-    pub fn short_names(self) -> Words {
-        Words::new(self.data.short_names.0)
+    pub fn short_names(self) -> Names {
+        Names::new(self.data.short_names.0)
     }
 
     /// `all`.
-    pub fn categories(self) -> Words {
-        Words::new(self.data.categories.0)
+    pub fn categories(self) -> Names {
+        Names::new(self.data.categories.0)
     }
 
     /// The hash of the version in which a server keeps it, as legacy discovery tells it; `""` where it tells none.
@@ -137,11 +137,11 @@ impl<'s> Resource<'s> {
     }
 
     /// `status`, `scale` and the like.
-    pub fn subresources(self) -> impl ExactSizeIterator<Item = Subresource> + 's {
-        self.data.subresources.iter().map(move |(name, response, verbs)| Subresource {
+    pub fn subresources(self) -> impl ExactSizeIterator<Item = SubresourceInfo> + 's {
+        self.data.subresources.iter().map(move |(name, response, verbs)| SubresourceInfo {
             name,
             response_kind: self.complete(*response),
-            verbs: Words::new(verbs.0),
+            verbs: Names::new(verbs.0),
         })
     }
 
@@ -158,13 +158,13 @@ impl<'s> Resource<'s> {
 
 /// A part of a resource with a path of its own.
 #[derive(Clone, Debug)]
-pub struct Subresource {
+pub struct SubresourceInfo {
     /// The last part of the path.
     pub name: &'static str,
     /// What it takes and answers.
     pub response_kind: ResponseKind,
     /// What may be done, in alphabetical order.
-    pub verbs: Words,
+    pub verbs: Names,
 }
 
 /// A column of a table.

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::error::{Problem, TranscodeError};
 use crate::field::{Base, FieldData, Shape};
-use crate::kind::Kind;
+use crate::kind::KindSchema;
 use crate::schema::MessageId;
 use crate::text::{self, Tape};
 use crate::time;
@@ -63,7 +63,7 @@ pub struct Scan<'a> {
 /// Why there is no header.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum HeaderError {
+pub enum ProtobufHeaderError {
     /// The bytes are no object.
     #[error("cannot read the labels or owners of an object")]
     Wire(#[source] TranscodeError),
@@ -155,12 +155,12 @@ impl<'a> Scan<'a> {
     /// # Errors
     ///
     /// When they are none.
-    pub fn key(&self) -> Result<ObjectKey, HeaderError> {
+    pub fn key(&self) -> Result<ObjectKey, ProtobufHeaderError> {
         let key = match self.namespace {
             "" => ObjectKey::cluster(self.name),
             namespace => ObjectKey::new(namespace, self.name),
         };
-        key.map_err(HeaderError::Key)
+        key.map_err(ProtobufHeaderError::Key)
     }
 
     /// `metadata.creationTimestamp`, as JSON has it.
@@ -227,10 +227,10 @@ impl<'a> Scan<'a> {
     /// # Errors
     ///
     /// When labels or owners cannot be read, or name and namespace are no key.
-    pub fn header(&self) -> Result<Header, HeaderError> {
+    pub fn header(&self) -> Result<Header, ProtobufHeaderError> {
         let key = self.key()?;
         let (labels, owners, deletion) =
-            self.parts().map_err(|problem| HeaderError::Wire(failed(problem)))?;
+            self.parts().map_err(|problem| ProtobufHeaderError::Wire(failed(problem)))?;
         Ok(Header::new(key)
             .with_uid(self.uid)
             .with_version(self.version)
@@ -375,7 +375,7 @@ fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
     String::from_utf8(text).map(|text| Some(text.into())).map_err(|_| Problem::Utf8)
 }
 
-impl Kind<'_> {
+impl KindSchema<'_> {
     /// The scalar at `path` as text, read from a message of this kind without decoding it: what
     /// [`message_to_json`](Self::message_to_json) would show there. `None` where nothing is, or an object or a list.
     ///
@@ -521,13 +521,13 @@ fn in_json<'a, 'p>(
     let tape = Tape::parse(json)?;
     let mut at = tape.root();
     for name in path {
-        let found = (tape.kind(at) == text::Kind::Object).then(|| tape.member(at, name)).flatten();
+        let found = (tape.kind(at) == text::JsonKind::Object).then(|| tape.member(at, name)).flatten();
         let Some(found) = found else { return Ok(None) };
         at = found;
     }
     Ok(match tape.kind(at) {
-        text::Kind::String => tape.string(at),
-        text::Kind::True | text::Kind::False | text::Kind::Number => Some(tape.slice(at).into()),
+        text::JsonKind::String => tape.string(at),
+        text::JsonKind::True | text::JsonKind::False | text::JsonKind::Number => Some(tape.slice(at).into()),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informer_core::{Gvk, Gvr};
 
 use crate::field::{Base, Extra, FieldData};
-use crate::kind::{Kind, KindData, Message, MessageData, slot};
+use crate::kind::{KindData, KindSchema, Message, MessageData, slot};
 use crate::resource::{GroupVersionData, Resource, ResourceData};
 
 pub(crate) mod extra;
@@ -65,19 +65,19 @@ impl Schema {
 
     /// A kind. Those of `meta/v1` that are in every group (`DeleteOptions`, `Status`, `PartialObjectMetadata`, ...) are found in
     /// any of them.
-    pub fn kind(&self, gvk: &Gvk) -> Option<Kind<'_>> {
+    pub fn kind(&self, gvk: &Gvk) -> Option<KindSchema<'_>> {
         self.kind_of(&gvk.group, &gvk.version, &gvk.kind)
     }
 
     /// The same, with `apiVersion` as objects have it.
-    pub fn kind_by_api_version(&self, api_version: &str, kind: &str) -> Option<Kind<'_>> {
+    pub fn kind_by_api_version(&self, api_version: &str, kind: &str) -> Option<KindSchema<'_>> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         self.kind_of(group, version, kind)
     }
 
-    fn kind_of(&self, group: &str, version: &str, kind: &str) -> Option<Kind<'_>> {
+    fn kind_of(&self, group: &str, version: &str, kind: &str) -> Option<KindSchema<'_>> {
         let index = self.index_of(group, version, kind)?;
-        Some(Kind { schema: self, data: &self.kinds[index] })
+        Some(KindSchema { schema: self, data: &self.kinds[index] })
     }
 
     fn index_of(&self, group: &str, version: &str, kind: &str) -> Option<usize> {
@@ -107,14 +107,14 @@ impl Schema {
     /// assert_eq!(pods.kind().name(), "Pod");
     /// # Ok::<(), &str>(())
     /// ```
-    pub fn shared_kind(self: &Arc<Self>, gvk: &Gvk) -> Option<SharedKind> {
+    pub fn shared_kind(self: &Arc<Self>, gvk: &Gvk) -> Option<SharedKindSchema> {
         let index = self.index_of(&gvk.group, &gvk.version, &gvk.kind)?;
-        Some(SharedKind { schema: Arc::clone(self), index })
+        Some(SharedKindSchema { schema: Arc::clone(self), index })
     }
 
     /// All kinds, sorted by group, version and kind.
-    pub fn kinds(&self) -> impl ExactSizeIterator<Item = Kind<'_>> {
-        self.kinds.iter().map(|data| Kind { schema: self, data })
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = KindSchema<'_>> {
+        self.kinds.iter().map(|data| KindSchema { schema: self, data })
     }
 
     /// A type by the name under which servers publish it (`io.k8s.api.core.v1.PodSpec`), or by the last three parts of
@@ -220,17 +220,17 @@ fn kind_slot(group: &str, version: &str, kind: &str) -> usize {
     slot(kind) * 3 + slot(version) * 5 + slot(group) * 7
 }
 
-/// A [`Kind`] with a share of its table.
+/// A [`KindSchema`] with a share of its table.
 #[derive(Clone)]
-pub struct SharedKind {
+pub struct SharedKindSchema {
     schema: Arc<Schema>,
     index: usize,
 }
 
-impl SharedKind {
+impl SharedKindSchema {
     /// The kind.
-    pub fn kind(&self) -> Kind<'_> {
-        Kind { schema: &self.schema, data: &self.schema.kinds[self.index] }
+    pub fn kind(&self) -> KindSchema<'_> {
+        KindSchema { schema: &self.schema, data: &self.schema.kinds[self.index] }
     }
 
     /// The table.
@@ -239,7 +239,7 @@ impl SharedKind {
     }
 }
 
-impl std::fmt::Debug for SharedKind {
+impl std::fmt::Debug for SharedKindSchema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.kind().fmt(f)
     }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::error::{Fault, Problem, TranscodeError};
 use crate::field::{Base, Field, Shape};
-use crate::kind::{Kind, Message};
-use crate::text::{At, Kind as Json, Tape};
+use crate::kind::{KindSchema, Message};
+use crate::text::{At, JsonKind, Tape};
 use crate::transcode::MAX_DEPTH;
 
 /// How many are told of one object, so that an answer stays readable. A server has the same bound.
@@ -36,7 +36,7 @@ impl fmt::Display for StrictProblem {
     }
 }
 
-impl Kind<'_> {
+impl KindSchema<'_> {
     /// Members of an object in JSON that this kind does not have, and those that are there twice, in the order of the text, each told
     /// once.
     ///
@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep);
         }
-        if self.tape.kind(at) != Json::Object {
+        if self.tape.kind(at) != JsonKind::Object {
             return Ok(());
         }
         self.depth += 1;
@@ -97,7 +97,7 @@ impl Walk<'_, '_> {
 
     fn field(&mut self, field: Field<'_>, at: At) -> Result<(), Problem> {
         match (field.data.shape, self.tape.kind(at)) {
-            (Shape::List, Json::Array) => {
+            (Shape::List, JsonKind::Array) => {
                 for (index, entry) in self.tape.entries(at).enumerate() {
                     let length = self.path.len();
                     self.path.push_str(&format!("[{index}]"));
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
                 }
                 Ok(())
             }
-            (Shape::Map, Json::Object) => {
+            (Shape::Map, JsonKind::Object) => {
                 let mut seen = HashSet::new();
                 for (key, value) in self.tape.members(at) {
                     let Some(name) = self.tape.string(key) else { continue };

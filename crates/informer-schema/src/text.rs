@@ -12,7 +12,7 @@ pub const MAX_INPUT: usize = u32::MAX as usize;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum JsonKind {
     Null,
     True,
     False,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 /// A value, and where it stands. The values in it follow it.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    kind: Kind,
+    kind: JsonKind,
     /// Whether a string has escapes.
     escaped: bool,
     start: u32,
@@ -64,7 +64,7 @@ impl<'a> Tape<'a> {
         self.nodes[at.0 as usize]
     }
 
-    pub(crate) fn kind(&self, at: At) -> Kind {
+    pub(crate) fn kind(&self, at: At) -> JsonKind {
         self.node(at).kind
     }
 
@@ -79,8 +79,8 @@ impl<'a> Tape<'a> {
         let node = self.node(at);
         let inner = self.slice(at).get(1..self.slice(at).len().checked_sub(1)?)?;
         match (node.kind, node.escaped) {
-            (Kind::String, false) => Some(Cow::Borrowed(inner)),
-            (Kind::String, true) => Some(Cow::Owned(unescape(inner))),
+            (JsonKind::String, false) => Some(Cow::Borrowed(inner)),
+            (JsonKind::String, true) => Some(Cow::Owned(unescape(inner))),
             _ => None,
         }
     }
@@ -129,7 +129,7 @@ impl Parser<'_> {
 
     /// What comes next in an array or object: another value, or its end.
     fn step(&mut self, container: u32) -> Result<(), Problem> {
-        let object = self.nodes[container as usize].kind == Kind::Object;
+        let object = self.nodes[container as usize].kind == JsonKind::Object;
         let first = self.nodes.len() == container as usize + 1;
         self.space();
         match self.peek()? {
@@ -172,23 +172,23 @@ impl Parser<'_> {
                     return Err(Problem::TooDeep);
                 }
                 self.open.push(self.nodes.len() as u32);
-                self.push(if open == b'{' { Kind::Object } else { Kind::Array }, self.at, false);
+                self.push(if open == b'{' { JsonKind::Object } else { JsonKind::Array }, self.at, false);
                 self.at += 1;
                 Ok(())
             }
-            b't' => self.word(b"true", Kind::True),
-            b'f' => self.word(b"false", Kind::False),
-            b'n' => self.word(b"null", Kind::Null),
+            b't' => self.word(b"true", JsonKind::True),
+            b'f' => self.word(b"false", JsonKind::False),
+            b'n' => self.word(b"null", JsonKind::Null),
             _ => self.number(),
         }
     }
 
-    fn push(&mut self, kind: Kind, start: usize, escaped: bool) {
+    fn push(&mut self, kind: JsonKind, start: usize, escaped: bool) {
         let next = self.nodes.len() as u32 + 1;
         self.nodes.push(Node { kind, escaped, start: start as u32, end: self.at as u32, next });
     }
 
-    fn word(&mut self, word: &[u8], kind: Kind) -> Result<(), Problem> {
+    fn word(&mut self, word: &[u8], kind: JsonKind) -> Result<(), Problem> {
         let start = self.at;
         if !self.bytes[start..].starts_with(word) {
             let truncated = word.starts_with(&self.bytes[start..]);
@@ -216,7 +216,7 @@ impl Parser<'_> {
             }
         }
         self.at += 1;
-        self.push(Kind::String, start, escaped);
+        self.push(JsonKind::String, start, escaped);
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl Parser<'_> {
             self.at += usize::from(matches!(self.peek()?, b'+' | b'-'));
             self.digits()?;
         }
-        self.push(Kind::Number, start, false);
+        self.push(JsonKind::Number, start, false);
         Ok(())
     }
 
@@ -404,7 +404,7 @@ pub(crate) fn write_compact(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Problem
     for node in &tape.nodes {
         punctuation(out, &raw[end..node.start as usize]);
         end = match node.kind {
-            Kind::Array | Kind::Object => node.start as usize,
+            JsonKind::Array | JsonKind::Object => node.start as usize,
             _ => {
                 escape_into(out, &tape.text[node.start as usize..node.end as usize], false);
                 node.end as usize

@@ -8,7 +8,7 @@ pub(crate) use json::is_type_meta;
 
 use crate::envelope::{Envelope, MAGIC};
 use crate::error::{Problem, TranscodeError};
-use crate::kind::Kind;
+use crate::kind::KindSchema;
 use crate::schema::Schema;
 use crate::text::Tape;
 use crate::wire::{Reader, Writer};
@@ -54,7 +54,7 @@ impl Schema {
             .map_err(|fault| fault.told("read", envelope.describe()))
     }
 
-    pub(crate) fn kind_of_envelope(&self, envelope: &Envelope<'_>) -> Result<Kind<'_>, TranscodeError> {
+    pub(crate) fn kind_of_envelope(&self, envelope: &Envelope<'_>) -> Result<KindSchema<'_>, TranscodeError> {
         let unknown = || TranscodeError {
             doing: "read",
             kind: envelope.describe(),
@@ -105,7 +105,7 @@ impl Schema {
     }
 }
 
-impl Kind<'_> {
+impl KindSchema<'_> {
     /// Writes a message of this kind, without envelope, as JSON without `kind` and `apiVersion`: as in the items of a list.
     ///
     /// # Errors

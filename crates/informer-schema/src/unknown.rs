@@ -4,12 +4,12 @@
 //! depends on it, not when it arrives: the walk visits every field of the message.
 
 use crate::field::{Base, FieldData, Shape};
-use crate::kind::Kind;
+use crate::kind::KindSchema;
 use crate::schema::{MessageId, Schema};
 use crate::transcode::MAX_DEPTH;
 use crate::wire::{Raw, Reader};
 
-impl<'s> Kind<'s> {
+impl<'s> KindSchema<'s> {
     /// Returns true if a message of this kind has a field that the table does not know, at any depth. What
     /// other readers return for such a message lacks that field.
     ///

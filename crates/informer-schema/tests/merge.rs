@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use informer_core::Gvk;
-use informer_schema::{Kind, Schema, strategic_merge};
+use informer_schema::{KindSchema, Schema, strategic_merge};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn cases() -> Vec<Case> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn kind<'s>(schema: &'s Schema, name: &str) -> Kind<'s> {
+fn kind<'s>(schema: &'s Schema, name: &str) -> KindSchema<'s> {
     let [group, version, kind] = name.split('/').collect::<Vec<_>>().try_into().unwrap();
     schema.kind(&Gvk::new(group, version, kind)).unwrap()
 }

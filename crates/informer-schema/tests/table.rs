@@ -1,9 +1,9 @@
 //! What the table says of kinds that everybody knows.
 
 use informer_core::{Gvk, Gvr};
-use informer_schema::{BaseType, ExtraField, Field, Kind, ListType, Message, Schema, Shape};
+use informer_schema::{BaseType, ExtraField, Field, KindSchema, ListType, Message, Schema, Shape};
 
-fn kind<'s>(schema: &'s Schema, group: &str, version: &str, kind: &str) -> Kind<'s> {
+fn kind<'s>(schema: &'s Schema, group: &str, version: &str, kind: &str) -> KindSchema<'s> {
     schema.kind(&Gvk::new(group, version, kind)).expect("the table has this kind")
 }
 
@@ -93,7 +93,7 @@ fn resources_are_those_of_discovery() {
     assert!(deployments.is_namespaced() && deployments.is_served_by_default());
     assert_eq!(deployments.short_names().collect::<Vec<_>>(), ["deploy"]);
     assert_eq!(deployments.categories().collect::<Vec<_>>(), ["all"]);
-    assert_eq!(deployments.kind().map(Kind::name), Some("Deployment"));
+    assert_eq!(deployments.kind().map(KindSchema::name), Some("Deployment"));
     let scale = deployments.subresources().find(|part| part.name == "scale").expect("has a scale");
     assert_eq!((scale.response_kind.group, scale.response_kind.version), ("autoscaling", "v1"));
     let columns: Vec<_> =
@@ -128,7 +128,7 @@ fn kinds_of_meta_are_found_in_every_group() {
     }
     assert!(schema.kind(&Gvk::new("example.com", "v1", "Widget")).is_none());
     assert!(!kind(&schema, "meta.k8s.io", "v1", "Table").has_protobuf());
-    assert_eq!(kind(&schema, "", "v1", "PodList").item().map(Kind::name), Some("Pod"));
+    assert_eq!(kind(&schema, "", "v1", "PodList").item().map(KindSchema::name), Some("Pod"));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn every_resource_has_a_kind_and_every_list_its_items() {
         let kind = resource.kind().unwrap_or_else(|| panic!("{}", resource.plural()));
         if resource.verbs().any(|verb| verb == "list") {
             let list = Gvk::new(kind.group(), kind.version(), format!("{}List", kind.name()));
-            assert_eq!(schema.kind(&list).and_then(Kind::item).map(Kind::gvk), Some(kind.gvk()));
+            assert_eq!(schema.kind(&list).and_then(KindSchema::item).map(KindSchema::gvk), Some(kind.gvk()));
             assert!(resource.columns().len() > 0);
             assert_eq!(kind.resource().map(|found| found.plural()), Some(resource.plural()));
         }

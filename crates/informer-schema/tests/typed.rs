@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use informer_core::{Gvk, Object};
 use informer_schema::{
-    DecodeError, Envelope, ExtraField, Kind, ListPart, ListSplitter, Problem, Scan, Schema,
+    Envelope, ExtraField, KindSchema, ListSegment, ListSplitter, Problem, ProtobufDecodeError, Scan, Schema,
 };
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::{apps, autoscaling, batch, core, discovery, networking, rbac, storage};
@@ -137,7 +137,7 @@ fn field_paths_are_read_as_from_json() {
     for sample in &*SAMPLES {
         let json: Value = serde_json::from_str(&sample.json).unwrap();
         let raw = Envelope::parse(&sample.wire).unwrap().raw;
-        let kind: Kind<'_> = schema.kind(&sample.kind).unwrap();
+        let kind: KindSchema<'_> = schema.kind(&sample.kind).unwrap();
         let mut expected = Vec::new();
         scalars(&json, "", &mut expected);
         for (path, value) in expected {
@@ -329,9 +329,9 @@ fn split(wire: &[u8], chunk: usize) -> Result<(Vec<Vec<u8>>, String), informer_s
     let (mut splitter, mut items, mut version) = (ListSplitter::new(1 << 20), Vec::new(), String::new());
     for chunk in wire.chunks(chunk) {
         splitter.push(chunk, |part| match part {
-            ListPart::Item(item) => items.push(item.to_vec()),
-            ListPart::Metadata { resource_version, .. } => version = resource_version.to_owned(),
-            ListPart::Names { .. } => {}
+            ListSegment::Item(item) => items.push(item.to_vec()),
+            ListSegment::Metadata { resource_version, .. } => version = resource_version.to_owned(),
+            ListSegment::TypeMeta { .. } => {}
         })?;
     }
     splitter.finish().map(|()| (items, version))
@@ -447,7 +447,7 @@ fn a_type_that_asks_for_unknown_fields_is_not_decoded_from_a_part_of_the_object(
     let in_container = object(json!({"name": "a", "shells": ["sh"]}), json!({}));
     let in_status = object(json!({"name": "a"}), json!({"band": "x"}));
     let raw = |wire| Envelope::parse(wire).unwrap().raw;
-    let is_newer = |error| matches!(error, Err(DecodeError::Newer { .. }));
+    let is_newer = |error| matches!(error, Err(ProtobufDecodeError::Newer { .. }));
 
     assert!(pod.decode_complete::<NewerPod>(raw(&plain)).is_ok());
     assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "it does not ask for the status");

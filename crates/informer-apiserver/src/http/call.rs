@@ -369,7 +369,7 @@ impl Call<'_> {
     /// Finds the duplicate keys of a body, if `fieldValidation` asks to report them.
     pub(crate) fn find_duplicates(
         &self,
-        known: Option<informer_schema::Kind<'_>>,
+        known: Option<informer_schema::KindSchema<'_>>,
         (body, doubled): (&[u8], bool),
     ) -> Option<DuplicateKeys> {
         match media_type(self.head) {

@@ -1,6 +1,6 @@
 //! Writes to subresources that have their own type, and review requests.
 
-use informer_schema::Kind;
+use informer_schema::KindSchema;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
@@ -167,7 +167,7 @@ impl Call<'_> {
         Ok(Value::Object(object))
     }
 
-    fn decode_error(&self, known: Kind<'_>, why: &str) -> ApiError {
+    fn decode_error(&self, known: KindSchema<'_>, why: &str) -> ApiError {
         let (kind, version) = (known.name(), known.version());
         ApiError::bad_request(match self.kind().is_custom() {
             // kube-apiserver reports an unregistered type here instead of the decoding error.

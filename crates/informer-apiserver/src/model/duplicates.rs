@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 
-use informer_schema::Kind;
+use informer_schema::KindSchema;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -29,7 +29,7 @@ pub(crate) enum DuplicateKeys {
 
 impl DuplicateKeys {
     /// Finds duplicate keys in JSON. For a built-in kind it also finds unknown fields.
-    pub(crate) fn in_json(known: Option<Kind<'_>>, body: &[u8]) -> Option<Self> {
+    pub(crate) fn in_json(known: Option<KindSchema<'_>>, body: &[u8]) -> Option<Self> {
         if let Some(known) = known {
             let problems = known.strict_problems(body).ok()?;
             return Some(Self::AllProblems(problems.iter().map(ToString::to_string).collect()));

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use informer_core::{FieldPath, Header, Labels};
-use informer_schema::{DecodeError as WireError, Scan, SharedKind, TranscodeError};
+use informer_schema::{ProtobufDecodeError, Scan, SharedKindSchema, TranscodeError};
 use serde::de::DeserializeOwned;
 
 use super::decode_error::{self, DecodeError};
@@ -216,7 +216,7 @@ impl<'a> BodyRef<'a> {
                 let wire = wire(origin, header)?;
                 match wire.kind().decode_complete(&self.joined(message)) {
                     Ok(decoded) => Ok(decoded),
-                    Err(WireError::Newer { .. }) => {
+                    Err(ProtobufDecodeError::Newer { .. }) => {
                         origin.require_json();
                         Err(DecodeError::needs_json(origin.kind(), header))
                     }
@@ -335,7 +335,7 @@ impl<'a> BodyRef<'a> {
     }
 }
 
-fn wire<'o>(origin: &'o Origin, header: &Header) -> Result<&'o SharedKind, DecodeError> {
+fn wire<'o>(origin: &'o Origin, header: &Header) -> Result<&'o SharedKindSchema, DecodeError> {
     origin.wire().ok_or_else(|| DecodeError::new(origin.kind(), header, "", "the kind has no protobuf form"))
 }
 

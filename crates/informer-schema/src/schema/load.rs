@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::{MessageId, Releases, Schema};
 use crate::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::kind::{KindData, MessageData};
-use crate::resource::{GroupVersionData, Names, ResourceData};
+use crate::resource::{GroupVersionData, NameList, ResourceData};
 
 /// Why the table is what this reader expects: a test of this crate reads it, and it never comes from elsewhere.
 const MADE_HERE: &str = "the table is part of the crate and was read by its tests";
@@ -197,9 +197,9 @@ fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
                 singular: name(singular),
                 namespaced: scope == "Namespaced",
                 response: (name(group), name(version), name(kind)),
-                verbs: Names(verbs),
-                short_names: Names(short),
-                categories: Names(categories),
+                verbs: NameList(verbs),
+                short_names: NameList(short),
+                categories: NameList(categories),
                 storage_hash: name(hash),
                 on_request: served != "default",
                 subresources: Vec::new(),
@@ -209,7 +209,7 @@ fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
         "S" => {
             let [subresource, group, version, kind, verbs] = cells(rest);
             let response = (name(group), name(version), name(kind));
-            last(schema).subresources.push((subresource, response, Names(verbs)));
+            last(schema).subresources.push((subresource, response, NameList(verbs)));
         }
         _ => {
             let [column, kind, format, priority] = cells(rest);

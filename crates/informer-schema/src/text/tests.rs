@@ -11,12 +11,12 @@ fn compact(raw: &[u8]) -> Result<String, Problem> {
 fn values_are_found_where_they_stand() {
     let tape = Tape::parse(br#" {"a":[1,"x\u00e9\ud83e\udd80",null],"b":{},"a":true} "#).unwrap();
     assert_eq!(tape.members(tape.root()).count(), 3);
-    assert_eq!(tape.member(tape.root(), "a").map(|at| tape.kind(at)), Some(Kind::True));
+    assert_eq!(tape.member(tape.root(), "a").map(|at| tape.kind(at)), Some(JsonKind::True));
     let (_, first) = tape.members(tape.root()).next().unwrap();
     let entries: Vec<_> = tape.entries(first).collect();
     assert_eq!(tape.slice(entries[0]), "1");
     assert_eq!(tape.string(entries[1]).as_deref(), Some("x\u{e9}\u{1f980}"));
-    assert_eq!(tape.kind(entries[2]), Kind::Null);
+    assert_eq!(tape.kind(entries[2]), JsonKind::Null);
 }
 
 #[test]

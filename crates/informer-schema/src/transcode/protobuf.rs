@@ -9,7 +9,7 @@ use crate::duration::read_duration;
 use crate::error::{Fault, Problem};
 use crate::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
-use crate::text::{At, Kind, Tape};
+use crate::text::{At, JsonKind, Tape};
 use crate::wire::Writer;
 use crate::{quantity, time};
 
@@ -24,7 +24,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(super) fn write(schema: &Schema, id: MessageId, tape: &Tape<'_>, out: &mut Writer) -> Result<(), Fault> {
     let mut writer = Walk { schema, tape, out, depth: 0 };
     match tape.kind(tape.root()) {
-        Kind::Object => writer.message(id, &[tape.root()]),
+        JsonKind::Object => writer.message(id, &[tape.root()]),
         _ => Err(Problem::Value { expected: "an object" }.into()),
     }
 }
@@ -75,7 +75,7 @@ impl<'t> Walk<'_, 't> {
     fn members(&self, id: MessageId, objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
         let mut members = Vec::with_capacity(self.schema.fields_of(id).len().min(16));
         for object in objects {
-            if self.tape.kind(*object) != Kind::Object {
+            if self.tape.kind(*object) != JsonKind::Object {
                 return Err(Problem::Value { expected: "an object" }.into());
             }
             for (key, value) in self.tape.members(*object) {
@@ -89,7 +89,7 @@ impl<'t> Walk<'_, 't> {
     }
 
     fn field(&mut self, field: &FieldData, members: &[(u8, At)]) -> Result<(), Fault> {
-        let null = |member: &(u8, At)| self.tape.kind(member.1) == Kind::Null;
+        let null = |member: &(u8, At)| self.tape.kind(member.1) == JsonKind::Null;
         // Null takes back what was there, where there can be nothing.
         let cleared = match field.shape {
             Shape::Value if !matches!(field.base, Base::Bytes | Base::Strings(_)) => 0,
@@ -109,7 +109,7 @@ impl<'t> Walk<'_, 't> {
     }
 
     fn list(&mut self, number: u8, base: Base, list: At) -> Result<(), Fault> {
-        if self.tape.kind(list) != Kind::Array {
+        if self.tape.kind(list) != JsonKind::Array {
             return Err(Problem::Value { expected: "a list" }.into());
         }
         let entries: Vec<At> = self.tape.entries(list).collect();
@@ -122,7 +122,7 @@ impl<'t> Walk<'_, 't> {
     /// A value that cannot be absent: null is its zero.
     fn nullable(&mut self, number: u8, base: Base, value: At) -> Result<(), Fault> {
         match self.tape.kind(value) {
-            Kind::Null => self.value(number, base, &[]),
+            JsonKind::Null => self.value(number, base, &[]),
             _ => self.value(number, base, &[value]),
         }
     }
@@ -130,7 +130,7 @@ impl<'t> Walk<'_, 't> {
     fn map(&mut self, number: u8, base: Base, maps: &[At]) -> Result<(), Fault> {
         let mut entries = Vec::new();
         for map in maps {
-            if self.tape.kind(*map) != Kind::Object {
+            if self.tape.kind(*map) != JsonKind::Object {
                 return Err(Problem::Value { expected: "an object" }.into());
             }
             entries.extend(
@@ -144,7 +144,7 @@ impl<'t> Walk<'_, 't> {
                 continue;
             }
             let before = self.out.len();
-            let null = self.tape.kind(*value) == Kind::Null;
+            let null = self.tape.kind(*value) == JsonKind::Null;
             if !(null && base == Base::Bytes) {
                 self.nullable(2, base, *value).map_err(|fault| fault.within(key))?;
             }
@@ -221,7 +221,7 @@ impl<'t> Walk<'_, 't> {
             Base::Quantity => self.quantity(last)?,
             Base::IntOrString => {
                 let text = last
-                    .filter(|at| self.tape.kind(*at) == Kind::String)
+                    .filter(|at| self.tape.kind(*at) == JsonKind::String)
                     .map(|at| self.string(at))
                     .transpose()?;
                 let number = match (&text, last) {
@@ -251,8 +251,8 @@ impl<'t> Walk<'_, 't> {
         let text = match last.map(|at| (self.tape.kind(at), self.tape.slice(at))) {
             None => "0",
             // Upstream reads what stands between the quotes, whatever it is.
-            Some((Kind::String, text)) => text[1..text.len() - 1].trim(),
-            Some((Kind::Number, text)) => text,
+            Some((JsonKind::String, text)) => text[1..text.len() - 1].trim(),
+            Some((JsonKind::Number, text)) => text,
             Some(_) => return Err(EXPECTED.into()),
         };
         self.out.block(1, quantity::canonical(text)?.as_bytes());
@@ -263,22 +263,22 @@ impl<'t> Walk<'_, 't> {
         let Some(at) = last else { return self.boolean_of(base, false) };
         let before = self.out.len();
         match (base, self.tape.kind(at)) {
-            (Base::SchemaOrBool(_), Kind::Object) => {
+            (Base::SchemaOrBool(_), JsonKind::Object) => {
                 self.message(id, &[at])?;
                 self.out.close(2, before);
                 self.boolean_of(base, true)
             }
-            (Base::SchemaOrBool(_), Kind::True | Kind::False) => {
-                self.boolean_of(base, self.tape.kind(at) == Kind::True)
+            (Base::SchemaOrBool(_), JsonKind::True | JsonKind::False) => {
+                self.boolean_of(base, self.tape.kind(at) == JsonKind::True)
             }
             (Base::SchemaOrBool(_), _) => Err(Problem::Value { expected: "a boolean or an object" }.into()),
-            (_, Kind::Object) => {
+            (_, JsonKind::Object) => {
                 self.message(id, &[at])?;
                 self.out.close(1, before);
                 Ok(())
             }
-            (Base::SchemaOrArray(_), Kind::Array) => self.list(2, Base::Message(id), at),
-            (Base::SchemaOrStrings(_), Kind::Array) => self.list(2, Base::String, at),
+            (Base::SchemaOrArray(_), JsonKind::Array) => self.list(2, Base::Message(id), at),
+            (Base::SchemaOrStrings(_), JsonKind::Array) => self.list(2, Base::String, at),
             // Anything else is as if it were not there.
             _ => Ok(()),
         }
@@ -297,20 +297,22 @@ impl<'t> Walk<'_, 't> {
 
     fn boolean(&self, at: At) -> Result<bool, Problem> {
         match self.tape.kind(at) {
-            Kind::True => Ok(true),
-            Kind::False => Ok(false),
+            JsonKind::True => Ok(true),
+            JsonKind::False => Ok(false),
             _ => Err(Problem::Value { expected: "a boolean" }),
         }
     }
 
     fn integer<T: std::str::FromStr>(&self, at: At) -> Result<T, Problem> {
-        let number = (self.tape.kind(at) == Kind::Number).then(|| self.tape.slice(at).parse().ok()).flatten();
+        let number =
+            (self.tape.kind(at) == JsonKind::Number).then(|| self.tape.slice(at).parse().ok()).flatten();
         let expected = if size_of::<T>() == 4 { "an integer of 32 bits" } else { "an integer of 64 bits" };
         number.ok_or(Problem::Value { expected })
     }
 
     fn double(&self, at: At) -> Result<f64, Problem> {
-        let number = (self.tape.kind(at) == Kind::Number).then(|| self.tape.slice(at).parse().ok()).flatten();
+        let number =
+            (self.tape.kind(at) == JsonKind::Number).then(|| self.tape.slice(at).parse().ok()).flatten();
         number.filter(|number: &f64| number.is_finite()).ok_or(Problem::Value { expected: "a number" })
     }
 }

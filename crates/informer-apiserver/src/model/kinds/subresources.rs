@@ -27,7 +27,7 @@ const UNIMPLEMENTED: [&str; 7] =
 
 impl Subresource {
     /// Converts a subresource of the built-in schema table.
-    pub(crate) fn of(sub: informer_schema::Subresource) -> Self {
+    pub(crate) fn of(sub: informer_schema::SubresourceInfo) -> Self {
         let informer_schema::ResponseKind { group, version, kind, foreign } = sub.response_kind;
         let of = Some(SubresourceKind { group, version, kind, foreign });
         Self { name: sub.name, of, verbs: sub.verbs.collect() }

@@ -1,4 +1,4 @@
-use informer_schema::{Kind, Schema};
+use informer_schema::{KindSchema, Schema};
 use serde_json::{Value, json};
 
 use super::fit;
@@ -6,7 +6,7 @@ use super::fit;
 /// Returns the result for a pod, and the pod without its unknown fields.
 fn fitted(mut pod: Value) -> (Result<Vec<String>, String>, Value) {
     let schema = Schema::builtin();
-    let message = schema.kind_by_api_version("v1", "Pod").map(Kind::message).unwrap();
+    let message = schema.kind_by_api_version("v1", "Pod").map(KindSchema::message).unwrap();
     let result = fit(message, pod.as_object_mut().unwrap());
     (result, pod)
 }
@@ -60,7 +60,7 @@ fn invalid_time_is_reported_before_an_earlier_type_mismatch() {
 #[test]
 fn time_is_normalized_like_go_and_zero_time_becomes_null() {
     let schema = Schema::builtin();
-    let message = schema.kind_by_api_version("v1", "Pod").map(Kind::message).unwrap();
+    let message = schema.kind_by_api_version("v1", "Pod").map(KindSchema::message).unwrap();
     let condition = json!({"type": "a", "status": "", "lastProbeTime": "0001-01-01T00:00:00Z", "lastTransitionTime": "2001-01-01T00:00:00.9-01:00"});
     let mut pod = json!({"status": {"startTime": "0001-01-01T01:00:00+01:00", "conditions": [condition]}});
     super::form(message, pod.as_object_mut().unwrap());

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use informer_cache::source::ListEnd;
 use informer_core::ResourceVersion;
-use informer_schema::{ListPart as WirePart, ListSplitter};
+use informer_schema::{ListSegment, ListSplitter};
 
 use super::{Ended, Expected, ListProblem, METADATA_LIST_KIND};
 use crate::Limits;
@@ -60,17 +60,17 @@ impl ProtobufList {
                 return;
             }
             match part {
-                WirePart::Names { api_version, kind } => {
+                ListSegment::TypeMeta { api_version, kind } => {
                     *named = true;
                     problem = expected.wrong_names(api_version, kind);
                 }
-                WirePart::Metadata { resource_version, continue_token, remaining } => {
+                ListSegment::Metadata { resource_version, continue_token, remaining } => {
                     *end = list_end(resource_version, continue_token, remaining);
                 }
-                WirePart::Item(_) if !*named => {
+                ListSegment::Item(_) if !*named => {
                     problem = Some("an item comes before the name of the list".to_owned());
                 }
-                WirePart::Item(message) => {
+                ListSegment::Item(message) => {
                     *items += 1;
                     pieces.push(frame, Slice { bytes: message, spans: &[] });
                 }
