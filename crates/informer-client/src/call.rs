@@ -23,7 +23,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The largest answer that is read. Objects are a few MB at most; a list of everything should be asked for in pages, or watched.
-const ANSWER_BYTES_MAX: usize = 1 << 30;
+const MAX_ANSWER_BYTES: usize = 1 << 30;
 
 /// One request about an object, a subresource, or a collection. The namespace is ignored if the kind is known to be
 /// cluster-scoped.
@@ -246,8 +246,8 @@ impl Client {
                 Ok(Ok(None)) => return Ok(text.into()),
                 Ok(Ok(Some(frame))) => text.extend_from_slice(&frame),
             }
-            if text.len() > ANSWER_BYTES_MAX {
-                let cause = format!("it is over {ANSWER_BYTES_MAX} bytes; ask for it in pages");
+            if text.len() > MAX_ANSWER_BYTES {
+                let cause = format!("it is over {MAX_ANSWER_BYTES} bytes; ask for it in pages");
                 let (kind, problem) = (SourceErrorKind::Protocol, "the answer is too large");
                 return Err(CallError::broken(attempt, problem, kind, cause));
             }

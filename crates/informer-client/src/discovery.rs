@@ -19,7 +19,7 @@ use crate::list_watch::reply::{protocol, refusal};
 use crate::{Client, ResourceKind, ResourceScope};
 
 /// The largest document of discovery that is read: a server with thousands of custom resources sends some MB.
-const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
 /// How long one document may take.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(32);
@@ -212,8 +212,8 @@ impl Client {
             body.next_frame().await.map_err(|error| error.into_source_error(&attempt(path)))?
         {
             text.extend_from_slice(&frame);
-            if text.len() > DOCUMENT_BYTES_MAX {
-                let text = format!("{}: the answer is over {DOCUMENT_BYTES_MAX} bytes", attempt(path));
+            if text.len() > MAX_DOCUMENT_BYTES {
+                let text = format!("{}: the answer is over {MAX_DOCUMENT_BYTES} bytes", attempt(path));
                 return Err(SourceError::new(SourceErrorKind::Protocol, text));
             }
         }

@@ -10,7 +10,7 @@ use informer_cache::{
 use informer_core::{FieldSelector, Gvr, LabelSelector};
 use kube_core::Resource;
 
-use crate::represent::Representation;
+use crate::object::Representation;
 use crate::{
     Client, Dynamic, KubeListWatch, Lazy, Metadata, ReadOptions, ResourceKind, StaticKind, StreamingLists,
     Typed,

@@ -38,8 +38,8 @@ mod header;
 mod kind;
 mod list_keys;
 mod list_watch;
+mod object;
 mod prune;
-mod represent;
 mod scan;
 mod splitter;
 mod unknown_fields;
@@ -54,10 +54,8 @@ pub use list_keys::{ListKey, ListKeys, ListKeysAt};
 pub use list_watch::{
     Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ReadOptions, SplitLists, StreamingLists,
 };
-pub use prune::Pruning;
 #[cfg(feature = "packed")]
-pub use represent::Packed;
-pub use represent::{
-    DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed,
-};
+pub use object::Packed;
+pub use object::{DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed};
+pub use prune::Pruning;
 pub use splitter::Limits;

@@ -26,7 +26,7 @@ use informer_cache::source::{
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKindSchema;
 
-use crate::represent::{Encoding, Interner, Origin, Views};
+use crate::object::{Encoding, Interner, Origin, Views};
 use crate::unknown_fields::UnknownFields;
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
 use query::Accept;
@@ -78,7 +78,7 @@ pub struct KubeListWatch<O> {
     listed_protobuf: Arc<AtomicBool>,
     /// What the objects of all answers are packed with.
     #[cfg(feature = "packed")]
-    packing: Arc<crate::represent::Packing>,
+    packing: Arc<crate::object::Packing>,
     form: PhantomData<fn() -> O>,
 }
 

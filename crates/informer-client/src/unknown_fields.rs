@@ -22,7 +22,7 @@ use crate::ResourceKind;
 type Observer = Arc<dyn Fn(&Gvk) + Send + Sync>;
 
 /// Observers of one client at most: each runtime client has one.
-const OBSERVERS_MAX: usize = 1024;
+const MAX_OBSERVERS: usize = 1024;
 
 /// Records unknown fields, for each kind that one client reads.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl UnknownFieldsLog {
     pub(crate) fn observe(&self, observer: Observer) {
         let found = {
             let mut shared = self.shared.lock();
-            if shared.observers.len() < OBSERVERS_MAX {
+            if shared.observers.len() < MAX_OBSERVERS {
                 shared.observers.push(Arc::clone(&observer));
             }
             shared.found.clone()

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::texts::Texts;
+use crate::packed_strings::PackedStrings;
 use crate::{Labels, Object, ObjectKey, ResourceVersion};
 
 /// No server counts to it.
@@ -125,7 +125,7 @@ impl Object for Header {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
     /// Group and version, kind, name, uid.
-    texts: Texts,
+    strings: PackedStrings,
     controller: bool,
 }
 
@@ -133,7 +133,7 @@ impl OwnerReference {
     /// An owner; `api_version` is its group and version, as `apps/v1`, and `controller` true for the one owner that manages the
     /// object.
     pub fn new(api_version: &str, kind: &str, name: &str, uid: &str, controller: bool) -> Self {
-        Self { texts: Texts::of([api_version, kind, name, uid].into_iter()), controller }
+        Self { strings: PackedStrings::of([api_version, kind, name, uid].into_iter()), controller }
     }
 
     /// Group and version of the owner, as `apps/v1`.
@@ -162,11 +162,11 @@ impl OwnerReference {
     }
 
     fn text(&self, place: usize) -> &str {
-        self.texts.iter().nth(place).unwrap_or_default()
+        self.strings.iter().nth(place).unwrap_or_default()
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.texts.held_bytes()
+        size_of::<Self>() + self.strings.held_bytes()
     }
 }
 

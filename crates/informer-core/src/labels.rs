@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::texts::{Parts, Texts};
+use crate::packed_strings::{PackedStrings, Strings};
 
 /// The labels of an object: a small sorted map in one allocation, which clones share.
 ///
@@ -16,14 +16,14 @@ use crate::texts::{Parts, Texts};
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
     /// Each key with its value behind it, in the order of the keys.
-    texts: Texts,
+    strings: PackedStrings,
 }
 
 impl Labels {
     /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut texts = self.texts.iter();
-        while let (Some(found), Some(value)) = (texts.next(), texts.next()) {
+        let mut strings = self.strings.iter();
+        while let (Some(found), Some(value)) = (strings.next(), strings.next()) {
             match found.cmp(key) {
                 std::cmp::Ordering::Less => {}
                 std::cmp::Ordering::Equal => return Some(value),
@@ -40,27 +40,27 @@ impl Labels {
 
     /// Keys and values, in the order of the keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        Pairs { texts: self.texts.iter(), left: self.len() }
+        Pairs { strings: self.strings.iter(), left: self.len() }
     }
 
     /// How many labels there are.
     pub fn len(&self) -> usize {
-        self.texts.iter().count() / 2
+        self.strings.iter().count() / 2
     }
 
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
-        self.texts.is_empty()
+        self.strings.is_empty()
     }
 
     /// Heap bytes held, for accounts of memory.
     pub fn held_bytes(&self) -> usize {
-        self.texts.held_bytes()
+        self.strings.held_bytes()
     }
 }
 
 struct Pairs<'a> {
-    texts: Parts<'a>,
+    strings: Strings<'a>,
     left: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Iterator for Pairs<'a> {
     type Item = (&'a str, &'a str);
 
     fn next(&mut self) -> Option<(&'a str, &'a str)> {
-        let pair = self.texts.next().zip(self.texts.next());
+        let pair = self.strings.next().zip(self.strings.next());
         self.left -= usize::from(pair.is_some());
         pair
     }
@@ -90,7 +90,9 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
             pairs.sort_by(|(a, _), (b, _)| a.as_ref().cmp(b.as_ref()));
             pairs.dedup_by(|(b, _), (a, _)| a.as_ref() == b.as_ref());
         }
-        Self { texts: Texts::of(pairs.iter().flat_map(|(key, value)| [key.as_ref(), value.as_ref()])) }
+        Self {
+            strings: PackedStrings::of(pairs.iter().flat_map(|(key, value)| [key.as_ref(), value.as_ref()])),
+        }
     }
 }
 

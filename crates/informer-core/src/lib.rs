@@ -35,9 +35,9 @@ mod header;
 mod key;
 mod labels;
 mod object;
+mod packed_strings;
 pub mod panics;
 mod selector;
-mod texts;
 mod tombstone;
 mod version;
 

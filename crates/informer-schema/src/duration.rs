@@ -8,7 +8,7 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 /// So many nanoseconds are the longest time, and only to the past.
-const NANOS_MAX: u64 = 1 << 63;
+const MAX_NANOS: u64 = 1 << 63;
 /// Digits of a fraction that are read; what follows changes nothing that a nanosecond can show.
 const FRACTION_DIGITS: usize = 18;
 
@@ -86,7 +86,7 @@ fn read(text: &str) -> Result<i64, Wrong<'_>> {
     let mut total = 0_u64;
     loop {
         let (nanos, after) = part(rest)?;
-        total = total.checked_add(nanos).filter(|total| *total <= NANOS_MAX).ok_or(Wrong::Number)?;
+        total = total.checked_add(nanos).filter(|total| *total <= MAX_NANOS).ok_or(Wrong::Number)?;
         rest = after;
         if rest.is_empty() {
             break;
@@ -108,13 +108,13 @@ fn part(text: &str) -> Result<(u64, &str), Wrong<'_>> {
     if whole.is_empty() && fraction.is_empty() {
         return Err(Wrong::Number);
     }
-    let whole = number(whole).filter(|whole| *whole <= NANOS_MAX).ok_or(Wrong::Number)?;
+    let whole = number(whole).filter(|whole| *whole <= MAX_NANOS).ok_or(Wrong::Number)?;
     let (name, rest) =
         rest.split_at(rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len()));
     let unit = unit(name).ok_or(Wrong::Unit(name))?;
-    let nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= NANOS_MAX).ok_or(Wrong::Number)?;
+    let nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= MAX_NANOS).ok_or(Wrong::Number)?;
     let nanos = nanos + of_fraction(fraction, unit).ok_or(Wrong::Number)?;
-    if nanos <= NANOS_MAX { Ok((nanos, rest)) } else { Err(Wrong::Number) }
+    if nanos <= MAX_NANOS { Ok((nanos, rest)) } else { Err(Wrong::Number) }
 }
 
 fn digits(text: &str) -> (&str, &str) {

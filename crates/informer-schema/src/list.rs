@@ -56,7 +56,7 @@ pub struct ListSplitter {
 }
 
 /// What a buffer that one large object made may keep for the small ones after it.
-const KEPT_CAPACITY_MAX: usize = 1 << 20;
+const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -97,7 +97,7 @@ impl ListSplitter {
         mut part: impl FnMut(ListSegment<'_>),
     ) -> Result<(), TranscodeError> {
         let read = self.advance(&mut chunk, &mut part);
-        self.held.shrink_to(KEPT_CAPACITY_MAX);
+        self.held.shrink_to(MAX_KEPT_CAPACITY);
         read.map_err(failed)
     }
 

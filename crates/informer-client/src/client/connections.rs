@@ -11,7 +11,7 @@ use super::{BoxError, ResponseBody};
 
 /// The number of requests that share one HTTP/2 connection. Servers allow 100 streams; a client that opens more waits
 /// for one to end. Watches do not end, so a list behind them would never start.
-pub(super) const STREAMS_PER_CONNECTION_MAX: usize = 90;
+pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
 /// A pool of connections that opens another one before the streams of the last are used up.
 pub(super) struct Connections<C> {
@@ -59,7 +59,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
             outdated.append(&mut state.pools);
         }
         let pools = &mut state.pools;
-        let free = |pool: &&Pool<C>| Arc::strong_count(&pool.streams) <= STREAMS_PER_CONNECTION_MAX;
+        let free = |pool: &&Pool<C>| Arc::strong_count(&pool.streams) <= MAX_STREAMS_PER_CONNECTION;
         if let Some(pool) = pools.iter().find(free) {
             return (pool.client.clone(), Arc::clone(&pool.streams));
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::HeaderValue;
 
 /// The longest name of a field manager that API servers accept, in bytes.
-const NAME_BYTES_MAX: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 
 /// Used if the operating system reports neither arguments nor executable.
 const UNKNOWN: &str = "unknown";
@@ -37,7 +37,7 @@ pub(super) fn user_agent() -> HeaderValue {
 fn name(path: Option<&Path>) -> Option<String> {
     let file = path?.file_name()?.to_string_lossy();
     let name: String = file.chars().map(|char| if is_token(char) { char } else { '-' }).collect();
-    name.get(..NAME_BYTES_MAX.min(name.len())).filter(|name| !name.is_empty()).map(str::to_owned)
+    name.get(..MAX_NAME_BYTES.min(name.len())).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// `tchar` of RFC 9110.
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(named("/usr/bin/web-operator").as_deref(), Some("web-operator"));
         assert_eq!(named("./my operator (1)").as_deref(), Some("my-operator--1-"));
         assert_eq!(named("/opt/jürgen").as_deref(), Some("j-rgen"));
-        assert_eq!(named(&format!("/bin/{}", "ä".repeat(200))).map(|name| name.len()), Some(NAME_BYTES_MAX));
+        assert_eq!(named(&format!("/bin/{}", "ä".repeat(200))).map(|name| name.len()), Some(MAX_NAME_BYTES));
         assert_eq!((named(""), named("/"), name(None)), (None, None, None));
     }
 

@@ -26,7 +26,7 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest response that is read; API servers send half a kilobyte.
-const ANSWER_BYTES_MAX: usize = 16 << 10;
+const MAX_ANSWER_BYTES: usize = 16 << 10;
 
 /// The field that the response of every API server has.
 #[derive(Deserialize)]
@@ -64,7 +64,7 @@ impl Client {
         if response.status() != StatusCode::OK {
             return None;
         }
-        let text = response.into_body().read_up_to(ANSWER_BYTES_MAX).await;
+        let text = response.into_body().read_up_to(MAX_ANSWER_BYTES).await;
         // Ignores truncated responses, and those of something other than an API server.
         let _: Version = serde_json::from_slice(&text).ok()?;
         String::from_utf8(text).ok().map(Into::into)

@@ -18,7 +18,7 @@ use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{Service, ServiceBuilder};
 
 use super::authenticated::Authenticated;
-use super::connections::{Connections, STREAMS_PER_CONNECTION_MAX};
+use super::connections::{Connections, MAX_STREAMS_PER_CONNECTION};
 use super::credentials::{Credentials, CurrentIdentity};
 use super::{BoxError, ClientError, ClientOptions, NewService};
 
@@ -32,9 +32,9 @@ const HTTP2_PING: Duration = Duration::from_secs(15);
 /// 2 MiB per round trip of 10 ms are 200 MB/s.
 const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
 /// Streams whose windows fit into the receive window of a connection. It is larger than
-/// [`STREAMS_PER_CONNECTION_MAX`], so that responses that nobody reads cannot use up the window of the others.
+/// [`MAX_STREAMS_PER_CONNECTION`], so that responses that nobody reads cannot use up the window of the others.
 const HTTP2_STREAM_WINDOWS: u32 = 100;
-const _: () = assert!(STREAMS_PER_CONNECTION_MAX < HTTP2_STREAM_WINDOWS as usize);
+const _: () = assert!(MAX_STREAMS_PER_CONNECTION < HTTP2_STREAM_WINDOWS as usize);
 /// Receive window of one HTTP/2 connection. The largest window that HTTP/2 allows is 2 GiB.
 const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAM_WINDOW * HTTP2_STREAM_WINDOWS;
 /// Idle connections are closed before servers close them (90 s).

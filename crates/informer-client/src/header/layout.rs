@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::prune::{Cuts, Members};
 
 /// Members whose places are kept. `ObjectMeta` has 15.
-const MEMBERS_MAX: usize = 20;
+const MAX_MEMBERS: usize = 20;
 
 /// What a member is, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +25,7 @@ const TEMPLATED: [Role; 3] = [Role::Labels, Role::Annotations, Role::Owners];
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     begin: Option<usize>,
-    members: [Member; MEMBERS_MAX],
+    members: [Member; MAX_MEMBERS],
     count: usize,
     /// There is another `metadata` before this one, or members that have no place here.
     irregular: bool,

@@ -17,7 +17,7 @@ use super::pieces::Pieces;
 use super::reader::{Decoded, Decoder, Parts, Reader};
 use super::reply::{self, Answer};
 use crate::Representation;
-use crate::represent::{Encoding, Origin};
+use crate::object::{Encoding, Origin};
 use crate::splitter::Slice;
 
 /// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole list.

@@ -8,7 +8,7 @@ use informer_schema::Scan;
 
 use super::Wire;
 use crate::header::{HeaderError, Problem, RawHeader};
-use crate::represent::{Origin, RawBytes, RawObject};
+use crate::object::{Origin, RawBytes, RawObject};
 use crate::scan::Cursor;
 use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! 1. At most [`TASKS_MAX`] batches are under way, which bounds what they hold.
+//! 1. At most [`MAX_TASKS`] batches are under way, which bounds what they hold.
 //! 2. On a runtime of one thread nothing is ever handed over: it would be done by the same thread, later.
 //!
 //! # Shutdown
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 /// How many batches of one stream are under way at once. Each holds frames of some 256 KiB; with more of them the network is
 /// waited for, whatever the number of cores.
-const TASKS_MAX: usize = 8;
+const MAX_TASKS: usize = 8;
 
 /// Batches of one stream that are under way, the oldest first.
 pub(super) struct Offload<T> {
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Offload<T> {
                 _ => handle.metrics().num_workers(),
             };
             // One more than can run, so that none of them waits for this task to be run.
-            (workers > 1).then(|| (handle, (workers + 1).min(TASKS_MAX)))
+            (workers > 1).then(|| (handle, (workers + 1).min(MAX_TASKS)))
         });
         Self { place, tasks: VecDeque::new() }
     }

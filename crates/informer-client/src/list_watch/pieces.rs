@@ -12,10 +12,10 @@ pub(super) const BATCH_BYTES: usize = 256 << 10;
 pub(super) const BATCH_OBJECTS: usize = 1000;
 
 /// From so many bytes on another task is worth its start and its hand-over, which take some microseconds.
-const TASK_BYTES_MIN: usize = 32 << 10;
+const MIN_TASK_BYTES: usize = 32 << 10;
 
 /// From so many objects on: one alone, however large, would only be read later.
-const TASK_OBJECTS_MIN: usize = 4;
+const MIN_TASK_OBJECTS: usize = 4;
 
 /// Objects on their way from the cutter to the decoder: parts of network frames, which they keep alive.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Pieces {
 
     /// True where another task may read these sooner than this one.
     pub(super) fn are_worth_a_task(&self) -> bool {
-        self.bytes >= TASK_BYTES_MIN && self.pieces.len() >= TASK_OBJECTS_MIN
+        self.bytes >= MIN_TASK_BYTES && self.pieces.len() >= MIN_TASK_OBJECTS
     }
 
     pub(super) fn clear(&mut self) {

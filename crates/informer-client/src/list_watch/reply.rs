@@ -11,19 +11,19 @@ use serde::Deserialize;
 
 use super::Wire;
 use crate::client::{Client, ResponseBody};
-use crate::represent::Encoding;
+use crate::object::Encoding;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// How much of the body of a refusal is read: a status fits, a page of a proxy need not.
-const REFUSAL_BYTES_MAX: usize = 64 << 10;
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
 /// How long the body of a refusal may take.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of a text that is no status goes into an error.
-const TEXT_SHOWN_MAX: usize = 256;
+const MAX_TEXT_SHOWN: usize = 256;
 
 /// The body of a good reply.
 pub(super) struct Answer {
@@ -93,7 +93,7 @@ pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceEr
 pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire>) -> ServerStatus {
     let (head, mut body) = response.into_parts();
     let code = head.status.as_u16();
-    let reading = body.read_up_to(REFUSAL_BYTES_MAX);
+    let reading = body.read_up_to(MAX_REFUSAL_BYTES);
     // Whatever breaks while the text is read: the code is known and says enough.
     let text = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.unwrap_or_default();
     let mut status = parse(&text, wire).unwrap_or_else(|| plain(head.status, &text));
@@ -108,7 +108,7 @@ fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     let text = String::from_utf8_lossy(text);
     let message = match text.trim() {
         "" => "no message".to_owned(),
-        text => text.chars().filter(|letter| !letter.is_control()).take(TEXT_SHOWN_MAX).collect(),
+        text => text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_SHOWN).collect(),
     };
     ServerStatus { code: code.as_u16(), reason, message, ..ServerStatus::default() }
 }

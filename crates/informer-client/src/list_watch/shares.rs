@@ -16,7 +16,7 @@ mod tests;
 const HASHES: u128 = 1 << 64;
 
 /// More shares than this are no longer of nearly one size; and each that is taken is a text of its own in every request.
-const SHARES_MAX: u32 = 1024;
+const MAX_SHARES: u32 = 1024;
 
 /// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each hold a part of them.
 ///
@@ -68,7 +68,7 @@ pub enum HashSharesError {
     },
     /// There is no share of this number.
     #[error(
-        "take share {share} of {of}: shares are numbered from 0, and there are 1 to {SHARES_MAX} of them"
+        "take share {share} of {of}: shares are numbered from 0, and there are 1 to {MAX_SHARES} of them"
     )]
     Unknown {
         /// The number.
@@ -90,7 +90,7 @@ impl HashShares {
         taken.dedup();
         match taken.last() {
             None => Err(HashSharesError::None { of }),
-            Some(last) if *last >= of || of > SHARES_MAX => {
+            Some(last) if *last >= of || of > MAX_SHARES => {
                 Err(HashSharesError::Unknown { share: *last, of })
             }
             Some(_) => Ok(Self { key: HashKey::default(), of, taken }),

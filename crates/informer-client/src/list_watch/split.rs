@@ -43,10 +43,10 @@ impl Default for SplitLists {
 }
 
 /// In more namespaces than these, requests cost more than they save.
-const NAMESPACES_MAX: usize = 2000;
+const MAX_NAMESPACES: usize = 2000;
 
 /// Parts that wait to be taken. One holds what a network frame brought; a few keep all tasks reading.
-const PARTS_MAX: usize = 16;
+const MAX_PARTS: usize = 16;
 
 type Part<O> = Result<ListPart<O>, SourceError>;
 
@@ -70,7 +70,7 @@ pub(super) async fn list<O: Representation>(
             return None;
         }
     };
-    let (sender, receiver) = mpsc::channel(PARTS_MAX);
+    let (sender, receiver) = mpsc::channel(MAX_PARTS);
     let namespaces = Arc::new(Mutex::new(plan.namespaces.into_iter()));
     let mut tasks = JoinSet::new();
     for _ in 0..split.requests.max(1) {
@@ -146,7 +146,7 @@ async fn plan<O: Representation>(
     let listed = namespaces.list_whole(exactly(&end.version, SourceContext::default())).await?;
     let (namespaces, listed) = read_all(listed).await?;
     let namespaces: Vec<_> = namespaces.iter().map(|namespace| namespace.key().name().to_owned()).collect();
-    let few = (2..=NAMESPACES_MAX).contains(&namespaces.len()) && listed.continue_token.is_none();
+    let few = (2..=MAX_NAMESPACES).contains(&namespaces.len()) && listed.continue_token.is_none();
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 

@@ -17,7 +17,7 @@ use super::pieces::Pieces;
 use super::reader::{Decoded, Decoder, Parts, Reader};
 use super::reply::{self, Answer};
 use crate::Representation;
-use crate::represent::{Encoding, Origin};
+use crate::object::{Encoding, Origin};
 use crate::splitter::frames::Frames;
 use crate::splitter::lengths::Lengths;
 use crate::splitter::{Slice, SplitError};

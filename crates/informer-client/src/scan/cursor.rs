@@ -4,7 +4,7 @@ use std::ops::Range;
 use super::{Span, Structure, StructureError, is_space};
 
 /// How deep a value may be that is skipped inside an object whose own depth was checked before.
-const SKIP_DEPTH_MAX: usize = usize::MAX;
+const MAX_SKIP_DEPTH: usize = usize::MAX;
 
 /// A reader at one place of a complete JSON text.
 ///
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
             }
             b'{' | b'[' if self.jump() => {}
             b'{' | b'[' => {
-                let end = Structure::new(SKIP_DEPTH_MAX).find_end(&self.text.as_bytes()[start..]);
+                let end = Structure::new(MAX_SKIP_DEPTH).find_end(&self.text.as_bytes()[start..]);
                 match end {
                     Ok(Some(length)) => self.at += length,
                     Err(StructureError::Mismatch(at)) => {

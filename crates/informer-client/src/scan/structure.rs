@@ -30,15 +30,15 @@ pub(crate) struct Spans {
     levels: usize,
     found: Vec<Span>,
     /// The entry of the container that is open on each level.
-    open: [usize; SPAN_LEVELS_MAX + 1],
+    open: [usize; MAX_SPAN_LEVELS + 1],
 }
 
 /// The most levels that can be recorded: an event, its object, the object's members.
-const SPAN_LEVELS_MAX: usize = 3;
+const MAX_SPAN_LEVELS: usize = 3;
 
 /// How many containers are recorded: a value of a million empty arrays must not cost more than itself. What is not
 /// recorded is scanned again.
-const SPANS_MAX: usize = 1024;
+const MAX_SPANS: usize = 1024;
 
 /// A container, from its opening bracket to behind its closing one.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl Spans {
             return;
         }
         self.open[level] = self.found.len();
-        if self.found.len() < SPANS_MAX {
+        if self.found.len() < MAX_SPANS {
             self.found.push(Span { start, end: start });
         }
     }
@@ -85,7 +85,7 @@ impl Structure {
 
     /// Also records where the containers of the outer levels stand.
     pub(crate) fn recording(mut self, levels: usize) -> Self {
-        self.spans.levels = levels.min(SPAN_LEVELS_MAX);
+        self.spans.levels = levels.min(MAX_SPAN_LEVELS);
         self
     }
 

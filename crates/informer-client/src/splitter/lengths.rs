@@ -4,7 +4,7 @@ use super::{Limits, SplitError};
 const HEAD: usize = 4;
 
 /// What a buffer that one large event made may keep for the small ones after it.
-const KEPT_CAPACITY_MAX: usize = 1 << 20;
+const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 /// Cuts a body into the events that follow one another in it, each behind its length.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Lengths {
     ) -> Result<Option<&'a [u8]>, SplitError> {
         if std::mem::take(&mut self.spent) {
             self.kept.clear();
-            self.kept.shrink_to(KEPT_CAPACITY_MAX);
+            self.kept.shrink_to(MAX_KEPT_CAPACITY);
         }
         if self.kept.is_empty() {
             let rest = &frame[*at..];

@@ -172,8 +172,8 @@ impl ValueReader {
 
     /// A buffer that one large object made is not kept for the small ones after it.
     fn forget(&mut self) {
-        const KEPT_CAPACITY_MAX: usize = 1 << 20;
+        const MAX_KEPT_CAPACITY: usize = 1 << 20;
         self.kept.clear();
-        self.kept.shrink_to(KEPT_CAPACITY_MAX);
+        self.kept.shrink_to(MAX_KEPT_CAPACITY);
     }
 }

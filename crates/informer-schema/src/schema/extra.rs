@@ -87,7 +87,7 @@ fn add(schema: &mut Schema, extra: ExtraField) -> Result<(), ExtraFieldError> {
     if schema.message_at(id).fields().iter().any(|field| field.name() == extra.name) {
         return Err(failed("the name is already used"));
     }
-    if fields.len() >= load::FIELDS_MAX {
+    if fields.len() >= load::MAX_FIELDS {
         return Err(failed("the message has too many fields"));
     }
     let flags = Flags::parse("e");

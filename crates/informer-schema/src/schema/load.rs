@@ -13,7 +13,7 @@ use crate::resource::{GroupVersionData, NameList, ResourceData};
 const MADE_HERE: &str = "the table is part of the crate and was read by its tests";
 
 /// Fields of one message at most: sets of fields are bits of one number. The largest type has 44.
-pub(super) const FIELDS_MAX: usize = 64;
+pub(super) const MAX_FIELDS: usize = 64;
 
 /// Reads the table.
 pub(super) fn parse(text: &'static str, releases: Releases) -> Schema {
@@ -227,7 +227,7 @@ fn number(schema: &mut Schema) {
     for message in &mut schema.messages {
         let fields = &schema.fields[message.fields.start as usize..message.fields.end as usize];
         let start = schema.numbers.len();
-        assert!(fields.len() <= FIELDS_MAX, "{} has more fields than a set holds", message.short);
+        assert!(fields.len() <= MAX_FIELDS, "{} has more fields than a set holds", message.short);
         let loud = fields.iter().zip(0..64).filter(|(field, _)| !field.quiet);
         message.always = loud.fold(0, |set, (_, place)| set | 1 << place);
         let highest = fields.iter().map(|field| usize::from(field.number)).max().unwrap_or(0);

@@ -17,7 +17,7 @@ use super::{CredentialsError, Current, Identities, Loaded, bearer};
 use crate::client::ClientError;
 
 /// The largest output of a plugin. A token has a few KB, a certificate with its chain some tens of KB.
-const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// How often the process is polled for its exit after it has closed its output.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(10);
@@ -175,9 +175,9 @@ async fn output(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
 
 fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
     let mut output = Vec::new();
-    stdout.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut output)?;
-    match output.len() as u64 > OUTPUT_BYTES_MAX {
-        true => Err(io::Error::other(format!("it printed more than {OUTPUT_BYTES_MAX} bytes"))),
+    stdout.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut output)?;
+    match output.len() as u64 > MAX_OUTPUT_BYTES {
+        true => Err(io::Error::other(format!("it printed more than {MAX_OUTPUT_BYTES} bytes"))),
         false => Ok(output),
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{ObjectReader, Read};
-use crate::represent::{Interner, Origin, Packed};
+use crate::object::{Interner, Origin, Packed};
 use crate::scan::Cursor;
 use crate::{Lazy, Pruning, Representation, ResourceKind, arbitrary};
 

@@ -20,10 +20,10 @@ const STRIPES: usize = 8;
 const WAYS: usize = 4;
 
 /// Sets that a stripe begins with.
-const SETS_MIN: usize = 4;
+const MIN_SETS: usize = 4;
 
 /// Sets of a stripe at most, 64 KiB of them: all of them together know 32,768 templates.
-const SETS_MAX: usize = 1024;
+const MAX_SETS: usize = 1024;
 
 /// Of a set, so many in use make it crowded: one who comes anew may have the last place.
 const CROWD: usize = WAYS - 1;
@@ -116,7 +116,7 @@ impl<T> Stripe<T> {
 
     fn set(&mut self, hash: u64) -> &mut [Place<T>] {
         if self.sets.is_empty() {
-            self.sets.resize_with(SETS_MIN, Default::default);
+            self.sets.resize_with(MIN_SETS, Default::default);
         }
         let at = at(self.sets.len(), hash);
         &mut self.sets[at]
@@ -137,7 +137,7 @@ impl<T> Stripe<T> {
         let places = self.sets.len() * WAYS;
         self.came += 1;
         self.crowded += usize::from(used >= CROWD);
-        if self.crowded * CROWDED_PART > places && self.sets.len() < SETS_MAX {
+        if self.crowded * CROWDED_PART > places && self.sets.len() < MAX_SETS {
             self.grow();
         } else if self.came == places {
             (self.came, self.crowded) = (0, 0);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::ResourceKind;
 use crate::header::RawHeader;
-use crate::represent::{Interner, Lazy, Origin, RawBytes, RawObject, Representation};
+use crate::object::{Interner, Lazy, Origin, RawBytes, RawObject, Representation};
 use crate::scan::Cursor;
 
 fn pod(name: &str, checksum: &str) -> Value {

@@ -1,20 +1,20 @@
-//! Short texts that belong together, in one allocation, which clones share.
+//! Short strings that belong together, in one allocation, which clones share.
 //!
 //! Each has its length before it, six bits a byte and the lowest first; all bytes but the last of a length have the seventh bit
 //! set. None has the eighth, so the whole is a text, too, and a part of it is one without being checked.
 
 use std::sync::Arc;
 
-/// Texts in their order. Equal where they are the same in the same order.
+/// PackedStrings in their order. Equal where they are the same in the same order.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Texts(Arc<str>);
+pub(crate) struct PackedStrings(Arc<str>);
 
-impl Texts {
-    /// Keeps texts, in memory of their own size.
-    pub(crate) fn of<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Self {
-        let size = texts.clone().map(|text| length_size(text.len()) + text.len()).sum();
+impl PackedStrings {
+    /// Keeps strings, in memory of their own size.
+    pub(crate) fn of<'a>(strings: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let size = strings.clone().map(|text| length_size(text.len()) + text.len()).sum();
         let mut all = String::with_capacity(size);
-        for text in texts {
+        for text in strings {
             push_length(&mut all, text.len());
             all.push_str(text);
         }
@@ -25,8 +25,8 @@ impl Texts {
         self.0.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> Parts<'_> {
-        Parts { all: &self.0, at: 0 }
+    pub(crate) fn iter(&self) -> Strings<'_> {
+        Strings { all: &self.0, at: 0 }
     }
 
     /// Heap bytes held.
@@ -47,13 +47,13 @@ fn push_length(all: &mut String, mut length: usize) {
     all.push(char::from(length as u8));
 }
 
-/// The texts, one after the other.
-pub(crate) struct Parts<'a> {
+/// The strings, one after the other.
+pub(crate) struct Strings<'a> {
     all: &'a str,
     at: usize,
 }
 
-impl<'a> Iterator for Parts<'a> {
+impl<'a> Iterator for Strings<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -53,10 +53,10 @@ fn objects_that_change_their_shape_get_another_dictionary_and_the_old_ones_stay_
 #[test]
 fn there_is_an_end_to_dictionaries() {
     let packing = Packing::default();
-    for round in 0..2 * GENERATIONS_MAX {
+    for round in 0..2 * MAX_GENERATIONS {
         pack_all(&packing, &kind("Pod"), u64::from(round), WINDOW + SAMPLES);
     }
-    assert!(packing.training.lock().generations <= GENERATIONS_MAX);
+    assert!(packing.training.lock().generations <= MAX_GENERATIONS);
 }
 
 #[test]

@@ -2,8 +2,8 @@ use std::sync::{Arc, Weak};
 
 use proptest::prelude::*;
 
-use super::{TURNS_MAX, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
-use crate::represent::body::{BodyRef, Encoded};
+use super::{MAX_TURNS, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
+use crate::object::body::{BodyRef, Encoded};
 
 /// A text whose view, of a type without a size, is estimated at so many bytes.
 fn text(estimate: usize) -> String {
@@ -61,7 +61,7 @@ fn views_that_somebody_holds_get_another_turn_but_not_for_ever() {
     }
     drop(holder);
     assert!(lives(&held), "it was in use whenever room was needed");
-    let all: Vec<Arc<()>> = (0..2 * TURNS_MAX).map(|_| keep(&views, 20).upgrade().unwrap()).collect();
+    let all: Vec<Arc<()>> = (0..2 * MAX_TURNS).map(|_| keep(&views, 20).upgrade().unwrap()).collect();
     assert_eq!(views.kept.lock().views.len(), 5, "of {} that are held", all.len());
 }
 

@@ -7,7 +7,7 @@ use informer_core::{Header, Labels, Object, ObjectKey, OwnerReference};
 use super::{Interner, PLACES, STRIPES};
 use crate::ResourceKind;
 use crate::header::RawHeader;
-use crate::represent::{Metadata, Origin, RawBytes, RawObject, Representation};
+use crate::object::{Metadata, Origin, RawBytes, RawObject, Representation};
 use crate::scan::Cursor;
 
 fn header(name: &str, app: &str) -> Header {

@@ -26,7 +26,7 @@ const TYPED_PER_JSON: usize = 5;
 const TYPED_PER_PROTOBUF: usize = 8;
 
 /// So many views that are held get another turn at one time: more would make a read as slow as there are views.
-const TURNS_MAX: usize = 16;
+const MAX_TURNS: usize = 16;
 
 /// A view of some type.
 type View = Arc<dyn Any + Send + Sync>;
@@ -75,7 +75,7 @@ impl Kept {
         let (mut forgotten, mut turns) = (Vec::new(), 0);
         while self.bytes.saturating_add(bytes) > budget {
             let Some((oldest, its_bytes)) = self.views.pop_front() else { break };
-            if Arc::strong_count(&oldest) > 1 && turns < TURNS_MAX {
+            if Arc::strong_count(&oldest) > 1 && turns < MAX_TURNS {
                 turns += 1;
                 self.views.push_back((oldest, its_bytes));
             } else {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{SETS_MAX, SETS_MIN, STRIPES, Table, WAYS};
+use super::{MAX_SETS, MIN_SETS, STRIPES, Table, WAYS};
 
 fn insert(table: &Table<u64>, hash: u64) -> Arc<u64> {
     table.find_or_insert(hash, |value| *value == hash, || hash)
@@ -17,7 +17,7 @@ fn hash(number: u64) -> u64 {
 
 /// The `n`th hash that belongs to the first set of the first stripe, however large the table is.
 fn of_one_set(n: u64) -> u64 {
-    n * (STRIPES * SETS_MAX) as u64
+    n * (STRIPES * MAX_SETS) as u64
 }
 
 fn sets<T>(table: &Table<T>) -> usize {
@@ -96,7 +96,7 @@ fn a_table_of_what_passes_by_stays_small() {
     for number in 100..100_000 {
         insert(&table, hash(number));
     }
-    assert_eq!(sets(&table), SETS_MIN);
+    assert_eq!(sets(&table), MIN_SETS);
     drop(held);
 }
 
@@ -111,8 +111,8 @@ fn a_table_grows_with_what_is_in_use_up_to_its_limit() {
     assert!(found > 3900, "{found}");
     let places = sets(&table) * WAYS * STRIPES;
     assert!((4000..=4 * 4000).contains(&places), "{places}");
-    for number in 0..(4 * SETS_MAX * WAYS * STRIPES) as u64 {
+    for number in 0..(4 * MAX_SETS * WAYS * STRIPES) as u64 {
         held.push(insert(&table, hash(number)));
     }
-    assert_eq!(sets(&table), SETS_MAX);
+    assert_eq!(sets(&table), MAX_SETS);
 }

@@ -27,7 +27,7 @@ const LEVEL: i32 = 3;
 const SAMPLES: usize = 400;
 
 /// Bytes of samples: a dictionary is made of a hundredth of its samples at best, and training takes its time by them.
-const SAMPLE_BYTES_MAX: usize = 4 << 20;
+const MAX_SAMPLE_BYTES: usize = 4 << 20;
 
 /// Larger dictionaries no longer pay: what is in them is found less often than they take room.
 const DICTIONARY_BYTES: usize = 64 << 10;
@@ -39,10 +39,10 @@ const WINDOW: usize = 1000;
 const DRIFT_PERCENT: u64 = 150;
 
 /// Dictionaries of one source. All that are in use are held, and a source that drifts for ever must not fill the memory.
-const GENERATIONS_MAX: u32 = 8;
+const MAX_GENERATIONS: u32 = 8;
 
 /// Idle contexts that are kept: a context takes about 200 KB, and more threads than this seldom read at once.
-const CONTEXTS_MAX: usize = 4;
+const MAX_CONTEXTS: usize = 4;
 
 /// Packs the objects of one source.
 #[derive(Default)]
@@ -131,7 +131,7 @@ impl Packing {
 
 fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
     let mut contexts = contexts.lock();
-    if contexts.len() < CONTEXTS_MAX {
+    if contexts.len() < MAX_CONTEXTS {
         contexts.push(context);
     }
 }
@@ -142,7 +142,7 @@ impl Training {
         if self.wants_samples() {
             self.samples.extend_from_slice(bytes);
             self.lengths.push(bytes.len());
-            if self.lengths.len() >= SAMPLES || self.samples.len() >= SAMPLE_BYTES_MAX {
+            if self.lengths.len() >= SAMPLES || self.samples.len() >= MAX_SAMPLE_BYTES {
                 self.train();
             }
         }
@@ -154,7 +154,7 @@ impl Training {
             (Some(reached), Some(now)) => now * 100 > reached * DRIFT_PERCENT,
             _ => false,
         };
-        self.generations < GENERATIONS_MAX
+        self.generations < MAX_GENERATIONS
             && (self.dictionary.is_none() || drifted || !self.lengths.is_empty())
     }
 

@@ -13,7 +13,7 @@ use super::body::Encoded;
 use super::table::Table;
 
 /// Shorter parts are not worth the pointer to them.
-const PART_BYTES_MIN: usize = 32;
+const MIN_PART_BYTES: usize = 32;
 
 /// How many parts there are: labels, annotations and owners, in this order.
 const PARTS: usize = 3;
@@ -84,7 +84,7 @@ impl Templates {
     }
 
     fn part(&self, run: &[u8], new: impl FnOnce() -> Part) -> Option<Arc<Part>> {
-        if run.len() < PART_BYTES_MIN {
+        if run.len() < MIN_PART_BYTES {
             return None;
         }
         self.parts.find_or_insert_again(self.hasher.hash_one(run), |part| part.is(run), new)
