@@ -69,7 +69,7 @@ impl ListKeys {
 
     /// The keys of each version of a CustomResourceDefinition, which is given as JSON. Versions without a schema
     /// are left out.
-    pub fn of_definition(definition: &Value) -> Vec<(Gvk, Self)> {
+    pub fn of_crd(definition: &Value) -> Vec<(Gvk, Self)> {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (Some(group), Some(kind)) = (text(&spec["group"]), text(&spec["names"]["kind"])) else {

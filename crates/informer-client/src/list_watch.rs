@@ -110,7 +110,7 @@ pub struct ReadOptions {
     /// In which encodings objects are asked for.
     pub encodings: Encodings,
     /// How long the server may take to answer with its headers. 75 s by default: servers end requests after 60.
-    pub answer_timeout: Duration,
+    pub response_timeout: Duration,
     /// How long the body of a list may be silent. 60 s by default.
     pub list_idle_timeout: Duration,
     /// How long a watch may be silent beyond the time after which the server was asked to close it. 30 s by default.
@@ -131,7 +131,7 @@ impl Default for ReadOptions {
             limits: Limits::default(),
             pruning: Pruning::default(),
             encodings: Encodings::default(),
-            answer_timeout: Duration::from_secs(75),
+            response_timeout: Duration::from_secs(75),
             list_idle_timeout: Duration::from_secs(60),
             watch_idle_margin: Duration::from_secs(30),
             view_bytes: 0,
@@ -334,7 +334,7 @@ impl<O: Representation> KubeListWatch<O> {
         query: &str,
         accept: Accept,
     ) -> Result<(Answer, Option<Wire>), SourceError> {
-        let to_whom = (attempt, self.options.answer_timeout);
+        let to_whom = (attempt, self.options.response_timeout);
         if let Some(wire) = self.wire() {
             let request = self.request(attempt, query, accept.protobuf)?;
             match reply::open(&self.client, request, to_whom, Some(&wire)).await? {

@@ -88,12 +88,12 @@ impl<'a> Scan<'a> {
     ///
     /// When the bytes are no message, or metadata is not what every kind has there.
     pub fn of(object: &'a [u8]) -> Result<Self, TranscodeError> {
-        let (scan, error) = Self::as_far_as_readable(object);
+        let (scan, error) = Self::partial(object);
         error.map_or(Ok(scan), Err)
     }
 
     /// The same, and what could be read before an error: enough to say which object it is that cannot be read.
-    pub fn as_far_as_readable(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
+    pub fn partial(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
         let mut scan = Self {
             object,
             name: "",

@@ -35,7 +35,7 @@ fn keys_of_a_definition_are_those_of_its_versions() {
         "group": "example.com", "names": {"kind": "Website"},
         "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}, {"name": "v2"}],
     }});
-    let found = ListKeys::of_definition(&definition);
+    let found = ListKeys::of_crd(&definition);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].0, Gvk::new("example.com", "v1", "Website"));
     let spec = found[0].1.root().member("spec");
@@ -43,5 +43,5 @@ fn keys_of_a_definition_are_those_of_its_versions() {
     assert_eq!(spec.member("zones").keys()[1].default, Some(json!("a")));
     assert_eq!(names(spec.member("byName").member("any").member("zones")), ["zone", "tier"]);
     assert!(names(spec.member("other")).is_empty());
-    assert!(ListKeys::of_definition(&json!({})).is_empty());
+    assert!(ListKeys::of_crd(&json!({})).is_empty());
 }

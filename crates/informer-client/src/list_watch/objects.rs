@@ -84,7 +84,7 @@ impl<O: Representation> ObjectReader<O> {
 
     /// Reads one object from a message without envelope; where it `may_be_known`, it is first compared with what is held.
     pub(super) fn read_message(&mut self, message: &[u8], may_be_known: bool) -> Read<O> {
-        let (scan, error) = Scan::as_far_as_readable(message);
+        let (scan, error) = Scan::partial(message);
         if let Some(error) = error {
             return set_aside(&scan, error.problem());
         }

@@ -100,9 +100,7 @@ impl ClientBuilder {
 
 /// Returns the list map keys of each version of a custom resource.
 pub(crate) fn list_keys(definition: &CustomResourceDefinition) -> Vec<(Gvk, ListKeys)> {
-    serde_json::to_value(definition)
-        .map(|definition| ListKeys::of_definition(&definition))
-        .unwrap_or_default()
+    serde_json::to_value(definition).map(|definition| ListKeys::of_crd(&definition)).unwrap_or_default()
 }
 
 impl fmt::Debug for ClientBuilder {

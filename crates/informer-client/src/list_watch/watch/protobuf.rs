@@ -41,7 +41,7 @@ impl RawEvent for Event<'_> {
     fn mark(&self) -> Result<(ResourceVersion, bool), String> {
         let envelope = Envelope::parse(self.object);
         let envelope = envelope.map_err(|error| format!("a bookmark: {}", error.problem()))?;
-        let (scan, _) = Scan::as_far_as_readable(envelope.raw);
+        let (scan, _) = Scan::partial(envelope.raw);
         let annotations = scan.annotations().unwrap_or_default();
         let is_end = annotations.contains(&(INITIAL_EVENTS_END, "true"));
         Ok((ResourceVersion::from(scan.resource_version()), is_end))
