@@ -1,11 +1,13 @@
-//! Deadlines that may have no end.
+//! Deadlines that cannot overflow.
 
 use std::time::{Duration, Instant};
 
-/// Stands for times that have no end, of 100 years: instants cannot be added to without one.
+/// The longest supported wait, 100 years. It stands for "no timeout", because an [`Instant`] has no maximum
+/// value.
 pub const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// The instant after a time, which counts as [`LONGEST`] where it is longer. Never panics, whatever the time.
+/// Returns the instant `wait` after `now`. A `wait` over [`LONGEST`] counts as [`LONGEST`], so this never
+/// panics.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -2,10 +2,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The way to one field of an object: `spec.nodeName`, `metadata.annotations['example.com/role']`.
+/// The path of one field in an object: `spec.nodeName`, `metadata.annotations['example.com/role']`.
 ///
-/// Segments are member names, separated by dots; a name with dots stands in brackets and quotes. Lists are not
-/// indexed: field paths name single values.
+/// Segments are member names, separated by dots. A name that contains dots is written in brackets and quotes.
+/// A path cannot index a list: it names a single value.
 ///
 /// ```
 /// use informer_core::FieldPath;
@@ -21,12 +21,12 @@ pub struct FieldPath {
 }
 
 impl FieldPath {
-    /// The names on the way, from the outermost.
+    /// Returns the member names of the path, outermost first.
     pub fn segments(&self) -> impl ExactSizeIterator<Item = &str> {
         self.segments.iter().map(|segment| &**segment)
     }
 
-    /// The path as it was written.
+    /// Returns the path as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -79,7 +79,7 @@ impl fmt::Debug for FieldPath {
     }
 }
 
-/// A text that is not a field path.
+/// The error for a string that is not a field path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field path {text:?}: expected {expected} at offset {at}")]
 pub struct ParseFieldPathError {

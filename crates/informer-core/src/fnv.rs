@@ -1,7 +1,7 @@
-//! The hash that programs agree on.
+//! The 64-bit FNV-1a hash.
 
-/// FNV-1a with 64 bits: not for tables, but for what other programs, or other releases of one, have to come to, too. A server shares
-/// the objects of a kind by it.
+/// Returns the 64-bit FNV-1a hash of a string. Use it where other programs or other releases must compute the
+/// same hash, not in hash tables. API servers use it to shard the objects of a kind.
 ///
 /// ```
 /// use informer_core::fnv::fnv1a;
@@ -18,7 +18,7 @@ mod tests {
     use super::fnv1a;
 
     #[test]
-    fn hashes_are_the_published_ones() {
+    fn fnv1a_matches_published_test_vectors() {
         assert_eq!(fnv1a(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a("foobar"), 0x8594_4171_f739_67e8);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Group, version and kind: the name of a type of objects. The core group is the empty string.
+/// Group, version and kind of an object type. The core group is the empty string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvk {
     /// The API group; empty for the core group.
@@ -12,7 +12,7 @@ pub struct Gvk {
     pub kind: String,
 }
 
-/// Group, version and resource: the name of a collection in URLs.
+/// Group, version and resource: a collection in URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvr {
     /// The API group; empty for the core group.
@@ -24,12 +24,12 @@ pub struct Gvr {
 }
 
 impl Gvk {
-    /// A kind from its parts.
+    /// Returns a kind from its parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// A kind from the `apiVersion` and `kind` of an object.
+    /// Returns a kind from the `apiVersion` and `kind` of an object.
     ///
     /// # Errors
     ///
@@ -39,24 +39,25 @@ impl Gvk {
         Ok(Self::new(group, version, kind))
     }
 
-    /// The `apiVersion` of objects of this kind.
+    /// Returns the `apiVersion` of objects of this kind.
     pub fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
 }
 
 impl Gvr {
-    /// A resource from its parts.
+    /// Returns a resource from its parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
-    /// The `apiVersion` of the objects.
+    /// Returns the `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
 
-    /// The URL path of the collection: all namespaces (or cluster-scoped) without a namespace.
+    /// Returns the URL path of the collection. Without a namespace it is the path for all namespaces, or of a
+    /// cluster-scoped resource.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let root = match self.group.as_str() {
             "" => format!("/api/{}", self.version),
@@ -108,7 +109,7 @@ fn write_dotted(f: &mut fmt::Formatter<'_>, [name, version, group]: [&String; 3]
 impl FromStr for Gvr {
     type Err = ParseGvError;
 
-    /// Reads `resource.version.group` or `resource.version`, the form that [`Display`](fmt::Display) writes.
+    /// Parses `resource.version.group` or `resource.version`, which is what [`Display`](fmt::Display) writes.
     fn from_str(text: &str) -> Result<Self, ParseGvError> {
         let mut parts = text.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next().unwrap_or_default()) {
@@ -120,7 +121,7 @@ impl FromStr for Gvr {
     }
 }
 
-/// A text that names no group and version.
+/// The error for a string that contains no group and version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} names no group and version; write VERSION or GROUP/VERSION, or RESOURCE.VERSION.GROUP for a resource"

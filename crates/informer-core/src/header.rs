@@ -4,13 +4,13 @@ use std::sync::Arc;
 use crate::packed_strings::PackedStrings;
 use crate::{Labels, Object, ObjectKey, ResourceVersion};
 
-/// No server counts to it.
+/// The marker for "no generation"; no server reaches this value.
 pub(crate) const NO_GENERATION: i64 = i64::MIN;
 
-/// What a cache knows of every object without decoding it.
+/// The metadata that a cache reads from every object without decoding it.
 ///
-/// Each representation (lazy, typed, dynamic, metadata) carries one; the decoder fills it in the same scan that
-/// finds the object's bytes. Sources that are not Kubernetes build it by hand:
+/// Each representation (lazy, typed, dynamic, metadata) contains a header. The decoder fills it in the same
+/// scan that finds the end of the object. Other sources than Kubernetes build it by hand:
 ///
 /// ```
 /// use informer_core::{Header, Object, ObjectKey};
@@ -24,7 +24,7 @@ pub struct Header {
     pub(crate) key: ObjectKey,
     pub(crate) uid: Box<str>,
     pub(crate) version: ResourceVersion,
-    /// [`NO_GENERATION`] where there is none: eight bytes less for each object than with a mark beside it.
+    /// [`NO_GENERATION`] if there is none. This takes eight bytes less per object than an `Option`.
     pub(crate) generation: i64,
     pub(crate) deletion_timestamp: Option<Box<str>>,
     pub(crate) labels: Labels,
@@ -32,7 +32,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header that knows nothing but the key.
+    /// Returns a header with a key and no other metadata.
     pub fn new(key: ObjectKey) -> Self {
         Self {
             key,
@@ -84,9 +84,10 @@ impl Header {
         self
     }
 
-    /// Replaces labels and owners by what the functions make of them: equal ones, which other objects hold already.
+    /// Replaces labels and owners by the results of two functions, which return equal values that other
+    /// objects already hold.
     ///
-    /// Objects of one workload have them in common; a source that remembers the last ones holds them once.
+    /// Objects of one workload have equal labels and owners. A source that interns them stores them once.
     pub fn sharing(
         mut self,
         labels: impl FnOnce(Labels) -> Labels,
@@ -97,7 +98,7 @@ impl Header {
         self
     }
 
-    /// Heap bytes held, for accounts of memory. Labels and owners that are held with others count in full.
+    /// Returns the heap memory in bytes. Labels and owners that are shared with other headers count in full.
     pub fn held_bytes(&self) -> usize {
         let owners: usize = self.owners.iter().map(OwnerReference::held_bytes).sum();
         self.key.as_str().len() + self.uid.len() + self.labels.held_bytes() + owners
@@ -130,39 +131,39 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// An owner; `api_version` is its group and version, as `apps/v1`, and `controller` true for the one owner that manages the
-    /// object.
+    /// Returns an owner reference. `api_version` is group and version, such as `apps/v1`; `controller` is
+    /// true for the one owner that manages the object.
     pub fn new(api_version: &str, kind: &str, name: &str, uid: &str, controller: bool) -> Self {
-        Self { strings: PackedStrings::of([api_version, kind, name, uid].into_iter()), controller }
+        Self { strings: PackedStrings::new([api_version, kind, name, uid].into_iter()), controller }
     }
 
-    /// Group and version of the owner, as `apps/v1`.
+    /// Returns the group and version of the owner, such as `apps/v1`.
     pub fn api_version(&self) -> &str {
-        self.text(0)
+        self.string(0)
     }
 
-    /// Kind of the owner.
+    /// Returns the kind of the owner.
     pub fn kind(&self) -> &str {
-        self.text(1)
+        self.string(1)
     }
 
-    /// Name of the owner, in the namespace of the object or cluster-scoped.
+    /// Returns the name of the owner, which is in the namespace of the object or cluster-scoped.
     pub fn name(&self) -> &str {
-        self.text(2)
+        self.string(2)
     }
 
-    /// Uid of the owner.
+    /// Returns the UID of the owner.
     pub fn uid(&self) -> &str {
-        self.text(3)
+        self.string(3)
     }
 
-    /// True for the one owner that manages the object.
+    /// Returns true if this is the owner that manages the object.
     pub fn is_controller(&self) -> bool {
         self.controller
     }
 
-    fn text(&self, place: usize) -> &str {
-        self.strings.iter().nth(place).unwrap_or_default()
+    fn string(&self, index: usize) -> &str {
+        self.strings.iter().nth(index).unwrap_or_default()
     }
 
     fn held_bytes(&self) -> usize {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 /// Namespace and name of an object: its identity in a cache.
 ///
-/// The text form is `namespace/name`, or `name` for cluster-scoped objects, as
-/// [client-go writes it](https://pkg.go.dev/k8s.io/client-go/tools/cache#MetaNamespaceKeyFunc). A clone shares
-/// the text and costs no allocation. Keys compare, hash and sort as their text, so that a map of keys can be asked
-/// with a `&str`.
+/// The string form is `namespace/name`, or `name` for a cluster-scoped object, as [client-go writes
+/// it](https://pkg.go.dev/k8s.io/client-go/tools/cache#MetaNamespaceKeyFunc). A clone shares the string and
+/// allocates nothing. Keys compare, hash and sort like their strings, so a map of keys can be looked up with
+/// a `&str`.
 ///
 /// ```
 /// use informer_core::ObjectKey;
@@ -26,16 +26,17 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// Length of the namespace; 0 where there is none.
+    /// Length of the namespace; 0 if there is none.
     namespace_len: u32,
 }
 
 impl ObjectKey {
-    /// The key of `name` in `namespace`; an empty namespace makes a cluster-scoped key.
+    /// Returns the key of `name` in `namespace`. An empty namespace makes a cluster-scoped key.
     ///
     /// # Errors
     ///
-    /// When the name is empty, when either part contains a slash, or when the key would exceed 4 GiB.
+    /// Fails if the name is empty, if the name or the namespace contains a slash, or if the key would exceed
+    /// 4 GiB.
     pub fn new(namespace: &str, name: &str) -> Result<Self, ParseKeyError> {
         if name.is_empty() {
             return Err(ParseKeyError::new(format!("{namespace}/"), KeyProblem::NoName));
@@ -53,27 +54,27 @@ impl ObjectKey {
         }
     }
 
-    /// The key of a cluster-scoped object.
+    /// Returns the key of a cluster-scoped object.
     ///
     /// # Errors
     ///
-    /// As [`ObjectKey::new`].
+    /// Same as [`ObjectKey::new`].
     pub fn cluster(name: &str) -> Result<Self, ParseKeyError> {
         Self::new("", name)
     }
 
-    /// A key that is `text` as it stands, whatever slashes it has: for sources that are not Kubernetes. It has no
-    /// namespace, and its name is the whole text.
+    /// Returns a key that is exactly `text`, which may contain slashes: for sources other than Kubernetes. It
+    /// has no namespace, and its name is the whole string.
     pub fn explicit(text: impl Into<Arc<str>>) -> Self {
         Self { text: text.into(), namespace_len: 0 }
     }
 
-    /// The namespace; `None` for cluster-scoped objects and explicit keys.
+    /// Returns the namespace; `None` for cluster-scoped objects and explicit keys.
     pub fn namespace(&self) -> Option<&str> {
         (self.namespace_len > 0).then(|| &self.text[..self.namespace_len as usize])
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         match self.namespace_len {
             0 => &self.text,
@@ -81,7 +82,7 @@ impl ObjectKey {
         }
     }
 
-    /// The text form, `namespace/name` or `name`.
+    /// Returns the string form, `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -90,7 +91,8 @@ impl ObjectKey {
 impl FromStr for ObjectKey {
     type Err = ParseKeyError;
 
-    /// Reads `namespace/name` or `name`. A leading slash (`/name`) is accepted and dropped, as upstream does.
+    /// Parses `namespace/name` or `name`. A leading slash (`/name`) is accepted and dropped, as client-go
+    /// does.
     fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         match name.contains('/') {
@@ -111,7 +113,7 @@ impl TryFrom<&str> for ObjectKey {
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
-        // Keys of one object usually share one allocation on their way through the queues.
+        // Copies of a key usually share one allocation on their way through the queues.
         Arc::ptr_eq(&self.text, &other.text) || self.text == other.text
     }
 }
@@ -132,7 +134,7 @@ impl PartialEq<&str> for ObjectKey {
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // As `str`, which `Borrow<str>` demands.
+        // Must equal the hash of `str`, because keys implement `Borrow<str>`.
         self.text.hash(state);
     }
 }
@@ -173,7 +175,7 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// A text that is not a key.
+/// The error for a string that is not an object key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an object key: {problem}; write NAMESPACE/NAME or NAME")]
 pub struct ParseKeyError {
@@ -204,9 +206,9 @@ impl fmt::Display for KeyProblem {
     }
 }
 
-/// An object for which no key could be made. Names the object as far as it is known, never its content.
+/// The error for an object without a key. It names the object as far as it is known, never its content.
 ///
-/// What a [key function](https://pkg.go.dev/k8s.io/client-go/tools/cache#KeyFunc) returns when it fails.
+/// A [key function](https://pkg.go.dev/k8s.io/client-go/tools/cache#KeyFunc) returns it when it fails.
 #[derive(Debug, thiserror::Error)]
 #[error("no key for {object}")]
 pub struct KeyError {
@@ -216,12 +218,12 @@ pub struct KeyError {
 }
 
 impl KeyError {
-    /// The error of one object; `object` says which one, in words fit for a log.
+    /// Creates the error for one object. `object` describes the object and is written to logs.
     pub fn new(object: impl Into<String>, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { object: object.into(), cause: cause.into() }
     }
 
-    /// Which object it was.
+    /// Returns the description of the object.
     pub fn object(&self) -> &str {
         &self.object
     }

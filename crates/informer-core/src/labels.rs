@@ -2,9 +2,10 @@ use std::fmt;
 
 use crate::packed_strings::{PackedStrings, Strings};
 
-/// The labels of an object: a small sorted map in one allocation, which clones share.
+/// The labels of an object: a small sorted map in one allocation that clones share.
 ///
-/// Later duplicates of a key replace earlier ones, as a JSON object does. A lookup goes over the keys in their order: objects have few.
+/// A later duplicate of a key replaces the earlier one, as in a JSON object. A lookup is a linear scan,
+/// because objects have few labels.
 ///
 /// ```
 /// use informer_core::Labels;
@@ -15,12 +16,12 @@ use crate::packed_strings::{PackedStrings, Strings};
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
-    /// Each key with its value behind it, in the order of the keys.
+    /// Alternating keys and values, sorted by key.
     strings: PackedStrings,
 }
 
 impl Labels {
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut strings = self.strings.iter();
         while let (Some(found), Some(value)) = (strings.next(), strings.next()) {
@@ -33,27 +34,27 @@ impl Labels {
         None
     }
 
-    /// True where the label is present, whatever its value.
+    /// Returns true if the label is present, whatever its value.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Keys and values, in the order of the keys.
+    /// Iterates over keys and values, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         Pairs { strings: self.strings.iter(), left: self.len() }
     }
 
-    /// How many labels there are.
+    /// Returns the number of labels.
     pub fn len(&self) -> usize {
         self.strings.iter().count() / 2
     }
 
-    /// True where there is none.
+    /// Returns true if the object has no labels.
     pub fn is_empty(&self) -> bool {
         self.strings.is_empty()
     }
 
-    /// Heap bytes held, for accounts of memory.
+    /// Returns the heap memory in bytes.
     pub fn held_bytes(&self) -> usize {
         self.strings.held_bytes()
     }
@@ -83,15 +84,15 @@ impl ExactSizeIterator for Pairs<'_> {}
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
-        // Servers write keys in their order, each once.
+        // Servers write each key once, in sorted order.
         if !pairs.is_sorted_by(|(a, _), (b, _)| a.as_ref() < b.as_ref()) {
-            // Stable, and reversed before: of equal keys the last one given comes first and survives.
+            // Reversed before a stable sort: of equal keys the last one comes first, and `dedup` keeps it.
             pairs.reverse();
             pairs.sort_by(|(a, _), (b, _)| a.as_ref().cmp(b.as_ref()));
             pairs.dedup_by(|(b, _), (a, _)| a.as_ref() == b.as_ref());
         }
         Self {
-            strings: PackedStrings::of(pairs.iter().flat_map(|(key, value)| [key.as_ref(), value.as_ref()])),
+            strings: PackedStrings::new(pairs.iter().flat_map(|(key, value)| [key.as_ref(), value.as_ref()])),
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The vocabulary of the `informer` crates: what identifies an object, what a cache knows of every
-//! object without decoding it, and how objects are selected.
+//! Basic types of the `informer` crates: object keys, metadata that a cache reads without decoding an object,
+//! and selectors.
 //!
 //! | type | is |
 //! |---|---|
-//! | [`ObjectKey`] | namespace and name, the identity of a cached object |
-//! | [`Header`], [`Object`] | what every representation of an object can tell without a decode |
+//! | [`ObjectKey`] | namespace and name: the identity of a cached object |
+//! | [`Header`], [`Object`] | the metadata that every representation of an object has without decoding it |
 //! | [`Labels`], [`OwnerReference`] | parts of the header |
 //! | [`ResourceVersion`] | the version of an object or a list, comparable as Kubernetes 1.35 defines it |
-//! | [`Gvk`], [`Gvr`] | names of kinds and resources |
-//! | [`LabelSelector`], [`FieldSelector`], [`FieldPath`] | which objects, and which part of one |
-//! | [`Tombstone`] | the last known state of an object that is gone |
+//! | [`Gvk`], [`Gvr`] | group, version and kind; group, version and resource |
+//! | [`LabelSelector`], [`FieldSelector`], [`FieldPath`] | selection of objects, and the path of one field |
+//! | [`Tombstone`] | the last known state of a deleted object |
 //!
-//! And what the crates above have to do alike: [`deadline`], [`fnv`], [`panics`].
+//! Helpers that several crates share: [`deadline`], [`fnv`], [`panics`].
 //!
-//! This crate knows neither tokio nor HTTP nor serde.
+//! This crate depends neither on tokio nor on an HTTP or serde crate.
 //!
 //! ```
 //! use informer_core::{Header, LabelSelector, ObjectKey, Object};

@@ -3,22 +3,22 @@ use std::borrow::Cow;
 use crate::header::NO_GENERATION;
 use crate::{FieldPath, Header, Labels, ObjectKey, OwnerReference, ResourceVersion};
 
-/// Anything that an informer can hold.
+/// An object that an informer can cache.
 ///
-/// Everything between the decoder and the handlers is generic over this trait: the representation of an object is a
-/// parameter, not a second code path. One method is required; it must always return the same header.
+/// All code between the decoder and the handlers is generic over this trait, so every representation takes
+/// the same path. Only [`header`](Self::header) is required; it must always return the same header.
 ///
-/// Objects are shared as `Arc<O>` and never changed in place.
+/// Objects are shared as `Arc<O>` and never modified in place.
 pub trait Object: Send + Sync + 'static {
-    /// What is known without a decode.
+    /// Returns the metadata that needs no decoding.
     fn header(&self) -> &Header;
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     fn key(&self) -> &ObjectKey {
         &self.header().key
     }
 
-    /// `metadata.uid`; empty where the source has none. Two objects of one key with two uids are two objects.
+    /// `metadata.uid`; empty if the source has none. Objects with equal keys and different UIDs are different objects.
     fn uid(&self) -> &str {
         &self.header().uid
     }
@@ -28,7 +28,7 @@ pub trait Object: Send + Sync + 'static {
         &self.header().version
     }
 
-    /// `metadata.generation`, where held.
+    /// `metadata.generation`, if it is known.
     fn generation(&self) -> Option<i64> {
         Some(self.header().generation).filter(|generation| *generation != NO_GENERATION)
     }
@@ -48,25 +48,27 @@ pub trait Object: Send + Sync + 'static {
         &self.header().owners
     }
 
-    /// The owner that manages this object.
+    /// Returns the owner that manages this object.
     fn controller(&self) -> Option<&OwnerReference> {
         self.owners().iter().find(|owner| owner.is_controller())
     }
 
-    /// One annotation, where the representation holds them.
+    /// Returns one annotation, if the representation holds annotations.
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         let _ = name;
         None
     }
 
-    /// `metadata.annotations`, where the representation holds them; empty otherwise. A lazy object scans its text for them.
+    /// `metadata.annotations`, if the representation holds them; empty otherwise. A lazy object scans its
+    /// text for them.
     fn annotations(&self) -> Cow<'_, Labels> {
         Cow::Owned(Labels::default())
     }
 
-    /// The scalar at `path` as text (`spec.nodeName`): a string as it is, numbers and booleans as JSON writes them.
-    /// `None` where the field is absent, null, a list or an object. Representations that hold a body read it there,
-    /// without a full decode; the default knows the name and the namespace.
+    /// Returns the scalar at `path` (such as `spec.nodeName`) as a string: a string unchanged, a number or
+    /// boolean as in JSON. Returns `None` if the field is absent, null, a list or an object. Representations
+    /// that hold a body read the field from it without a full decode. The default implementation knows name,
+    /// namespace, UID and resourceVersion.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         self.header().field(path)
     }
@@ -77,15 +79,15 @@ pub trait Object: Send + Sync + 'static {
         false
     }
 
-    /// Bytes that this object holds, roughly: the figure behind "memory per object" in states and metrics.
+    /// Returns the approximate memory of this object in bytes, which metrics report as memory per object.
     fn held_bytes(&self) -> usize {
         self.header().held_bytes()
     }
 }
 
 impl Header {
-    /// `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion` as field paths. What the object does not
-    /// have is `None`, as in every form of objects.
+    /// `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion` as field paths.
+    /// Returns `None` for a missing value, as every representation does.
     pub fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         match path.as_str() {
             "metadata.name" => Some(self.key.name().into()),

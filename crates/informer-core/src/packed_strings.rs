@@ -1,17 +1,18 @@
-//! Short strings that belong together, in one allocation, which clones share.
+//! A list of short strings in one allocation that clones share.
 //!
-//! Each has its length before it, six bits a byte and the lowest first; all bytes but the last of a length have the seventh bit
-//! set. None has the eighth, so the whole is a text, too, and a part of it is one without being checked.
+//! Each string is preceded by its length in groups of six bits, lowest group first; all groups but the last
+//! have bit 6 set. No length byte has bit 7 set, so the whole buffer is valid UTF-8, and a string can be
+//! sliced out of it without validation.
 
 use std::sync::Arc;
 
-/// PackedStrings in their order. Equal where they are the same in the same order.
+/// An ordered list of strings. Two lists are equal if they have equal strings in the same order.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PackedStrings(Arc<str>);
 
 impl PackedStrings {
-    /// Keeps strings, in memory of their own size.
-    pub(crate) fn of<'a>(strings: impl Iterator<Item = &'a str> + Clone) -> Self {
+    /// Packs strings into a buffer of exactly the needed size.
+    pub(crate) fn new<'a>(strings: impl Iterator<Item = &'a str> + Clone) -> Self {
         let size = strings.clone().map(|text| length_size(text.len()) + text.len()).sum();
         let mut all = String::with_capacity(size);
         for text in strings {
@@ -29,7 +30,7 @@ impl PackedStrings {
         Strings { all: &self.0, at: 0 }
     }
 
-    /// Heap bytes held.
+    /// Returns the heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.0.len()
     }
@@ -47,7 +48,7 @@ fn push_length(all: &mut String, mut length: usize) {
     all.push(char::from(length as u8));
 }
 
-/// The strings, one after the other.
+/// Iterates over the strings in order.
 pub(crate) struct Strings<'a> {
     all: &'a str,
     at: usize,

@@ -1,8 +1,8 @@
-//! What a panic said.
+//! Messages of panics.
 
 use std::any::Any;
 
-/// The text of a panic that was caught, where it is text: what `panic!` and its like were given.
+/// Returns the message of a caught panic, or `(no text)` if its payload is not a string.
 ///
 /// ```
 /// use informer_core::panics::panic_text;

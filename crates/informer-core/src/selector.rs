@@ -1,5 +1,5 @@
-//! Selectors: which objects. Syntax and matching are those of the
-//! [Kubernetes API](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#api).
+//! Label and field selectors. Syntax and matching are those of the [Kubernetes
+//! API](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#api).
 
 pub(crate) mod field;
 pub(crate) mod label;

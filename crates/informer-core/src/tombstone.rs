@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use crate::ObjectKey;
 
-/// The last known state of an object that is gone.
+/// The last known state of a deleted object.
 ///
-/// Where the deletion itself was observed, `last` is the object as the deletion showed it. Where it was missed (the
-/// watch was down, and a relist no longer had the object), it is the last state that was known before, and
-/// [`stale`](Self::stale) is true. Client-go calls the second case `DeletedFinalStateUnknown`; here both are one type
-/// whose accessors cannot fail.
+/// If the deletion was observed, `last` is the object as the DELETED event showed it. If it was missed (the
+/// watch was down, and a relist did not contain the object any more), `last` is the last state known before,
+/// and [`stale`](Self::stale) is true. client-go calls the second case `DeletedFinalStateUnknown`; here both
+/// are one type whose accessors cannot fail.
 pub struct Tombstone<O> {
     key: ObjectKey,
     last: Option<Arc<O>>,
@@ -16,32 +16,32 @@ pub struct Tombstone<O> {
 }
 
 impl<O> Tombstone<O> {
-    /// The deletion was observed and showed `last`.
+    /// Creates the tombstone of an observed deletion, which showed `last`.
     pub fn observed(key: ObjectKey, last: Arc<O>) -> Self {
         Self { key, last: Some(last), stale: false }
     }
 
-    /// The deletion was missed; `last` is what was known before, if anything.
+    /// Creates the tombstone of a missed deletion. `last` is the last state that was known, if any.
     pub fn missed(key: ObjectKey, last: Option<Arc<O>>) -> Self {
         Self { key, last, stale: true }
     }
 
-    /// The key of what is gone.
+    /// Returns the key of the deleted object.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// The last known state. `None` only where the object vanished before anyone saw it.
+    /// Returns the last known state; `None` only if the object was deleted before it was ever observed.
     pub fn last(&self) -> Option<&Arc<O>> {
         self.last.as_ref()
     }
 
-    /// True where the deletion was missed, so that `last` may be older than the final state.
+    /// Returns true if the deletion was missed, so that `last` may be older than the final state.
     pub fn stale(&self) -> bool {
         self.stale
     }
 
-    /// Takes the last known state out.
+    /// Consumes the tombstone and returns the last known state.
     pub fn into_last(self) -> Option<Arc<O>> {
         self.last
     }

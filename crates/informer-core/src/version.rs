@@ -3,12 +3,12 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// The version of an object, of a list, or of a point in a watch.
+/// The `resourceVersion` of an object, of a list, or of a point in a watch.
 ///
-/// Servers hand versions out as opaque text. Since Kubernetes 1.35 ([KEP-5504](https://kep.k8s.io/5504)) those of
-/// one resource are decimal numbers of any length without leading zeros, which may be compared; everything else is
-/// compared for equality only. So `==` is always meaningful, and [`ResourceVersion::compare`] answers `None` where
-/// an order is not defined. There is no `Ord`.
+/// Resource versions are opaque strings. Since Kubernetes 1.35 ([KEP-5504](https://kep.k8s.io/5504)) the
+/// versions of one resource are decimal numbers of any length without leading zeros, which may be compared.
+/// All other versions can only be compared for equality. So `==` is always meaningful,
+/// [`ResourceVersion::compare`] returns `None` if an order is not defined, and there is no `Ord`.
 ///
 /// ```
 /// use informer_core::ResourceVersion;
@@ -20,64 +20,66 @@ use std::str::FromStr;
 /// assert!(ResourceVersion::default().is_empty());
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ResourceVersion(Form);
+pub struct ResourceVersion(Repr);
 
-/// One form for each text: a canonical number that fits is always `Number`, so derived equality holds.
+/// Each string has exactly one representation: a canonical number that fits into 64 bits is always `Number`.
+/// The derived equality relies on this.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Form {
+enum Repr {
     Number(u64),
     Text(Box<str>),
 }
 
 impl ResourceVersion {
-    /// No version: "the newest state, consistently" in a list request.
+    /// Returns the empty version: "the most recent state, consistently" in a list request.
     pub fn unset() -> Self {
-        Self(Form::Text(Box::default()))
+        Self(Repr::Text(Box::default()))
     }
 
-    /// Version 0: "any state you have" in a list request.
+    /// Returns version 0: "any state" in a list request.
     pub fn any() -> Self {
-        Self(Form::Number(0))
+        Self(Repr::Number(0))
     }
 
-    /// True where the server gave no version. Empty versions never count as equal states.
+    /// Returns true if the server gave no version. Empty versions never count as equal states.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.0, Form::Text(text) if text.is_empty())
+        matches!(&self.0, Repr::Text(text) if text.is_empty())
     }
 
-    /// True for `0`, which as a request means "any".
+    /// Returns true for `0`, which as a request means "any".
     pub fn is_any(&self) -> bool {
-        self.0 == Form::Number(0)
+        self.0 == Repr::Number(0)
     }
 
-    /// The number, where the version is one and fits into 64 bits.
+    /// Returns the number, if the version is one that fits into 64 bits.
     pub fn as_u64(&self) -> Option<u64> {
         match self.0 {
-            Form::Number(number) => Some(number),
-            Form::Text(_) => None,
+            Repr::Number(number) => Some(number),
+            Repr::Text(_) => None,
         }
     }
 
-    /// The order of two versions of the same resource; `None` where either is not a number.
+    /// Returns the order of two versions of the same resource; `None` if one of them is not a number.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
-            (Form::Number(a), Form::Number(b)) => Some(a.cmp(b)),
-            (Form::Number(_), Form::Text(b)) => is_number(b).then_some(Ordering::Less),
-            (Form::Text(a), Form::Number(_)) => is_number(a).then_some(Ordering::Greater),
-            // Without leading zeros the longer number is the greater one.
-            (Form::Text(a), Form::Text(b)) => {
+            (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
+            (Repr::Number(_), Repr::Text(b)) => is_number(b).then_some(Ordering::Less),
+            (Repr::Text(a), Repr::Number(_)) => is_number(a).then_some(Ordering::Greater),
+            // Without leading zeros, the longer number is the greater one.
+            (Repr::Text(a), Repr::Text(b)) => {
                 (is_number(a) && is_number(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
             }
         }
     }
 
-    /// True where both are comparable and this one is the older.
+    /// Returns true if both are comparable and this one is the older.
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.compare(other) == Some(Ordering::Less)
     }
 }
 
-/// A number of Kubernetes 1.35: digits without a leading zero. Zero itself only occurs as [`Form::Number`].
+/// Returns true for a version number as of Kubernetes 1.35: digits without a leading zero. Zero itself is
+/// always a [`Repr::Number`].
 fn is_number(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -93,9 +95,9 @@ impl From<&str> for ResourceVersion {
         if (is_number(text) || text == "0")
             && let Ok(number) = text.parse()
         {
-            return Self(Form::Number(number));
+            return Self(Repr::Number(number));
         }
-        Self(Form::Text(text.into()))
+        Self(Repr::Text(text.into()))
     }
 }
 
@@ -107,7 +109,7 @@ impl From<String> for ResourceVersion {
 
 impl From<u64> for ResourceVersion {
     fn from(number: u64) -> Self {
-        Self(Form::Number(number))
+        Self(Repr::Number(number))
     }
 }
 
@@ -122,8 +124,8 @@ impl FromStr for ResourceVersion {
 impl PartialEq<str> for ResourceVersion {
     fn eq(&self, other: &str) -> bool {
         match &self.0 {
-            Form::Number(number) => (is_number(other) || other == "0") && other.parse() == Ok(*number),
-            Form::Text(text) => **text == *other,
+            Repr::Number(number) => (is_number(other) || other == "0") && other.parse() == Ok(*number),
+            Repr::Text(text) => **text == *other,
         }
     }
 }
@@ -137,8 +139,8 @@ impl PartialEq<&str> for ResourceVersion {
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Form::Number(number) => number.fmt(f),
-            Form::Text(text) => f.pad(text),
+            Repr::Number(number) => number.fmt(f),
+            Repr::Text(text) => f.pad(text),
         }
     }
 }
@@ -146,7 +148,7 @@ impl fmt::Display for ResourceVersion {
 impl fmt::Debug for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Form::Text(text) if text.is_empty() => f.write_str("(unset)"),
+            Repr::Text(text) if text.is_empty() => f.write_str("(unset)"),
             _ => fmt::Display::fmt(self, f),
         }
     }

@@ -7,7 +7,7 @@ use informer_core::{
 };
 
 #[test]
-fn a_key_reads_back_what_it_prints() {
+fn object_key_round_trips_through_its_string() {
     for (text, namespace, name) in [("ns/name", Some("ns"), "name"), ("name", None, "name")] {
         let key: ObjectKey = text.parse().unwrap();
         assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (namespace, name, text));
@@ -16,7 +16,7 @@ fn a_key_reads_back_what_it_prints() {
 }
 
 #[test]
-fn a_text_with_two_slashes_or_no_name_is_no_key() {
+fn key_with_two_slashes_or_empty_name_is_invalid() {
     for text in ["a/b/c", "a/", "", "/", "a//"] {
         let error = text.parse::<ObjectKey>().unwrap_err().to_string();
         assert!(error.contains(&format!("{text:?}")) && error.contains("NAMESPACE/NAME"), "{error}");
@@ -26,7 +26,7 @@ fn a_text_with_two_slashes_or_no_name_is_no_key() {
 }
 
 #[test]
-fn versions_compare_as_numbers_of_any_length_and_as_nothing_else() {
+fn only_numeric_versions_of_any_length_are_ordered() {
     let compare = |a: &str, b: &str| ResourceVersion::from(a).compare(&ResourceVersion::from(b));
     assert_eq!(compare("9", "10"), Some(Ordering::Less));
     assert_eq!(compare("0", "1"), Some(Ordering::Less));
@@ -39,7 +39,7 @@ fn versions_compare_as_numbers_of_any_length_and_as_nothing_else() {
 }
 
 #[test]
-fn a_version_prints_the_text_it_was_made_from() {
+fn resource_version_displays_its_original_string() {
     for text in ["", "0", "1", "007", "18446744073709551616", "abc"] {
         assert_eq!(ResourceVersion::from(text).to_string(), text);
     }
@@ -60,7 +60,7 @@ fn keys_and_versions_equal_exactly_their_own_string() {
 }
 
 #[test]
-fn a_later_label_of_one_key_replaces_the_earlier() {
+fn duplicate_label_key_keeps_the_last_value() {
     let labels: Labels = [("b", "1"), ("a", "2"), ("b", "3")].into_iter().collect();
     assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
     assert_eq!((labels.get("b"), labels.get("c")), (Some("3"), None));
@@ -90,7 +90,7 @@ fn held_bytes_of_a_header_count_each_owner_and_its_strings() {
 }
 
 #[test]
-fn a_header_answers_for_the_object() {
+fn header_implements_object() {
     let owner = OwnerReference::new("apps/v1", "ReplicaSet", "web", "u", true);
     assert_eq!(
         [owner.api_version(), owner.kind(), owner.name(), owner.uid()],

@@ -3,10 +3,10 @@ use proptest::prelude::*;
 use super::PackedStrings;
 
 #[test]
-fn long_texts_are_kept_behind_long_lengths() {
+fn long_strings_have_multi_byte_length_prefixes() {
     for length in [0, 1, 63, 64, 4_095, 4_096, 262_143, 262_144] {
         let (long, after) = ("\u{e9}".repeat(length), "after".to_owned());
-        let strings = PackedStrings::of([long.as_str(), after.as_str()].into_iter());
+        let strings = PackedStrings::new([long.as_str(), after.as_str()].into_iter());
         assert_eq!(strings.iter().collect::<Vec<_>>(), [long.as_str(), after.as_str()]);
         let prefix = strings.held_bytes() - long.len() - after.len();
         assert!(prefix <= 5, "{prefix} bytes of lengths for {} bytes", long.len());
@@ -15,8 +15,8 @@ fn long_texts_are_kept_behind_long_lengths() {
 
 proptest! {
     #[test]
-    fn what_is_kept_is_what_was_given(given in proptest::collection::vec("\\PC{0,80}", 0..8)) {
-        let strings = PackedStrings::of(given.iter().map(String::as_str));
+    fn packed_strings_round_trip(given in proptest::collection::vec("\\PC{0,80}", 0..8)) {
+        let strings = PackedStrings::new(given.iter().map(String::as_str));
         prop_assert_eq!(strings.iter().collect::<Vec<_>>(), given.iter().map(String::as_str).collect::<Vec<_>>());
         prop_assert_eq!(strings.is_empty(), given.is_empty());
     }

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 /// A field selector: `metadata.name=web-0,status.phase!=Running`.
 ///
-/// Only `=`, `==` and `!=`, joined by commas; `\`, `,` and `=` in values are escaped with a backslash. Which fields a
-/// kind supports is the server's matter.
+/// The operators are `=`, `==` and `!=`; requirements are joined by commas. In values, `\`, `,` and `=` are
+/// escaped with a backslash. The server decides which fields of a kind are supported.
 ///
 /// ```
 /// use informer_core::FieldSelector;
@@ -27,7 +27,7 @@ pub struct FieldRequirement {
     value: String,
 }
 
-/// How a [`FieldRequirement`] compares.
+/// The operator of a [`FieldRequirement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
     /// `field=value`.
@@ -48,17 +48,18 @@ impl FieldSelector {
         self
     }
 
-    /// True where every object matches.
+    /// Returns true if every object matches.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, in the order written.
+    /// Returns the requirements, in the order written.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// True where all requirements hold; `value_of` answers a field, and an absent field counts as empty.
+    /// Returns true if all requirements match; `value_of` returns the value of a field, and an absent field counts as
+    /// empty.
     pub fn matches<'a>(&self, mut value_of: impl FnMut(&str) -> Option<Cow<'a, str>>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = value_of(&requirement.field).unwrap_or_default();
@@ -66,7 +67,8 @@ impl FieldSelector {
         })
     }
 
-    /// The value that `field` must have, where a requirement says so: servers and indexes narrow their scan by it.
+    /// Returns the value that a requirement `field=value` demands. Servers and indexes use it to narrow a
+    /// scan.
     pub fn required(&self, field: &str) -> Option<&str> {
         let named = |r: &&FieldRequirement| r.field == field && r.operator == FieldOperator::Equals;
         self.requirements.iter().find(named).map(|requirement| requirement.value.as_str())
@@ -74,7 +76,7 @@ impl FieldSelector {
 }
 
 impl FieldRequirement {
-    /// A requirement from its parts.
+    /// Returns a requirement from its parts.
     pub fn new(field: impl Into<String>, operator: FieldOperator, value: impl Into<String>) -> Self {
         Self { field: field.into(), operator, value: value.into() }
     }
@@ -84,17 +86,17 @@ impl FieldRequirement {
         Self::new(field, FieldOperator::Equals, value)
     }
 
-    /// The field that is looked at.
+    /// Returns the field.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// How it is compared.
+    /// Returns the operator.
     pub fn operator(&self) -> FieldOperator {
         self.operator
     }
 
-    /// What it is compared with, without escapes.
+    /// Returns the value, without escapes.
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -110,7 +112,7 @@ impl FromStr for FieldSelector {
         if let Ok(requirements) = requirements.collect() {
             return Ok(Self { requirements });
         }
-        // Of several errors that of the first term in alphabetical order is told, as servers do.
+        // If several terms are invalid, report the first one in alphabetical order, as API servers do.
         terms.sort_unstable();
         let wrong = terms.into_iter().find_map(|term| Some((term, parse_term(term).err()?)));
         let (term, problem) = wrong.unwrap_or((text, FieldSelectorProblem::NoOperator));
@@ -118,7 +120,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Splits at commas that no backslash precedes.
+/// Splits at commas that are not preceded by a backslash.
 fn split_terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -149,7 +151,7 @@ fn parse_term(term: &str) -> Result<FieldRequirement, FieldSelectorProblem> {
     Ok(FieldRequirement::new(field, operator, unescape(value)?))
 }
 
-/// Takes the escapes out.
+/// Removes the escapes.
 fn unescape(value: &str) -> Result<String, FieldSelectorProblem> {
     let mut plain = String::with_capacity(value.len());
     let mut characters = value.chars();
@@ -196,7 +198,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// A text that is no field selector.
+/// The error for a string that is not a field selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "field selector {selector:?}: cannot read {term:?}: {problem}; write FIELD=VALUE or FIELD!=VALUE, joined by commas"
@@ -207,42 +209,42 @@ pub struct ParseFieldSelectorError {
     problem: FieldSelectorProblem,
 }
 
-/// What is wrong with a term of a field selector.
+/// The problem of a term in a field selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldSelectorProblem {
-    /// Nothing is compared.
+    /// The term has no operator.
     #[error("it has no =, == or !=")]
     NoOperator,
-    /// There is nothing in front of the operator.
-    #[error("it names no field")]
+    /// The field name before the operator is empty.
+    #[error("the field name is empty")]
     NoField,
-    /// A backslash in front of something else.
+    /// A backslash precedes a character that is not escaped.
     #[error("'\\' must precede '\\', ',' or '=', which must be escaped")]
     Escape {
-        /// The backslash, and what follows it.
+        /// The backslash and the next character.
         sequence: String,
     },
-    /// A sign that must be escaped in a value.
+    /// A character in a value that must be escaped.
     #[error("'{character}' must be escaped with '\\'")]
     Unescaped {
-        /// The sign.
+        /// The character.
         character: char,
     },
 }
 
 impl ParseFieldSelectorError {
-    /// The whole selector.
+    /// Returns the whole selector.
     pub fn selector(&self) -> &str {
         &self.selector
     }
 
-    /// The part that could not be read.
+    /// Returns the invalid term.
     pub fn term(&self) -> &str {
         &self.term
     }
 
-    /// What is wrong with that part.
+    /// Returns the problem of that term.
     pub fn problem(&self) -> &FieldSelectorProblem {
         &self.problem
     }

@@ -4,11 +4,11 @@ use std::str::FromStr;
 use super::parse::{self, ParseLabelSelectorError};
 use crate::Labels;
 
-/// A label selector: requirements that an object's labels must all meet.
+/// A label selector: requirements that the labels of an object must all match.
 ///
-/// The empty selector matches everything. The text form is that of the API's `labelSelector` parameter and of
-/// `kubectl -l`: `app=web`, `app in (web, api)`, `app notin (web)`, `app`, `!app`, `app!=web`, `shard>3`, `shard<5`,
-/// joined by commas. `!=` and `notin` hold where the label is absent.
+/// The empty selector matches everything. The string form is that of the API's `labelSelector` parameter and
+/// of `kubectl -l`: `app=web`, `app in (web, api)`, `app notin (web)`, `app`, `!app`, `app!=web`, `shard>3`,
+/// `shard<5`, joined by commas. `!=` and `notin` match if the label is absent.
 ///
 /// ```
 /// use informer_core::{LabelSelector, Labels};
@@ -34,7 +34,7 @@ pub struct LabelRequirement {
     pub(super) values: Vec<String>,
 }
 
-/// How a [`LabelRequirement`] compares.
+/// The operator of a [`LabelRequirement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
     /// `key`: present, whatever the value.
@@ -72,28 +72,29 @@ impl LabelSelector {
         self
     }
 
-    /// True where every object matches: no look at labels is needed.
+    /// Returns true if every object matches, so that labels need not be checked.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// True where no object can match.
+    /// Returns true if no object can match.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// The requirements, in the order written.
+    /// Returns the requirements, in the order written.
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// True where the labels meet all requirements.
+    /// Returns true if the labels match all requirements.
     pub fn matches(&self, labels: &Labels) -> bool {
         !self.nothing
             && self.requirements.iter().all(|requirement| requirement.matches(labels.get(&requirement.key)))
     }
 
-    /// As [`matches`](Self::matches) for labels held elsewhere; `value_of` answers the value of a label.
+    /// Same as [`matches`](Self::matches) for labels in another data structure: `value_of` returns the value
+    /// of a label.
     pub fn matches_with<'a>(&self, mut value_of: impl FnMut(&str) -> Option<&'a str>) -> bool {
         !self.nothing
             && self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.key)))
@@ -106,11 +107,11 @@ impl LabelRequirement {
         Self { key: key.into(), operator: LabelOperator::Equals, values: vec![value.into()] }
     }
 
-    /// A requirement from its parts, checked as the parser does.
+    /// Returns a requirement, validated as the parser does.
     ///
     /// # Errors
     ///
-    /// When the key or a value breaks the rules of label names, or their number does not fit the operator.
+    /// Fails if the key or a value is invalid, or if the number of values does not fit the operator.
     pub fn new(
         key: impl Into<String>,
         operator: LabelOperator,
@@ -124,22 +125,23 @@ impl LabelRequirement {
         Ok(requirement)
     }
 
-    /// The label that is looked at.
+    /// Returns the label key.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How it is compared.
+    /// Returns the operator.
     pub fn operator(&self) -> LabelOperator {
         self.operator
     }
 
-    /// What it is compared with, sorted; empty for the two operators of presence.
+    /// Returns the values, sorted; empty for [`Exists`](LabelOperator::Exists) and
+    /// [`DoesNotExist`](LabelOperator::DoesNotExist).
     pub fn values(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values.iter().map(String::as_str)
     }
 
-    /// True where a label of this value (or an absent one) meets the requirement.
+    /// Returns true if a label of this value (or an absent one) matches the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|candidate| candidate == value);
         match self.operator {
@@ -174,8 +176,8 @@ impl From<LabelRequirement> for LabelSelector {
 }
 
 impl fmt::Display for LabelSelector {
-    /// The canonical text; it parses back to an equal selector. [`nothing`](Self::nothing) has no text in the API
-    /// and is written as a requirement that no label can meet.
+    /// Writes the canonical string, which parses back to an equal selector. The API has no string for
+    /// [`nothing`](Self::nothing), so it is written as a requirement that no object can meet.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nothing {
             return f.write_str("nothing,!nothing");

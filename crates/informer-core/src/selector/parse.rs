@@ -6,22 +6,22 @@
 //! operator    = ( "=" | "==" | "!=" ) [ VALUE ] | ( ">" | "<" ) VALUE | ( "in" | "notin" ) "(" [ VALUE ] { "," [ VALUE ] } ")"
 //! ```
 //!
-//! `in` and `notin` are words like any other where a key or a value may stand.
+//! `in` and `notin` are accepted as ordinary names where the grammar expects a key or a value.
 
 use super::label::{LabelOperator, LabelRequirement};
 
-/// Why a text is no label selector.
+/// The error for a string that is not a label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseLabelSelectorError {
-    /// Something else stands where a part of the grammar is due.
+    /// An unexpected token.
     #[error("label selector: found {found:?} at offset {at}, expected {expected}")]
     Unexpected {
-        /// What stands there; empty at the end of the text.
+        /// The token that was found; empty at the end of the string.
         found: String,
         /// Offset in bytes.
         at: usize,
-        /// What would be right.
+        /// The tokens that the grammar accepts there.
         expected: &'static str,
     },
     /// The key is not a label name.
@@ -29,21 +29,21 @@ pub enum ParseLabelSelectorError {
     Key {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The rule that the key breaks.
         problem: &'static str,
     },
-    /// A value is no label value.
+    /// A value is not a valid label value.
     #[error("label selector: {value:?} is not a value for label {key}: {problem}")]
     Value {
         /// The key.
         key: String,
         /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The rule that the value breaks.
         problem: &'static str,
         /// The operator.
         operator: LabelOperator,
-        /// All values of the requirement, sorted; others may be wrong, too.
+        /// All values of the requirement, sorted; more than one may be invalid.
         values: Vec<String>,
     },
     /// The number of values does not fit the operator.
@@ -51,7 +51,7 @@ pub enum ParseLabelSelectorError {
     Count {
         /// The key.
         key: String,
-        /// How many it needs.
+        /// The number of values that it needs.
         needs: &'static str,
     },
 }
@@ -71,7 +71,7 @@ struct Lexer<'a> {
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
 
 impl<'a> Lexer<'a> {
-    /// The next token and where it begins, without taking it.
+    /// Returns the next token and its offset, without consuming it.
     fn peek(&self) -> (Token<'a>, usize) {
         let rest = self.text[self.at..].trim_start_matches(is_space);
         let at = self.text.len() - rest.len();
@@ -107,7 +107,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// What may stand between tokens; any other space is part of a word, which is no name then.
+/// Returns true for the characters that separate tokens. Any other space is part of a word and makes it an
+/// invalid name.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
@@ -199,7 +200,7 @@ fn value_list(lexer: &mut Lexer<'_>) -> Result<Vec<String>, ParseLabelSelectorEr
     }
     let mut values = Vec::new();
     loop {
-        // An absent word is the empty value: `(a,,b)` has three, `()` has one.
+        // A missing word is the empty value: `(a,,b)` has three values, `()` has one.
         values.push(match lexer.peek().0 {
             Token::Word(value) => {
                 lexer.take();
@@ -218,7 +219,7 @@ fn value_list(lexer: &mut Lexer<'_>) -> Result<Vec<String>, ParseLabelSelectorEr
     }
 }
 
-/// The rules of label keys and values, and how many values an operator takes.
+/// Validates label keys and values, and the number of values of an operator.
 pub(super) fn validate(requirement: &LabelRequirement) -> Result<(), ParseLabelSelectorError> {
     let key = &requirement.key;
     if let Some(problem) = key_problem(key) {

@@ -52,7 +52,7 @@ fn white_space_and_keywords_as_names_are_accepted() {
 }
 
 #[test]
-fn a_malformed_selector_says_what_was_expected_and_where() {
+fn malformed_label_selector_reports_expected_token_and_offset() {
     for (text, found, at, expected) in [
         ("a===b", "=", 3, "identifier"),
         ("a in b", "b", 5, "'('"),
@@ -74,7 +74,7 @@ fn a_malformed_selector_says_what_was_expected_and_where() {
 }
 
 #[test]
-fn names_and_values_that_no_label_can_have_are_refused() {
+fn invalid_label_keys_and_values_are_rejected() {
     for text in [
         "-x",
         "a=-x",
@@ -95,7 +95,7 @@ fn names_and_values_that_no_label_can_have_are_refused() {
 }
 
 #[test]
-fn the_nothing_selector_matches_nothing_even_after_a_round_trip() {
+fn nothing_selector_round_trips() {
     assert!(!LabelSelector::nothing().matches(&Labels::default()));
     assert!(!label(&LabelSelector::nothing().to_string()).matches(&labels(&[("nothing", "x")])));
 }
@@ -111,13 +111,13 @@ fn field_selectors_read_both_operators_and_their_escapes() {
 }
 
 #[test]
-fn an_absent_field_counts_as_empty() {
+fn absent_field_matches_as_empty_string() {
     let selector: FieldSelector = "spec.nodeName=,status.phase!=Failed".parse().unwrap();
     assert!(selector.matches(|_| None));
 }
 
 #[test]
-fn malformed_field_selectors_are_refused_with_their_term() {
+fn malformed_field_selectors_are_rejected_with_their_term() {
     use crate::FieldSelectorProblem::*;
     let escape = |sequence: &str| Escape { sequence: sequence.to_owned() };
     for (text, term, problem) in [
@@ -151,13 +151,13 @@ fn requirement() -> impl Strategy<Value = LabelRequirement> {
 
 proptest! {
     #[test]
-    fn a_printed_selector_parses_back_to_itself(requirements in prop::collection::vec(requirement(), 0..4)) {
+    fn label_selector_round_trips_through_its_string(requirements in prop::collection::vec(requirement(), 0..4)) {
         let selector = requirements.into_iter().fold(LabelSelector::everything(), LabelSelector::and);
         prop_assert_eq!(selector.to_string().parse::<LabelSelector>(), Ok(selector));
     }
 
     #[test]
-    fn no_text_makes_a_parser_panic(text in "\\PC{0,40}|[a-c=!<>(), in\\\\]{0,20}") {
+    fn parsers_never_panic(text in "\\PC{0,40}|[a-c=!<>(), in\\\\]{0,20}") {
         let _ = text.parse::<LabelSelector>();
         let _ = text.parse::<FieldSelector>();
         let _ = text.parse::<crate::FieldPath>();
