@@ -7,7 +7,7 @@ use std::time::Duration;
 use informer_cache::reflector::ReflectorConfig;
 use informer_client::{Dynamic, Encodings, Lazy, Metadata, Packed, ReadOptions, StreamingLists, Typed};
 use informer_core::{FieldSelector, LabelSelector};
-use informer_runtime::{Cache, CachedClient, InformerOptions, Next, Operation, ScopedKind};
+use informer_runtime::{Cache, CachedClient, InformerOptions, Next, Operation, ResourceKind};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::Value;

@@ -50,7 +50,7 @@ pub use read::ListOptions;
 pub use typed_index::{TypedIndex, typed};
 
 use crate::instrumentation::Observers;
-use crate::{KubeKind, ScopedKind};
+use crate::{KubeObject, ResourceKind};
 use informer::ErasedInformer;
 use plan::{InformerPlan, OptionLevels};
 use table::Table;
@@ -122,13 +122,13 @@ impl Cache {
 
     /// Returns the informer of `K` in the lazy representation: stores encoded objects and decodes each on
     /// first access.
-    pub fn informer<K: KubeKind>(&self) -> CacheInformer<Lazy<K>> {
-        self.informer_of(ScopedKind::of::<K>())
+    pub fn informer<K: KubeObject>(&self) -> CacheInformer<Lazy<K>> {
+        self.informer_of(ResourceKind::of::<K>())
     }
 
     /// Returns the informer of `K` that decodes objects on arrival: several times the memory, no decoding on
     /// access.
-    pub fn typed<K: KubeKind>(&self) -> CacheInformer<Typed<K>>
+    pub fn typed<K: KubeObject>(&self) -> CacheInformer<Typed<K>>
     where
         Typed<K>: Representation,
     {
@@ -136,8 +136,8 @@ impl Cache {
     }
 
     /// Returns the informer of the metadata of `K`; the server sends nothing else.
-    pub fn metadata<K: KubeKind>(&self) -> CacheInformer<Metadata<K>> {
-        self.informer_of(ScopedKind::of::<K>())
+    pub fn metadata<K: KubeObject>(&self) -> CacheInformer<Metadata<K>> {
+        self.informer_of(ResourceKind::of::<K>())
     }
 
     /// Returns the informer of `K` that compresses objects with a dictionary per kind: a tenth of the memory,
@@ -148,13 +148,13 @@ impl Cache {
     }
 
     /// Returns the informer of a kind that is known at run time only.
-    pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> CacheInformer<Dynamic> {
+    pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> CacheInformer<Dynamic> {
         self.informer_of(kind)
     }
 
     /// Returns the informer of a kind in the representation `O`. If it does not exist, creates it, and starts
     /// it if the cache runs. Does not wait, and ignores [`MissingInformer`], which is about reads.
-    pub fn informer_of<O: Representation>(&self, kind: impl Into<ScopedKind>) -> CacheInformer<O> {
+    pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> CacheInformer<O> {
         let kind = kind.into();
         if let Some(held) = self.existing_informer::<O>(kind.gvk()) {
             return held;
@@ -189,7 +189,7 @@ impl Cache {
         self.shared.table.lock().get(gvk)
     }
 
-    fn create<O: Representation>(&self, kind: &ScopedKind) -> CacheInformer<O> {
+    fn create<O: Representation>(&self, kind: &ResourceKind) -> CacheInformer<O> {
         let parts = self.shared.levels.plan(kind).into_iter().map(|plan| ScopedInformer {
             informer: self.shared_informer(kind, &plan),
             selectors: plan.selectors(),
@@ -201,7 +201,7 @@ impl Cache {
 
     fn shared_informer<O: Representation>(
         &self,
-        kind: &ScopedKind,
+        kind: &ResourceKind,
         plan: &InformerPlan,
     ) -> SharedInformer<O> {
         let options = &plan.options;

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use crate::{BoxError, KubeObject};
 
 /// Adds a finalizer. Returns false if it was present.
-pub fn add_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
+pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     let finalizers = object.meta_mut().finalizers.get_or_insert_default();
     let is_new = !finalizers.iter().any(|held| held == name);
     if is_new {
@@ -21,7 +21,7 @@ pub fn add_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
 }
 
 /// Removes all occurrences of a finalizer. Returns false if it was not present.
-pub fn remove_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
+pub fn remove_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
     let before = finalizers.len();
     finalizers.retain(|held| held != name);
@@ -29,7 +29,7 @@ pub fn remove_finalizer<K: KubeKind>(object: &mut K, name: &str) -> bool {
 }
 
 /// Returns true if the object has the finalizer.
-pub fn contains_finalizer<K: KubeKind>(object: &K, name: &str) -> bool {
+pub fn contains_finalizer<K: KubeObject>(object: &K, name: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|held| held == name)
 }
 

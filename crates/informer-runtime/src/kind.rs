@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 /// A type whose kind is known at compile time: every type of `k8s-openapi` and every `kube::CustomResource`.
 ///
 /// Implemented for all of them.
-pub trait KubeKind: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static {}
+pub trait KubeObject: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static {}
 
 impl<K> KubeObject for K where
     K: Resource<DynamicType = (), Scope: 'static>

@@ -76,7 +76,7 @@ pub enum OwnerError {
 /// # Errors
 ///
 /// If the owner was never created or lives in another namespace, or if the object has another controller.
-pub fn set_controller_reference<O: KubeKind, K: KubeKind>(
+pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
 ) -> Result<(), OwnerError> {
@@ -98,7 +98,7 @@ pub fn set_controller_reference<O: KubeKind, K: KubeKind>(
 /// # Errors
 ///
 /// If the owner was never created or lives in another namespace.
-pub fn set_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
+pub fn set_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
     let reference = reference(owner, object)?;
     upsert(object, reference);
     Ok(())
@@ -109,7 +109,7 @@ pub fn set_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) 
 /// # Errors
 ///
 /// If it is not an owner.
-pub fn remove_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
+pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
     remove(owner, object, |_| true)
 }
 
@@ -118,7 +118,7 @@ pub fn remove_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut 
 /// # Errors
 ///
 /// If it is not the controller.
-pub fn remove_controller_reference<O: KubeKind, K: KubeKind>(
+pub fn remove_controller_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
 ) -> Result<(), OwnerError> {
@@ -126,13 +126,13 @@ pub fn remove_controller_reference<O: KubeKind, K: KubeKind>(
 }
 
 /// Returns true if `owner` is one of the owners of `object`, whatever API version the reference names.
-pub fn has_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> bool {
+pub fn has_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) -> bool {
     let Some(reference) = owner.owner_ref(&()) else { return false };
     object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
 }
 
 /// Returns true if `object` has a controller.
-pub fn has_controller_reference<K: KubeKind>(object: &K) -> bool {
+pub fn has_controller_reference<K: KubeObject>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
 

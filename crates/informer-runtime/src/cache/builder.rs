@@ -16,7 +16,7 @@ use super::plan::OptionLevels;
 use super::table::Table;
 use super::{Cache, CacheInner};
 use crate::instrumentation::Observers;
-use crate::{KubeKind, ScopedKind};
+use crate::{KubeObject, ResourceKind};
 
 /// The default time for which the first read of a kind waits for its informer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,12 +83,12 @@ impl CacheBuilder {
     }
 
     /// Sets the options of one kind.
-    pub fn kind<K: KubeKind>(self, options: InformerOptions) -> Self {
-        self.kind_of(&ScopedKind::of::<K>(), options)
+    pub fn kind<K: KubeObject>(self, options: InformerOptions) -> Self {
+        self.kind_of(&ResourceKind::of::<K>(), options)
     }
 
     /// Sets the options of a kind that is known at run time only.
-    pub fn kind_of(mut self, kind: &ScopedKind, options: InformerOptions) -> Self {
+    pub fn kind_of(mut self, kind: &ResourceKind, options: InformerOptions) -> Self {
         self.levels.kinds.entry(kind.gvk().clone()).or_default().options = options;
         self
     }
@@ -119,7 +119,7 @@ impl CacheBuilder {
 
     /// Pins a kind to the representation `O`. Reads in another representation fail, and so do controllers
     /// that watch it in one: it would be a second watch and a second store, which may show different states.
-    pub fn pin_representation<O: Representation>(mut self, kind: &ScopedKind) -> Self {
+    pub fn pin_representation<O: Representation>(mut self, kind: &ResourceKind) -> Self {
         self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::representation_name::<O>()));
         self
     }

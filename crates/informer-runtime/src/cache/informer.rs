@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::ReadError;
 use super::own_writes::{OwnWrite, PendingWrites, Ticket};
 use super::plan::{InformerScope, InformerSelectors};
-use crate::ScopedKind;
+use crate::ResourceKind;
 
 /// The informer of a kind in a cache: one [`SharedInformer`], or several if the cache is restricted to some
 /// namespaces.
@@ -35,7 +35,7 @@ pub struct CacheInformer<O: Object> {
 }
 
 struct Inner<O: Object> {
-    kind: ScopedKind,
+    kind: ResourceKind,
     /// Never empty.
     scoped: Vec<ScopedInformer<O>>,
     closed: CancellationToken,
@@ -54,12 +54,12 @@ pub struct ScopedInformer<O: Object> {
 }
 
 impl<O: Object> CacheInformer<O> {
-    pub(super) fn new(kind: ScopedKind, scoped: Vec<ScopedInformer<O>>) -> Self {
+    pub(super) fn new(kind: ResourceKind, scoped: Vec<ScopedInformer<O>>) -> Self {
         Self { inner: Arc::new(Inner { kind, scoped, closed: CancellationToken::new() }) }
     }
 
     /// Returns the kind.
-    pub fn kind(&self) -> &ScopedKind {
+    pub fn kind(&self) -> &ResourceKind {
         &self.inner.kind
     }
 

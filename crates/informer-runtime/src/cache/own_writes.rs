@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Cache, CacheInformer, ReadError, ScopedInformer};
-use crate::ScopedKind;
+use crate::ResourceKind;
 use pending::{CompletedWrite, Expectation, MAX_PENDING, Subject};
 pub(crate) use pending::{PendingWrites, Scope, Ticket};
 

@@ -55,7 +55,7 @@ pub(super) struct InformerPlan {
 
 impl OptionLevels {
     /// Plans the informers of a kind; never empty.
-    pub(super) fn plan(&self, kind: &ScopedKind) -> Vec<InformerPlan> {
+    pub(super) fn plan(&self, kind: &ResourceKind) -> Vec<InformerPlan> {
         let none = KindOptions::default();
         let own = self.kinds.get(kind.gvk()).unwrap_or(&none);
         let namespaces = own.namespaces.as_ref().unwrap_or(&self.namespaces);
@@ -105,8 +105,8 @@ impl InformerPlan {
     }
 
     /// Returns the name of the informer: its resource and its selectors.
-    pub(super) fn name(&self, kind: &ScopedKind, representation: &str) -> String {
-        let mut name = kind.kind().gvr().to_string();
+    pub(super) fn name(&self, kind: &ResourceKind, representation: &str) -> String {
+        let mut name = kind.gvr().to_string();
         let selectors = [
             ("namespace", self.namespace.clone()),
             ("labels", shown(self.options.labels.as_ref().filter(|labels| !labels.is_everything()))),

@@ -67,7 +67,7 @@ impl Cache {
     /// # Errors
     ///
     /// As [`ready`](Self::ready), and if the namespace is not cached.
-    pub async fn get<K: KubeKind>(
+    pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Arc<Lazy<K>>>, ReadError> {
@@ -92,8 +92,8 @@ impl Cache {
     /// # Errors
     ///
     /// As [`get`](Self::get), and if a selected field has no index or another operator than equality.
-    pub async fn list<K: KubeKind>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
-        self.list_of(ScopedKind::of::<K>(), options).await
+    pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
+        self.list_of(ResourceKind::of::<K>(), options).await
     }
 
     /// Returns the selected objects of any kind and representation, as [`list`](Self::list) does.
@@ -149,7 +149,7 @@ impl Cache {
     }
 
     /// Creates the informer of a kind for a read.
-    fn begin<O: Representation>(&self, kind: &ScopedKind) -> Result<CacheInformer<O>, ReadError> {
+    fn begin<O: Representation>(&self, kind: &ResourceKind) -> Result<CacheInformer<O>, ReadError> {
         if self.shared.table.lock().is_stopped() {
             return Err(ReadError::Stopped { kind: kind.to_string() });
         }
@@ -158,7 +158,7 @@ impl Cache {
     }
 
     /// Fails if the kind is pinned to another representation.
-    pub(crate) fn check_representation<O: Representation>(&self, kind: &ScopedKind) -> Result<(), ReadError> {
+    pub(crate) fn check_representation<O: Representation>(&self, kind: &ResourceKind) -> Result<(), ReadError> {
         match self.shared.pinned.get(kind.gvk()) {
             Some((representation, pinned)) if *representation != TypeId::of::<O>() => {
                 Err(ReadError::OtherRepresentation {
@@ -179,7 +179,7 @@ impl Cache {
     /// # Errors
     ///
     /// If the field is already indexed.
-    pub fn index_field<K: KubeKind>(
+    pub fn index_field<K: KubeObject>(
         &self,
         field: &str,
         function: impl IndexFn<Lazy<K>>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::settings::ClientSettings;
 use super::{CachedClient, ClientInner, ClientMetrics};
 use crate::instrumentation::Observers;
-use crate::{Cache, KubeKind, ScopedKind};
+use crate::{Cache, KubeObject, ResourceKind};
 use informer_client::ListKeys;
 use informer_core::Gvk;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -38,12 +38,12 @@ impl ClientBuilder {
     }
 
     /// Reads this kind from the API server: for kinds that are too large or too sensitive to cache.
-    pub fn uncached<K: KubeKind>(self) -> Self {
-        self.uncached_kind(&ScopedKind::of::<K>())
+    pub fn uncached<K: KubeObject>(self) -> Self {
+        self.uncached_kind(&ResourceKind::of::<K>())
     }
 
     /// Reads a kind that is known at run time only from the API server, as [`uncached`](Self::uncached) does.
-    pub fn uncached_kind(mut self, kind: &ScopedKind) -> Self {
+    pub fn uncached_kind(mut self, kind: &ResourceKind) -> Self {
         self.uncached.insert(kind.gvk().clone());
         self
     }

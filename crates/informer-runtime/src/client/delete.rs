@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::operation::{Operation, OperationVerb};
 use super::{CachedClient, WriteError};
-use crate::{KubeKind, KubeObject, ListOptions, ScopedKind};
+use crate::{KubeObject, ListOptions, ResourceKind};
 
 /// Options and preconditions of a deletion. A failed precondition is a conflict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl CachedClient {
     /// # Errors
     ///
     /// If it does not exist ([`is_not_found`](WriteError::is_not_found)), or the server rejects the deletion.
-    pub async fn delete<K: KubeKind>(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<(), WriteError> {
+    pub async fn delete<K: KubeObject>(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<(), WriteError> {
         self.delete_with::<K>(key, &DeleteOptions::default()).await
     }
 
@@ -91,7 +91,7 @@ impl CachedClient {
     /// # Errors
     ///
     /// As [`delete`](Self::delete); a conflict if a precondition fails.
-    pub async fn delete_with<K: KubeKind>(
+    pub async fn delete_with<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
         options: &DeleteOptions,
@@ -105,7 +105,7 @@ impl CachedClient {
     /// # Errors
     ///
     /// If the server rejects the request. Some objects may have been deleted.
-    pub async fn delete_all<K: KubeKind>(
+    pub async fn delete_all<K: KubeObject>(
         &self,
         selected: &ListOptions,
         options: &DeleteOptions,

@@ -12,7 +12,7 @@ use super::operation::{Operation, OperationVerb};
 use super::read::items_of;
 use super::write::{decoded, encode};
 use super::{CachedClient, DeleteOptions, Patch, WriteError};
-use crate::{ListOptions, ReadError, ScopedKind};
+use crate::{ListOptions, ReadError, ResourceKind};
 
 /// Reads and writes objects of one kind without a static type.
 ///
@@ -20,20 +20,20 @@ use crate::{ListOptions, ReadError, ScopedKind};
 #[derive(Clone)]
 pub struct DynamicClient {
     client: CachedClient,
-    kind: ScopedKind,
+    kind: ResourceKind,
 }
 
 impl CachedClient {
     /// Returns a client for a kind that is known at run time only. [`informer_client::Client::resolve`] finds
     /// kinds by name.
-    pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> DynamicClient {
+    pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> DynamicClient {
         DynamicClient { client: self.clone(), kind: kind.into() }
     }
 }
 
 impl DynamicClient {
     /// Returns the kind.
-    pub fn kind(&self) -> &ScopedKind {
+    pub fn kind(&self) -> &ResourceKind {
         &self.kind
     }
 

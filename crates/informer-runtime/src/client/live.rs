@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::operation::{Operation, OperationVerb};
 use super::write::fetched;
 use super::{CachedClient, Fetched, WriteError};
-use crate::{KubeObject, ListOptions, ScopedKind};
+use crate::{KubeObject, ListOptions, ResourceKind};
 
 /// Reads the current state from the API server, at the cost of a request each.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ impl CachedClient {
             }
         }
         Err(WriteError::Answer {
-            attempt: format!("list {}", kind.kind().resource()),
+            attempt: format!("list {}", kind.resource()),
             expected: format!("list of at most {MAX_PAGES} pages"),
             cause: None,
         })
@@ -155,7 +155,7 @@ impl CachedClient {
 }
 
 /// Adds `apiVersion` and `kind`, which list items of built-in kinds do not have.
-fn with_type(mut item: Value, kind: &ScopedKind) -> Value {
+fn with_type(mut item: Value, kind: &ResourceKind) -> Value {
     if let Some(members) = item.as_object_mut() {
         members.entry("apiVersion").or_insert_with(|| kind.gvk().api_version().into());
         members.entry("kind").or_insert_with(|| kind.gvk().kind.clone().into());

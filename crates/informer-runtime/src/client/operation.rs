@@ -67,7 +67,7 @@ pub struct Operation {
     /// The verb.
     pub verb: OperationVerb,
     /// The kind.
-    pub kind: ScopedKind,
+    pub kind: ResourceKind,
     /// The namespace; `None` for all namespaces and for cluster-scoped kinds.
     pub namespace: Option<String>,
     /// The name; `None` for collections, and for a created object with a generated name.
@@ -94,7 +94,7 @@ impl Operation {
     }
 
     /// Creates an operation on the object with a key.
-    pub(super) fn on(verb: OperationVerb, kind: &ScopedKind, key: &str) -> Self {
+    pub(super) fn on(verb: OperationVerb, kind: &ResourceKind, key: &str) -> Self {
         let (namespace, name) = match kind.key(key).split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, scoped_key(kind, key)),

@@ -197,7 +197,7 @@ impl CachedClient {
 }
 
 /// Converts a list item of a server or an interceptor to a lazy object.
-fn lazy<K: KubeKind>(kind: &ScopedKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {
+fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {
     let object = Lazy::from_json(&value.to_string());
     object.map(Arc::new).map_err(|cause| WriteError::Answer {
         attempt: format!("list {}", kind.resource()),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::operation::{Operation, OperationVerb};
 use super::write::{decoded, encode, fetched};
 use super::{CachedClient, Edited, Fetched, Patch, WriteError};
-use crate::{KubeKind, KubeObject, ScopedKind};
+use crate::{KubeObject, ResourceKind};
 
 /// Reads and writes one subresource of objects; see [`CachedClient::subresource`].
 #[derive(Clone)]
@@ -83,7 +83,7 @@ impl Subresource {
     /// # Errors
     ///
     /// The error of the API server, including not found.
-    pub async fn read<K: KubeKind, S: DeserializeOwned>(
+    pub async fn read<K: KubeObject, S: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<S, WriteError> {
@@ -96,7 +96,7 @@ impl Subresource {
     /// # Errors
     ///
     /// The error of the API server.
-    pub async fn replace<K: KubeKind, S: Serialize + DeserializeOwned>(
+    pub async fn replace<K: KubeObject, S: Serialize + DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
         subresource: &S,
@@ -111,7 +111,7 @@ impl Subresource {
     /// # Errors
     ///
     /// The error of the API server.
-    pub async fn merge<K: KubeKind, S: DeserializeOwned>(
+    pub async fn merge<K: KubeObject, S: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
         patch: Value,
@@ -126,7 +126,7 @@ impl Subresource {
     /// # Errors
     ///
     /// The error of the API server: an eviction that a PodDisruptionBudget forbids fails with 429.
-    pub async fn create<K: KubeKind, R: DeserializeOwned>(
+    pub async fn create<K: KubeObject, R: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
         body: &impl Serialize,

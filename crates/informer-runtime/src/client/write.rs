@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::difference::{carried, changes_elements, merge_patch};
 use super::operation::{Operation, OperationVerb};
 use super::{CachedClient, ClientMetrics, Edited, Fetched, Next, Patch, WriteError};
-use crate::{KubeKind, KubeObject, ScopedKind};
+use crate::{KubeObject, ResourceKind};
 use informer_client::{CallError, ListKeys, PatchFormat};
 use informer_core::Gvk;
 
@@ -250,8 +250,8 @@ impl CachedClient {
 }
 
 /// Creates an operation on `object`.
-pub(super) fn on_object<K: KubeKind>(verb: OperationVerb, object: &K) -> Result<Operation, WriteError> {
-    let kind = ScopedKind::of::<K>();
+pub(super) fn on_object<K: KubeObject>(verb: OperationVerb, object: &K) -> Result<Operation, WriteError> {
+    let kind = ResourceKind::of::<K>();
     let meta = object.meta();
     let mut operation = Operation::of(verb, &kind).in_namespace(meta.namespace.as_deref());
     operation.name = meta.name.clone();
@@ -285,7 +285,7 @@ pub(super) fn fetched<K: KubeObject>(attempt: &str, answer: Value) -> Result<Fet
 }
 
 /// Reports only the category of the serde error: its message may contain a value.
-pub(super) fn wrong_type<K: KubeKind>(attempt: &str, cause: &serde_json::Error) -> WriteError {
+pub(super) fn wrong_type<K: KubeObject>(attempt: &str, cause: &serde_json::Error) -> WriteError {
     let expected = K::kind(&()).into_owned();
     WriteError::Answer { attempt: attempt.to_owned(), expected, cause: Some(problem(cause).into()) }
 }

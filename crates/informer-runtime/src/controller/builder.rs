@@ -17,7 +17,7 @@ type EventFilter = Arc<dyn Fn(&GenericEvent) -> bool + Send + Sync>;
 
 /// The properties of a controller from which its sources are created.
 pub(super) struct SourceContext {
-    owner: Option<ScopedKind>,
+    owner: Option<ResourceKind>,
     filter: Option<EventFilter>,
 }
 
@@ -37,7 +37,7 @@ impl Controller {
     /// Returns a builder of a controller named `name` that reconciles `K`: short for
     /// [`builder`](Self::builder), [`named`](ControllerBuilder::named) and [`for_`](ControllerBuilder::for_).
     #[expect(clippy::new_ret_no_self, reason = "the start of most controllers; `reconcile` completes it")]
-    pub fn new<K: KubeKind>(name: impl Into<String>) -> ControllerBuilder {
+    pub fn new<K: KubeObject>(name: impl Into<String>) -> ControllerBuilder {
         Self::builder().named(name).for_::<K>()
     }
 
@@ -98,7 +98,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     }
 
     /// Watches another kind; `handler` maps its events to requests.
-    pub fn watches<K: KubeKind>(self, handler: impl Handler<Lazy<K>, R>) -> Self {
+    pub fn watches<K: KubeObject>(self, handler: impl Handler<Lazy<K>, R>) -> Self {
         self.watches_with(watch::<K>(), handler)
     }
 
@@ -241,7 +241,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
 
 impl ControllerBuilder<Request> {
     /// Sets the reconciled kind; every change of such an object enqueues a request.
-    pub fn for_<K: KubeKind>(self) -> Self {
+    pub fn for_<K: KubeObject>(self) -> Self {
         self.for_with(watch::<K>())
     }
 
@@ -254,7 +254,7 @@ impl ControllerBuilder<Request> {
 
     /// Watches objects that the reconciled kind owns; a change of such an object enqueues its controller
     /// owner.
-    pub fn owns<K: KubeKind>(self) -> Self {
+    pub fn owns<K: KubeObject>(self) -> Self {
         self.owns_with(watch::<K>())
     }
 

@@ -151,12 +151,12 @@ impl Context {
 
     /// Returns true if the cache has the kind in this representation; if `synced` is set, only after its
     /// first list.
-    fn holds<O: Representation>(&self, kind: &ScopedKind, synced: bool) -> bool {
+    fn holds<O: Representation>(&self, kind: &ResourceKind, synced: bool) -> bool {
         self.cache.existing_informer::<O>(kind.gvk()).is_some_and(|informer| !synced || informer.has_synced())
     }
 
     /// Returns the informer of a kind and representation, if it has synced.
-    fn synced<O: Representation>(&self, kind: &ScopedKind) -> Option<CacheInformer<O>> {
+    fn synced<O: Representation>(&self, kind: &ResourceKind) -> Option<CacheInformer<O>> {
         self.cache.existing_informer::<O>(kind.gvk()).filter(CacheInformer::has_synced)
     }
 }

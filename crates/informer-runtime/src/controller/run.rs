@@ -135,7 +135,7 @@ fn shard<R: ReconcileRequest>(
 }
 
 /// Returns `Kind` for the core group, `Kind.group` for others.
-fn group_kind(kind: &crate::ScopedKind) -> String {
+fn group_kind(kind: &crate::ResourceKind) -> String {
     let gvk = kind.gvk();
     match gvk.group.as_str() {
         "" => gvk.kind.clone(),

@@ -5,12 +5,12 @@ use crate::kind::object_key;
 use crate::{KubeObject, Request, ResourceKind, Trigger};
 
 /// Enqueues the owners of kind `K`; for an update, those of both states.
-pub fn enqueue_owner<K: KubeKind>() -> EnqueueOwner {
-    enqueue_owner_of(ScopedKind::of::<K>())
+pub fn enqueue_owner<K: KubeObject>() -> EnqueueOwner {
+    enqueue_owner_of(ResourceKind::of::<K>())
 }
 
 /// Enqueues the owners of a kind that is known at run time only.
-pub fn enqueue_owner_of(kind: impl Into<ScopedKind>) -> EnqueueOwner {
+pub fn enqueue_owner_of(kind: impl Into<ResourceKind>) -> EnqueueOwner {
     EnqueueOwner { kind: kind.into(), only_controller: false }
 }
 

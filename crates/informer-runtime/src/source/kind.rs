@@ -29,17 +29,17 @@ pub struct Watch<O: Representation> {
 }
 
 /// Watches a kind in the lazy representation, which is shared with reads from the cache.
-pub fn watch<K: KubeKind>() -> Watch<Lazy<K>> {
-    watch_of(ScopedKind::of::<K>())
+pub fn watch<K: KubeObject>() -> Watch<Lazy<K>> {
+    watch_of(ResourceKind::of::<K>())
 }
 
 /// Watches the metadata of a kind; the server sends nothing else.
-pub fn watch_metadata<K: KubeKind>() -> Watch<Metadata<K>> {
-    watch_of(ScopedKind::of::<K>())
+pub fn watch_metadata<K: KubeObject>() -> Watch<Metadata<K>> {
+    watch_of(ResourceKind::of::<K>())
 }
 
 /// Watches a kind and decodes objects on arrival.
-pub fn watch_typed<K: KubeKind>() -> Watch<Typed<K>>
+pub fn watch_typed<K: KubeObject>() -> Watch<Typed<K>>
 where
     Typed<K>: Representation,
 {
@@ -54,7 +54,7 @@ pub fn watch_packed<K: KubeObject>() -> Watch<informer_client::Packed<K>> {
 }
 
 /// Watches a kind that is known at run time only, in any representation.
-pub fn watch_of<O: Representation>(kind: impl Into<ScopedKind>) -> Watch<O> {
+pub fn watch_of<O: Representation>(kind: impl Into<ResourceKind>) -> Watch<O> {
     Watch { kind: kind.into(), predicates: Vec::new(), resync: None, every_owner: false }
 }
 

@@ -10,7 +10,7 @@ use informer_client::{Dynamic, HashShares, Lazy, Metadata, ResourceKind, Streami
 use informer_core::{LabelSelector, Object};
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, InformerOptions, ListOptions, Manager, MissingInformer,
-    ReadError, Runnable, RunnableGroup, ScopedKind, typed,
+    ReadError, Runnable, RunnableGroup, ResourceKind, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
@@ -90,7 +90,7 @@ async fn read_before_start_fails_and_informer_starts_with_the_cache() {
     cache.start();
     cache.wait_for_sync(SOON).await.unwrap();
     assert!(
-        cache.has_synced() && cache.existing_informer::<Lazy<Pod>>(ScopedKind::of::<Pod>().gvk()).is_some()
+        cache.has_synced() && cache.existing_informer::<Lazy<Pod>>(ResourceKind::of::<Pod>().gvk()).is_some()
     );
     assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
 }
@@ -485,7 +485,7 @@ async fn cluster_scoped_resource_kind_has_one_informer_in_namespaced_cache() {
 async fn pinned_kind_is_rejected_in_other_representations() {
     let server = Server::start();
     server.pod("default/web-0");
-    let pods = ScopedKind::of::<Pod>();
+    let pods = ResourceKind::of::<Pod>();
     let cache = server.cache().pin_representation::<Metadata<Pod>>(&pods).build();
     cache.start();
     let error = cache.get::<Pod>("default/web-0").await.unwrap_err().to_string();

@@ -6,7 +6,7 @@ use informer_apiserver::Verb;
 use informer_client::Typed;
 use informer_runtime::{
     CachedClient, DeleteOptions, FieldValidation, ListOptions, MissingInformer, Next, Operation,
-    OperationResult, Patch, ReadError, ScopedKind, WriteError,
+    OperationResult, Patch, ReadError, ResourceKind, WriteError,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
@@ -166,7 +166,7 @@ async fn update_of_a_list_reads_the_whole_object_for_incomplete_views() {
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [main]}});
     let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
     server.create("deployments", "default/web", json!({"spec": spec}));
-    let kind = ScopedKind::of::<OldDeployment>();
+    let kind = ResourceKind::of::<OldDeployment>();
     let cache = server.cache().pin_representation::<Typed<OldDeployment>>(&kind).build();
     cache.start();
     let client = CachedClient::new(&cache);
@@ -341,7 +341,7 @@ async fn dynamic_objects_are_written_and_cached_ones_cannot_be_replaced() {
     let cache = server.cache().build();
     cache.start();
     let maps =
-        CachedClient::builder(&cache).cache_dynamic(true).build().dynamic(ScopedKind::of::<ConfigMap>());
+        CachedClient::builder(&cache).cache_dynamic(true).build().dynamic(ResourceKind::of::<ConfigMap>());
     let object = json!({"metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     let created = maps.create(&object).await.unwrap();

@@ -12,7 +12,7 @@ use informer_runtime::source::{Enqueuer, function, watch, watch_metadata, watch_
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, Controller, ControllerBuilder, ControllerDefaults,
     ControllerHandle, ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request,
-    RunnableGroup, ScopedKind, runnable,
+    RunnableGroup, ResourceKind, runnable,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -294,7 +294,7 @@ async fn controllers_share_informers_per_representation() {
 #[tokio::test(start_paused = true)]
 async fn watching_a_pinned_kind_in_another_representation_stops_the_manager() {
     let server = Server::start();
-    let maps = ScopedKind::of::<ConfigMap>();
+    let maps = ResourceKind::of::<ConfigMap>();
     let cache = Cache::builder(server.api_client()).pin_representation::<Metadata<ConfigMap>>(&maps).build();
     let lazy = Seen::default().by(Controller::new::<ConfigMap>("lazy"));
     let manager = Manager::of(CachedClient::new(&cache)).controller(lazy);

@@ -8,7 +8,7 @@ use informer_client::{Call, Lazy, Packed, PatchFormat, ResourceKind, Typed};
 use informer_core::Object;
 use informer_runtime::{
     CachedClient, ClientMetrics, InformerOptions, KubeObject, ListOptions, Next, Operation, OperationResult,
-    ScopedKind,
+    ResourceKind,
 };
 use informer_store::field;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -55,7 +55,7 @@ pub(crate) const ALL_READS: [Reads; 6] =
     [Reads::Lazy, Reads::Typed, Reads::Packed, Reads::Intercepted, Reads::Transformed, Reads::Server];
 
 pub(crate) fn client<K: KubeObject>(server: &Server, reads: Reads) -> CachedClient {
-    let kind = ScopedKind::of::<K>();
+    let kind = ResourceKind::of::<K>();
     let cache = match reads {
         Reads::Typed => server.cache().pin_representation::<Typed<K>>(&kind).build(),
         Reads::Packed => server.cache().pin_representation::<Packed<K>>(&kind).build(),

@@ -8,7 +8,7 @@ use informer_client::{HashShares, Metadata};
 use informer_core::Gvk;
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, ClientMetrics, Controller, InformerOptions, ListOptions, Manager,
-    Outcome, Patch, ReadError, ScopedKind,
+    Outcome, Patch, ReadError, ResourceKind,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
@@ -172,7 +172,7 @@ async fn own_writes_are_awaited_per_representation() {
     client.patch::<ConfigMap>("default/m", &labelled).await.unwrap();
     let metadata = client.metadata::<ConfigMap>("default/m").await.unwrap().unwrap();
     assert_eq!(informer_core::Object::labels(&*metadata).get("a"), Some("1"));
-    let forms = client.cache().existing_informer::<Metadata<ConfigMap>>(ScopedKind::of::<ConfigMap>().gvk());
+    let forms = client.cache().existing_informer::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>().gvk());
     assert!(forms.is_some());
 }
 

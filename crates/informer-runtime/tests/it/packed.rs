@@ -11,7 +11,7 @@ use informer_core::Object;
 use informer_runtime::source::watch_packed;
 use informer_runtime::{
     Cache, CacheInformer, CachedClient, CancellationToken, Controller, ListOptions, Manager, Outcome,
-    ReadError, ScopedKind, typed,
+    ReadError, ResourceKind, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -62,7 +62,7 @@ async fn selected<O, T>(cache: &Cache, options: &ListOptions, text: impl Fn(&O) 
 where
     O: informer_client::Representation,
 {
-    let list = cache.list_of::<O>(ScopedKind::of::<Pod>(), options).await.expect("a cached kind");
+    let list = cache.list_of::<O>(ResourceKind::of::<Pod>(), options).await.expect("a cached kind");
     let mut list: Vec<_> = list.iter().map(|pod| (pod.key().to_string(), text(pod.as_ref()))).collect();
     list.sort_by(|one, other| one.0.cmp(&other.0));
     list
@@ -154,7 +154,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
 async fn kind_pinned_to_packed_is_read_and_written_through_the_client() {
     let server = Server::start();
     server.create("configmaps", "a/m", json!({"data": {"color": "red"}}));
-    let kind = ScopedKind::of::<ConfigMap>();
+    let kind = ResourceKind::of::<ConfigMap>();
     let cache = server.cache().pin_representation::<Packed<ConfigMap>>(&kind).build();
     cache.start();
     let client = CachedClient::new(&cache);

@@ -6,7 +6,7 @@ use informer_apiserver::Verb;
 use informer_client::{Lazy, Packed, Typed};
 use informer_runtime::{
     CacheBuilder, CachedClient, DeleteOptions, ListOptions, Next, Operation, OperationResult, Patch,
-    ReadError, ScopedKind,
+    ReadError, ResourceKind,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
@@ -144,7 +144,7 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
     });
     server.create("deployments", "default/web", json!({"spec": spec}));
     let cache =
-        server.cache().pin_representation::<Typed<OldDeployment>>(&ScopedKind::of::<OldDeployment>()).build();
+        server.cache().pin_representation::<Typed<OldDeployment>>(&ResourceKind::of::<OldDeployment>()).build();
     cache.start();
     let renaming = |operation: Operation, next: Next| async move {
         let mut answer = next.run(operation.clone()).await?;

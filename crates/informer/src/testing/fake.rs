@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use informer_client::Lazy;
 use informer_runtime::client::Intercept;
-use informer_runtime::{Cache, CachedClient, KubeKind, KubeObject};
+use informer_runtime::{Cache, CachedClient, KubeObject};
 use informer_store::IndexFn;
 
 use super::{TestServer, TestServerError};

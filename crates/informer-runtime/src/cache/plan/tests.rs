@@ -25,7 +25,7 @@ fn pods(
 
 /// Formats the planned informers of a kind as `scope: labels; fields`.
 #[track_caller]
-fn check(levels: OptionLevels, kind: &ScopedKind, expected: &[&str]) {
+fn check(levels: OptionLevels, kind: &ResourceKind, expected: &[&str]) {
     let plan = levels.plan(kind);
     let shown: Vec<String> = plan
         .iter()
@@ -49,7 +49,7 @@ fn pod() -> ResourceKind {
 #[test]
 fn without_options_one_informer_holds_all_objects() {
     check(OptionLevels::default(), &pod(), &["all namespaces: ; "]);
-    check(OptionLevels::default(), &ScopedKind::of::<Node>(), &["all namespaces: ; "]);
+    check(OptionLevels::default(), &ResourceKind::of::<Node>(), &["all namespaces: ; "]);
 }
 
 #[test]
