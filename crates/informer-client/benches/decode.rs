@@ -26,7 +26,8 @@ use canned::{JSON, PROTOBUF};
 
 const PODS: usize = 10_000;
 
-/// Time that the thread had a processor. The kernel counts it in ticks of some milliseconds: too coarse for single objects.
+/// Time that the thread had a processor. The kernel counts it in ticks of some milliseconds: too coarse for
+/// single objects.
 struct CpuTime;
 
 impl Measurement for CpuTime {
@@ -203,7 +204,7 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
-/// A single pod as a list brings it.
+/// Returns a single pod as a list brings it.
 fn listed<O: Representation>(content_type: &'static str, wire: bool) -> Arc<O> {
     let text = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{}]}}"#, pod(7));
     let body = match wire {

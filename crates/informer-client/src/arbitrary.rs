@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A string with everything that a scanner can trip over.
+/// Returns a string with everything that a scanner can trip over.
 pub(crate) fn string() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\"".to_owned()),
@@ -37,7 +37,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A plausible object, some of whose header members are missing or of the wrong type.
+/// Returns a plausible object, some of whose header members are missing or of the wrong type.
 pub(crate) fn object() -> impl Strategy<Value = Value> {
     let text = || prop_oneof![8 => "[a-z0-9]{1,8}".prop_map(Value::String), 1 => value()];
     let strings = prop::collection::btree_map("[a-z/.]{0,9}", string(), 0..4);

@@ -22,11 +22,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long the body of an answer may be silent.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The largest answer that is read. Objects are a few MB at most; a list of everything should be asked for in pages, or watched.
+/// The largest answer that is read. Objects are a few MB at most; a list of everything should be asked for in
+/// pages, or watched.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
 
-/// One request about an object, a subresource, or a collection. The namespace is ignored if the kind is known to be
-/// cluster-scoped.
+/// One request about an object, a subresource, or a collection. The namespace is ignored if the kind is known
+/// to be cluster-scoped.
 ///
 /// The lowest level of writing: it says what goes over the wire and nothing of what it means. Answers come as bytes.
 ///

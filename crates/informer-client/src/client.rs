@@ -99,21 +99,23 @@ enum Transport {
 /// What of a client can be chosen.
 #[derive(Debug, Clone, Default)]
 pub struct ClientOptions {
-    /// Asks for compressed answers. By default unless the server is on the loopback device, where compression costs
-    /// more than it saves.
+    /// Asks for compressed answers. By default unless the server is on the loopback device, where compression
+    /// costs more than it saves.
     pub gzip: Option<bool>,
     /// Speaks HTTP/2 without TLS, to a server that is known to understand it.
     pub http2_prior_knowledge: bool,
-    /// The `User-Agent`. By default `PROGRAM/unknown (OS/ARCHITECTURE) informer/VERSION`, with [`program_name`] as PROGRAM. API
-    /// servers use the part before the slash as field manager of writes that name none.
+    /// The `User-Agent`. By default `PROGRAM/unknown (OS/ARCHITECTURE) informer/VERSION`, with
+    /// [`program_name`] as PROGRAM. API servers use the part before the slash as field manager of writes that
+    /// name none.
     pub user_agent: Option<HeaderValue>,
-    /// How long an exec plugin of the kubeconfig may run before it is killed. 60 s by default. A plugin that waits for a
-    /// person, for example to log in with a browser, needs more.
+    /// How long an exec plugin of the kubeconfig may run before it is killed. 60 s by default. A plugin that
+    /// waits for a person, for example to log in with a browser, needs more.
     pub exec_timeout: Option<Duration>,
 }
 
 impl Client {
-    /// A client as the environment configures it: kubeconfig, or the service account inside a cluster.
+    /// Returns a client as the environment configures it: kubeconfig, or the service account inside a
+    /// cluster.
     ///
     /// A file of the certificate authority is read again every minute, so that the server's authority can be rotated. Other
     /// constructors do that for [`Config::root_cert_file`].
@@ -130,7 +132,7 @@ impl Client {
         Self::new(config)
     }
 
-    /// A client of a configuration.
+    /// Returns a client of a configuration.
     ///
     /// # Errors
     ///
@@ -139,7 +141,7 @@ impl Client {
         Self::with_options(config, ClientOptions::default())
     }
 
-    /// A client of a configuration, with options.
+    /// Returns a client of a configuration, with options.
     ///
     /// # Errors
     ///
@@ -171,7 +173,7 @@ impl Client {
         }
     }
 
-    /// A client of any service that answers as an API server does, in this process or elsewhere.
+    /// Returns a client of any service that answers as an API server does, in this process or elsewhere.
     pub fn from_service<S, B>(service: S, default_namespace: impl Into<String>) -> Self
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -219,12 +221,13 @@ impl Client {
         &self.inner.address
     }
 
-    /// The namespace of the configuration; `default` where it has none.
+    /// Returns the namespace of the configuration; `default` where it has none.
     pub fn default_namespace(&self) -> &str {
         &self.inner.default_namespace
     }
 
-    /// Sends one request; its URI is path and query. The answer comes as it is, whatever its status, decompressed.
+    /// Sends one request; its URI is path and query. The answer comes as it is, whatever its status,
+    /// decompressed.
     ///
     /// # Cancel safety
     ///
@@ -251,12 +254,12 @@ impl Client {
         Ok(decompressed(response))
     }
 
-    /// True where a streaming list of the collection was refused before.
+    /// Returns true if a streaming list of the collection was refused before.
     pub(crate) fn refuses_streaming_lists(&self, gvr: &Gvr) -> bool {
         self.inner.streaming_refusals.lock().contains(gvr)
     }
 
-    /// True where a split list of the collection failed before.
+    /// Returns true if a split list of the collection failed before.
     pub(crate) fn wants_whole_lists(&self, gvr: &Gvr) -> bool {
         self.inner.whole_lists.lock().contains(gvr)
     }
@@ -266,16 +269,17 @@ impl Client {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// Remembers that a streaming list was refused. The set is bounded by the number of kinds that are watched.
+    /// Remembers that a streaming list was refused. The set is bounded by the number of kinds that are
+    /// watched.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
 }
 
 impl Client {
-    /// Returns the kinds of which the server has sent fields that the built-in table does not know, in the order
-    /// in which they were found: the server is newer than this library. Updates of such objects remain correct,
-    /// but may cost another request; a newer version of the library avoids it.
+    /// Returns the kinds of which the server has sent fields that the built-in table does not know, in the
+    /// order in which they were found: the server is newer than this library. Updates of such objects remain
+    /// correct, but may cost another request; a newer version of the library avoids it.
     ///
     /// Objects that are read from protobuf are examined when a read or an update depends on it. Of the others a
     /// sample is examined: the first objects of each list and watch, and one in 128 after them.
@@ -291,7 +295,8 @@ impl Client {
         self.inner.unknown_fields.observe(Arc::new(observer));
     }
 
-    /// Returns the list map keys and merge keys of a built-in kind: the fields that identify the elements of its lists.
+    /// Returns the list map keys and merge keys of a built-in kind: the fields that identify the elements of
+    /// its lists.
     pub fn list_keys(&self, kind: &Gvk) -> ListKeys {
         ListKeys::of_table(self.schema(), kind)
     }
@@ -300,12 +305,13 @@ impl Client {
         self.inner.schema.get_or_init(|| Arc::new(Schema::builtin()))
     }
 
-    /// The record of unknown fields of a kind.
+    /// Returns the record of unknown fields of a kind.
     pub(crate) fn unknown_fields_of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
         self.inner.unknown_fields.of(kind)
     }
 
-    /// What is known of the protobuf form of a kind, if the server may have one. Metadata has the same form for all kinds.
+    /// What is known of the protobuf form of a kind, if the server may have one. Metadata has the same form
+    /// for all kinds.
     pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKindSchema> {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
@@ -346,7 +352,8 @@ impl From<kube_client::Client> for Client {
 }
 
 impl<K: kube_core::Resource> From<kube_client::Api<K>> for Client {
-    /// The client of the `Api`; [`KubeListWatch::from_api`](crate::KubeListWatch::from_api) also takes its namespace.
+    /// Returns the client of the `Api`; [`KubeListWatch::from_api`](crate::KubeListWatch::from_api) also
+    /// takes its namespace.
     fn from(api: kube_client::Api<K>) -> Self {
         Self::from(api.into_client())
     }

@@ -32,7 +32,7 @@ const ACCEPT_AGGREGATED: &str =
 pub struct DiscoveredKind {
     /// The kind.
     pub kind: ResourceKind,
-    /// True where objects live in namespaces.
+    /// True if objects live in namespaces.
     pub namespaced: bool,
     /// What can be done with it, as `list` and `watch`.
     pub verbs: Vec<String>,
@@ -53,7 +53,7 @@ impl From<DiscoveredKind> for ResourceKind {
 }
 
 impl DiscoveredKind {
-    /// True where the collection can be listed and watched.
+    /// Returns true if the collection can be listed and watched.
     pub fn is_watchable(&self) -> bool {
         ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|known| known == verb))
     }
@@ -84,8 +84,9 @@ struct Wanted<'a> {
 }
 
 impl Client {
-    /// Finds the kind that users call `name`: a kind, plural, singular or short name in any case, alone or followed by its
-    /// group, or by version and group (`Deployment`, `deploy`, `deployments.apps`, `deployments.v1.apps`).
+    /// Finds the kind that users call `name`: a kind, plural, singular or short name in any case, alone or
+    /// followed by its group, or by version and group (`Deployment`, `deploy`, `deployments.apps`,
+    /// `deployments.v1.apps`).
     ///
     /// The core group comes first, then the groups in the order of the server; within a group its preferred version.
     ///
@@ -181,7 +182,7 @@ impl Client {
         parse(path, &text)
     }
 
-    /// The type and the text of one document.
+    /// Returns the type and the text of one document.
     async fn document(&self, path: &str, accept: &'static str) -> Result<(String, Vec<u8>), SourceError> {
         let reading = tokio::time::timeout(DOCUMENT_TIMEOUT, self.read_document(path, accept));
         reading.await.unwrap_or_else(|_| {

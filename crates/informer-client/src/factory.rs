@@ -79,7 +79,7 @@ impl Options {
 }
 
 impl SharedInformerFactory {
-    /// A factory of informers on all namespaces.
+    /// Returns a factory of informers on all namespaces.
     pub fn new(client: impl Into<Client>) -> Self {
         Self { client: client.into(), set: InformerSet::new(), options: Arc::default() }
     }
@@ -89,7 +89,8 @@ impl SharedInformerFactory {
         self
     }
 
-    /// Restricts the informers to a namespace. As all options, it holds for informers that this handle makes later.
+    /// Restricts the informers to a namespace. As all options, it holds for informers that this handle makes
+    /// later.
     ///
     /// [Cluster-scoped](ResourceKind::is_cluster_scoped) kinds are watched in the whole cluster. The scope is known for all types, for
     /// built-in kinds and for kinds that [`Client::resolve`] has found. For any other kind that is known at run time only, the informer
@@ -113,12 +114,13 @@ impl SharedInformerFactory {
         self.with(|options| options.resync = Some(period))
     }
 
-    /// How answers are read: limits, pruning, timeouts; and how many bytes of typed views each informer keeps.
+    /// How answers are read: limits, pruning, timeouts; and how many bytes of typed views each informer
+    /// keeps.
     pub fn read_options(self, read: ReadOptions) -> Self {
         self.with(|options| options.read = read)
     }
 
-    /// Whether lists are asked for as watches.
+    /// Returns true if lists are asked for as watches.
     pub fn streaming_lists(self, streaming: StreamingLists) -> Self {
         self.with(|options| options.streaming = streaming)
     }
@@ -133,7 +135,7 @@ impl SharedInformerFactory {
         self.with(|options| options.metrics = Some(metrics))
     }
 
-    /// The informer of `K`, in the lazy form: the bytes of each object, typed when it is first read.
+    /// Returns the informer of `K`, in the lazy form: the bytes of each object, typed when it is first read.
     pub fn informer<K>(&self) -> SharedInformer<Lazy<K>>
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -141,7 +143,8 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// The informer of `K`, compressed: a fraction of the memory, and a microsecond or two more on each access.
+    /// Returns the informer of `K`, compressed: a fraction of the memory, and a microsecond or two more on
+    /// each access.
     #[cfg(feature = "packed")]
     pub fn packed<K>(&self) -> SharedInformer<crate::Packed<K>>
     where
@@ -150,7 +153,8 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// The informer of `K`, decoded when it arrives: several times the memory, and no decode on access.
+    /// Returns the informer of `K`, decoded when it arrives: several times the memory, and no decode on
+    /// access.
     pub fn typed<K>(&self) -> SharedInformer<Typed<K>>
     where
         Typed<K>: Representation + StaticKind,
@@ -158,7 +162,7 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// The informer of the metadata of `K`; the server sends nothing else.
+    /// Returns the informer of the metadata of `K`; the server sends nothing else.
     pub fn metadata<K>(&self) -> SharedInformer<Metadata<K>>
     where
         Metadata<K>: Representation + StaticKind,
@@ -166,23 +170,23 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// The informer of a form whose kind is known from its type.
+    /// Returns the informer of a form whose kind is known from its type.
     pub fn informer_as<O: Representation + StaticKind>(&self) -> SharedInformer<O> {
         self.informer_of(O::resource_kind())
     }
 
-    /// The informer of a kind that is known at run time only.
+    /// Returns the informer of a kind that is known at run time only.
     pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> SharedInformer<Dynamic> {
         self.informer_of(kind)
     }
 
-    /// The informer of a kind in a form of your choice.
+    /// Returns the informer of a kind in a form of your choice.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> SharedInformer<O> {
         self.informer_with(kind, |informer| informer)
     }
 
-    /// As [`informer_of`](Self::informer_of), with settings of its own: a transform, a resync period, an error handler.
-    /// They hold where this call makes the informer; one that is there is returned as it is.
+    /// As [`informer_of`](Self::informer_of), with settings of its own: a transform, a resync period, an
+    /// error handler. They hold where this call makes the informer; one that is there is returned as it is.
     pub fn informer_with<O: Representation>(
         &self,
         kind: impl Into<ResourceKind>,
@@ -213,7 +217,8 @@ impl SharedInformerFactory {
         informer
     }
 
-    /// The informer of a resource (`pods.v1`, `deployments.v1.apps`) that was made before, without its type.
+    /// Returns the informer of a resource (`pods.v1`, `deployments.v1.apps`) that was made before, without
+    /// its type.
     pub fn for_resource(&self, gvr: &Gvr) -> Option<GenericInformer> {
         self.set.generic(&self.options.name_of(gvr))
     }
@@ -237,8 +242,8 @@ impl SharedInformerFactory {
         self.set.wait_for_cache_sync(timeout).await
     }
 
-    /// Takes the informer of a form out of the factory; it stops unless somebody else runs it. Returns whether it was
-    /// there.
+    /// Takes the informer of a form out of the factory; it stops unless somebody else runs it. Returns
+    /// whether it was there.
     pub fn release<O: Representation>(&self, gvr: &Gvr) -> bool {
         self.set.release::<O>(&self.options.name_of(gvr))
     }
@@ -248,12 +253,12 @@ impl SharedInformerFactory {
         self.set.shutdown().await;
     }
 
-    /// The states of all informers.
+    /// Returns the states of all informers.
     pub fn states(&self) -> Vec<InformerState> {
         self.set.states()
     }
 
-    /// The client that the informers use.
+    /// Returns the client that the informers use.
     pub fn client(&self) -> &Client {
         &self.client
     }

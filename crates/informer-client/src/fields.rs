@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::scan::{Cursor, ScanError};
 
-/// The scalar at the end of a path, as text; `None` where it is absent, null, an object, an array, or unreadable. Of a key
-/// that is there twice the last one counts.
+/// Returns the scalar at the end of a path, as text; `None` where it is absent, null, an object, an array, or
+/// unreadable. Of a key that is there twice the last one counts.
 pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p str>) -> Option<Cow<'a, str>> {
     let mut cursor = Cursor::new(text);
     for name in path {
@@ -22,7 +22,7 @@ pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p s
     }
 }
 
-/// The scalar at the end of a path of values, as text.
+/// Returns the scalar at the end of a path of values, as text.
 pub(crate) fn of_value<'a, 'p>(
     mut value: &'a Value,
     path: impl IntoIterator<Item = &'p str>,

@@ -99,7 +99,7 @@ impl From<ScanError> for HeaderError {
 }
 
 impl<'a> RawHeader<'a> {
-    /// True where the object says its `apiVersion` or `kind`.
+    /// Returns true if the object says its `apiVersion` or `kind`.
     pub(crate) fn has_type(&self) -> bool {
         self.kind.is_some() || self.api_version.is_some()
     }
@@ -189,7 +189,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// A string, or nothing for null.
+/// Returns a string, or nothing for null.
 pub(crate) fn string<'a>(
     cursor: &mut Cursor<'a>,
     field: &'static str,

@@ -34,14 +34,16 @@ pub enum ResourceScope {
 }
 
 impl ResourceKind {
-    /// A kind from its parts; the core group is the empty string. The scope of built-in cluster-scoped kinds is known. The scope of
-    /// any other kind is not, unless [`cluster_scoped`](Self::cluster_scoped) or [`namespaced`](Self::namespaced) sets it.
+    /// A kind from its parts; the core group is the empty string. The scope of built-in cluster-scoped kinds
+    /// is known. The scope of any other kind is not, unless [`cluster_scoped`](Self::cluster_scoped) or
+    /// [`namespaced`](Self::namespaced) sets it.
     pub fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         let scope = builtin::is_cluster_scoped(group, plural).then_some(ResourceScope::Cluster);
         Self { gvk: Gvk::new(group, version, kind), plural: plural.to_owned(), scope }
     }
 
-    /// The kind of a type of `k8s-openapi`, or one that derives `kube::CustomResource`, with its scope.
+    /// Returns the kind of a type of `k8s-openapi`, or one that derives `kube::CustomResource`, with its
+    /// scope.
     pub fn of<K: Resource<DynamicType = ()> + 'static>() -> Self {
         let kind = Self::new(&K::group(&()), &K::version(&()), &K::kind(&()), &K::plural(&()));
         if TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {
@@ -63,17 +65,18 @@ impl ResourceKind {
         Self { scope: Some(ResourceScope::Namespaced), ..self }
     }
 
-    /// The scope, if it is known.
+    /// Returns the scope, if it is known.
     pub fn scope(&self) -> Option<ResourceScope> {
         self.scope
     }
 
-    /// True if objects of this kind are known to have no namespace. A namespace in a request for them is ignored.
+    /// Returns true if objects of this kind are known to have no namespace. A namespace in a request for them
+    /// is ignored.
     pub fn is_cluster_scoped(&self) -> bool {
         self.scope == Some(ResourceScope::Cluster)
     }
 
-    /// The namespace in the URL of this kind: none for a cluster-scoped kind.
+    /// Returns the namespace in the URL of this kind: none for a cluster-scoped kind.
     pub(crate) fn namespace_in_url<'a>(&self, namespace: Option<&'a str>) -> Option<&'a str> {
         namespace.filter(|_| !self.is_cluster_scoped())
     }
@@ -88,17 +91,17 @@ impl ResourceKind {
         Gvr::new(&self.gvk.group, &self.gvk.version, &self.plural)
     }
 
-    /// The kind, as `Pod`.
+    /// Returns the kind, as `Pod`.
     pub fn kind(&self) -> &str {
         &self.gvk.kind
     }
 
-    /// The name of the collection, as `pods`.
+    /// Returns the name of the collection, as `pods`.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 
-    /// The collection with its group, as `deployments.apps`: what an error names.
+    /// Returns the collection with its group, as `deployments.apps`: what an error names.
     pub fn resource(&self) -> String {
         match self.gvk.group.as_str() {
             "" => self.plural.clone(),

@@ -52,8 +52,8 @@ pub struct ListKey<'a> {
 }
 
 impl ListKeys {
-    /// The keys of a built-in kind; none for any other kind. Parses the table of built-in kinds, which takes
-    /// about a millisecond; [`Client::list_keys`](crate::Client::list_keys) parses it only once.
+    /// Returns the keys of a built-in kind; none for any other kind. Parses the table of built-in kinds,
+    /// which takes about a millisecond; [`Client::list_keys`](crate::Client::list_keys) parses it only once.
     pub fn of_builtin(kind: &Gvk) -> Self {
         Self::of_table(&Arc::new(Schema::builtin()), kind)
     }
@@ -62,13 +62,13 @@ impl ListKeys {
         Self(schema.shared_kind(kind).map_or(Source::Unknown, Source::Table))
     }
 
-    /// The keys of a custom kind, from its schema (`openAPIV3Schema`).
+    /// Returns the keys of a custom kind, from its schema (`openAPIV3Schema`).
     pub fn of_open_api(schema: Value) -> Self {
         Self(Source::OpenApi(Arc::new(schema)))
     }
 
-    /// The keys of each version of a CustomResourceDefinition, which is given as JSON. Versions without a schema
-    /// are left out.
+    /// Returns the keys of each version of a CustomResourceDefinition, which is given as JSON. Versions
+    /// without a schema are left out.
     pub fn of_crd(definition: &Value) -> Vec<(Gvk, Self)> {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -83,7 +83,7 @@ impl ListKeys {
         keys.collect()
     }
 
-    /// The object itself.
+    /// Returns the object itself.
     pub fn root(&self) -> ListKeysAt<'_> {
         ListKeysAt(match &self.0 {
             Source::Unknown => At::Unknown,
@@ -94,7 +94,7 @@ impl ListKeys {
 }
 
 impl<'a> ListKeysAt<'a> {
-    /// The field of that name in an object, or any value of a map.
+    /// Returns the field of that name in an object, or any value of a map.
     #[must_use]
     pub fn member(self, name: &str) -> Self {
         Self(match self.0 {
@@ -113,7 +113,7 @@ impl<'a> ListKeysAt<'a> {
         })
     }
 
-    /// An element of a list.
+    /// Returns an element of a list.
     #[must_use]
     pub fn element(self) -> Self {
         Self(match self.0 {
@@ -123,7 +123,7 @@ impl<'a> ListKeysAt<'a> {
         })
     }
 
-    /// The fields that identify the elements of this list; empty if they are not known.
+    /// Returns the fields that identify the elements of this list; empty if they are not known.
     pub fn keys(self) -> Vec<ListKey<'a>> {
         match self.0 {
             At::Many(field) if field.shape() == Shape::List => {

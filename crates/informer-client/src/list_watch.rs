@@ -94,7 +94,7 @@ struct Selection {
 }
 
 impl Selection {
-    /// The namespace in URLs.
+    /// Returns the namespace in URLs.
     fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|_| !self.cluster_scoped.load(Ordering::Relaxed))
     }
@@ -109,15 +109,16 @@ pub struct ReadOptions {
     pub pruning: Pruning,
     /// In which encodings objects are asked for.
     pub encodings: Encodings,
-    /// How long the server may take to answer with its headers. 75 s by default: servers end requests after 60.
+    /// How long the server may take to answer with its headers. 75 s by default: servers end requests after
+    /// 60.
     pub response_timeout: Duration,
     /// How long the body of a list may be silent. 60 s by default.
     pub list_idle_timeout: Duration,
-    /// How long a watch may be silent beyond the time after which the server was asked to close it. 30 s by default.
-    /// A dead connection is noticed earlier, by the transport.
+    /// How long a watch may be silent beyond the time after which the server was asked to close it. 30 s by
+    /// default. A dead connection is noticed earlier, by the transport.
     pub watch_idle_margin: Duration,
-    /// How many bytes of typed views are kept though nobody holds them, so that what is read again and again is decoded once. 0 by
-    /// default: a view lasts as long as somebody holds it.
+    /// How many bytes of typed views are kept though nobody holds them, so that what is read again and again
+    /// is decoded once. 0 by default: a view lasts as long as somebody holds it.
     ///
     /// Counts for all objects of a source in the forms [`Lazy`](crate::Lazy) and `Packed`, by an estimate: the size of the type and
     /// several times the bytes that it is read from. The views that were decoded first make room, but for those in use. A view
@@ -142,9 +143,9 @@ impl Default for ReadOptions {
 /// In which encodings objects are asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encodings {
-    /// Protobuf where the kind is built in, the [form](Representation::takes_protobuf) takes it and nothing but managed fields is
-    /// pruned; JSON everywhere else. Where a server has no protobuf of a kind, the client asks for JSON there and then, and
-    /// remembers it.
+    /// Protobuf where the kind is built in, the [form](Representation::takes_protobuf) takes it and nothing
+    /// but managed fields is pruned; JSON everywhere else. Where a server has no protobuf of a kind, the
+    /// client asks for JSON there and then, and remembers it.
     ///
     /// The fields of built-in kinds are those of the table in `informer-schema`. What a newer server has
     /// beyond them is not in objects that came as protobuf
@@ -202,9 +203,10 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Only the objects of one namespace. A kind that is known to be [cluster-scoped](ResourceKind::is_cluster_scoped) has no
-    /// objects in namespaces: all of them are read, as by the caches of controller-runtime. If the scope of the kind is not known
-    /// and the server has no such collection in the namespace (404), discovery is asked for the scope.
+    /// Only the objects of one namespace. A kind that is known to be
+    /// [cluster-scoped](ResourceKind::is_cluster_scoped) has no objects in namespaces: all of them are read,
+    /// as by the caches of controller-runtime. If the scope of the kind is not known and the server has no
+    /// such collection in the namespace (404), discovery is asked for the scope.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self.selection.namespace = namespace.filter(|_| !self.kind.is_cluster_scoped());
@@ -223,7 +225,8 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
-    /// Only a share of the objects, by a hash; the server selects, where it knows how. The others are dropped here.
+    /// Only a share of the objects, by a hash; the server selects, where it knows how. The others are dropped
+    /// here.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.selection.shares = Some(shares);
         self
@@ -248,8 +251,8 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
-    /// Lists all namespaces side by side, in place of one list of everything or a streaming one: for servers with more than a few
-    /// cores, which encode a list on one of them.
+    /// Lists all namespaces side by side, in place of one list of everything or a streaming one: for servers
+    /// with more than a few cores, which encode a list on one of them.
     ///
     /// A list is split if all namespaces are read without selectors, namespaces may be listed, and the server tells how many
     /// objects there are. Any other list is one request, and so is the list after a split list that failed. A request with a limit,
@@ -281,7 +284,7 @@ impl<O: Representation> KubeListWatch<O> {
         })
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &ResourceKind {
         &self.kind
     }
@@ -300,7 +303,8 @@ impl<O: Representation> KubeListWatch<O> {
         wanted.then(|| self.client.protobuf_of(&self.kind, O::METADATA_ONLY)).flatten()
     }
 
-    /// Asks for an answer in the encodings that the kind may have. Where the server has no protobuf, JSON is asked for at once.
+    /// Asks for an answer in the encodings that the kind may have. Where the server has no protobuf, JSON is
+    /// asked for at once.
     async fn open(
         &self,
         attempt: &str,
@@ -317,8 +321,8 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Looks up the scope of a kind that is read in a namespace, if the scope is not known. Returns true if the kind is
-    /// cluster-scoped.
+    /// Looks up the scope of a kind that is read in a namespace, if the scope is not known. Returns true if
+    /// the kind is cluster-scoped.
     async fn is_found_cluster_scoped(&self) -> bool {
         if self.selection.namespace().is_none() || self.kind.scope().is_some() {
             return false;

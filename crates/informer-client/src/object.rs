@@ -54,11 +54,11 @@ use crate::unknown_fields::UnknownFields;
 /// The seam between the wire and the cache: other encodings and other forms are other implementations of the two sides of
 /// it, and nothing else knows of them.
 pub trait Representation: Object + Sized {
-    /// True where the server need only send the metadata of each object.
+    /// True if the server need only send the metadata of each object.
     const METADATA_ONLY: bool = false;
 
-    /// True where objects may come as protobuf. The client asks for it then where the kind is built in; an
-    /// object is still JSON where the server answers so. False by default: such a form sees JSON alone. A
+    /// Returns true if objects may come as protobuf. The client asks for it then where the kind is built in;
+    /// an object is still JSON where the server answers so. False by default: such a form sees JSON alone. A
     /// form that takes protobuf should implement [`Object::is_partial`].
     fn takes_protobuf() -> bool {
         false
@@ -71,9 +71,9 @@ pub trait Representation: Object + Sized {
     /// When the object cannot be read as this form needs it. It is set aside then, and the others go on.
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError>;
 
-    /// Marks an object that a transform made of a [partial](Object::is_partial) one as partial, too: it lacks the same fields.
-    /// Does nothing by default. A form that programs can make should implement it; otherwise an update of such an object may
-    /// remove these fields.
+    /// Marks an object that a transform made of a [partial](Object::is_partial) one as partial, too: it lacks
+    /// the same fields. Does nothing by default. A form that programs can make should implement it; otherwise
+    /// an update of such an object may remove these fields.
     fn into_partial(self: Arc<Self>) -> Arc<Self> {
         self
     }
@@ -103,7 +103,7 @@ pub(crate) enum RawBytes<'a> {
 }
 
 impl<'a> RawObject<'a> {
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -195,13 +195,13 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// The bytes without what is cut, and apart from them what other objects have, too.
+    /// Returns the bytes without what is cut, and apart from them what other objects have, too.
     pub(crate) fn body(&self) -> Result<Body, DecodeError> {
         let common = self.common()?;
         Ok(Body::new(self.own(common.as_deref())?, common))
     }
 
-    /// The bytes without what is cut, and without what is common.
+    /// Returns the bytes without what is cut, and without what is common.
     fn own(&self, common: Option<&Template>) -> Result<Own, DecodeError> {
         let chosen = common.map(Template::chosen);
         Ok(match self.bytes {
@@ -269,7 +269,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// An origin; objects that turn out to be unreadable are reported to `undecodable`.
+    /// Returns an origin; objects that turn out to be unreadable are reported to `undecodable`.
     pub fn new(kind: ResourceKind, undecodable: UndecodableLog) -> Self {
         Self {
             kind,
@@ -284,7 +284,7 @@ impl Origin {
         }
     }
 
-    /// An origin of objects that are packed together with others.
+    /// Returns an origin of objects that are packed together with others.
     #[cfg(feature = "packed")]
     pub(crate) fn with_packing(self, packing: Arc<Packing>) -> Self {
         Self { packing, ..self }
@@ -295,7 +295,7 @@ impl Origin {
         &self.packing
     }
 
-    /// An origin of objects that share what they have in common with others.
+    /// Returns an origin of objects that share what they have in common with others.
     pub(crate) fn with_interner(self, interner: Arc<Interner>) -> Self {
         Self { interner: Some(interner), ..self }
     }
@@ -311,7 +311,7 @@ impl Origin {
         self.interner.as_deref()
     }
 
-    /// An origin of objects whose typed views are kept as long as there is room.
+    /// Returns an origin of objects whose typed views are kept as long as there is room.
     pub(crate) fn with_views(self, views: Option<Arc<Views>>) -> Self {
         Self { views, ..self }
     }
@@ -324,7 +324,8 @@ impl Origin {
         }
     }
 
-    /// Reports an object that could not be read when it was asked for; the first time for each version it is also logged.
+    /// Reports an object that could not be read when it was asked for; the first time for each version it is
+    /// also logged.
     pub(crate) fn report(&self, header: &Header, error: &DecodeError) {
         let undecodable = Undecodable::new(Some(header.key().clone()), error.clone())
             .with_version(header.uid(), header.resource_version().clone());
@@ -339,7 +340,7 @@ impl Origin {
         }
     }
 
-    /// An origin of objects in protobuf, whose fields `wire` knows.
+    /// Returns an origin of objects in protobuf, whose fields `wire` knows.
     pub(crate) fn with_wire(self, wire: Option<SharedKindSchema>) -> Self {
         Self { wire, ..self }
     }
@@ -349,7 +350,7 @@ impl Origin {
         Self { unknown_fields: Some(unknown_fields), ..self }
     }
 
-    /// The record of unknown fields; `None` for objects without a client.
+    /// Returns the record of unknown fields; `None` for objects without a client.
     pub(crate) fn unknown_fields(&self) -> Option<&UnknownFields> {
         self.unknown_fields.as_deref()
     }
@@ -389,7 +390,7 @@ impl Origin {
         self.of_partial
     }
 
-    /// The kind of the objects.
+    /// Returns the kind of the objects.
     pub fn kind(&self) -> &ResourceKind {
         &self.kind
     }

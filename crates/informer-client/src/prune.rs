@@ -44,17 +44,17 @@ impl Pruning {
         self
     }
 
-    /// True where `metadata.managedFields` is cut.
+    /// Returns true if `metadata.managedFields` is cut.
     pub fn cuts_managed_fields(&self) -> bool {
         self.managed_fields
     }
 
-    /// True where the header scan alone can do it.
+    /// Returns true if the header scan alone can do it.
     pub(crate) fn is_simple(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// The cuts in an object, by a walk along the paths.
+    /// Returns the cuts in an object, by a walk along the paths.
     pub(crate) fn cuts(&self, text: &str) -> Result<Cuts, ScanError> {
         let mut paths: Vec<Vec<&str>> = self.paths.iter().map(|path| path.segments().collect()).collect();
         if self.managed_fields {
@@ -97,8 +97,8 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
     Ok(())
 }
 
-/// Ranges of a text to leave out, in order and apart from each other. Mostly it is one, which has a place of its own: managed fields,
-/// with what stands beside them in the order of Go.
+/// Ranges of a text to leave out, in order and apart from each other. Mostly it is one, which has a place of
+/// its own: managed fields, with what stands beside them in the order of Go.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     first: Option<Range<usize>>,
@@ -124,7 +124,7 @@ impl Cuts {
         }
     }
 
-    /// The text without the cuts, in an allocation of its own size.
+    /// Returns the text without the cuts, in an allocation of its own size.
     pub(crate) fn apply(&self, text: &str) -> Box<str> {
         let cut: usize = self.ranges().map(Range::len).sum();
         let mut kept = String::with_capacity(text.len() - cut);
@@ -149,7 +149,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// An object whose first member may follow at `at`.
+    /// Returns an object whose first member may follow at `at`.
     pub(crate) fn begin(at: usize) -> Self {
         Self { kept: false, end: at }
     }

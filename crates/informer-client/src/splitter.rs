@@ -18,7 +18,8 @@ use std::fmt;
 
 use crate::scan::Span;
 
-/// How large and how deep the parts of an answer may be. Beyond a limit the answer ends in an error that names it.
+/// How large and how deep the parts of an answer may be. Beyond a limit the answer ends in an error that
+/// names it.
 ///
 /// ```
 /// use informer_client::Limits;
@@ -28,14 +29,14 @@ use crate::scan::Span;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest object, in bytes. 64 MiB by default: etcd stores at most 1.5 MiB of one, aggregated servers may
-    /// send more, and a line that never ends must not fill the memory.
+    /// The largest object, in bytes. 64 MiB by default: etcd stores at most 1.5 MiB of one, aggregated
+    /// servers may send more, and a line that never ends must not fill the memory.
     pub object_bytes: usize,
-    /// The largest answer to one list request, in bytes, without compression. 64 GiB by default, which is a million
-    /// objects of the largest usual size: it ends lists that never do.
+    /// The largest answer to one list request, in bytes, without compression. 64 GiB by default, which is a
+    /// million objects of the largest usual size: it ends lists that never do.
     pub page_bytes: u64,
-    /// How many brackets may be open at once. 1000 by default; servers themselves stop at 10,000 and `serde_json` at
-    /// 128.
+    /// How many brackets may be open at once. 1000 by default; servers themselves stop at 10,000 and
+    /// `serde_json` at 128.
     pub depth: usize,
 }
 

@@ -40,7 +40,8 @@ struct Observed {
     observers: Vec<Observer>,
 }
 
-/// Records if a server sends unknown fields of one kind, and if the kind must be read as JSON for that reason.
+/// Records if a server sends unknown fields of one kind, and if the kind must be read as JSON for that
+/// reason.
 pub(crate) struct UnknownFields {
     kind: Gvk,
     found: AtomicBool,
@@ -55,7 +56,7 @@ impl UnknownFieldsLog {
         Arc::clone(kinds.entry(kind.gvr()).or_insert_with(|| Arc::new(new())))
     }
 
-    /// The kinds of which unknown fields were seen, in the order in which they were found.
+    /// Returns the kinds of which unknown fields were seen, in the order in which they were found.
     pub(crate) fn found(&self) -> Vec<Gvk> {
         self.shared.lock().found.clone()
     }

@@ -51,7 +51,7 @@ fn written(content_type: &str, object: &Value) -> Vec<u8> {
     }
 }
 
-/// A source whose every answer is this body.
+/// Returns a source whose every answer is this body.
 fn source<O: Representation>(content_type: &'static str, body: &[u8]) -> KubeListWatch<O> {
     KubeListWatch::of(canned::client(content_type, body), ResourceKind::of::<Pod>())
 }
@@ -68,12 +68,13 @@ impl<O: Object> KnownObjects<O> for Held<O> {
     }
 }
 
-/// A runtime of this thread.
+/// Returns a runtime of this thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-/// Allocations and bytes of a first list, and allocations of a second one with nothing new; each for one object.
+/// Allocations and bytes of a first list, and allocations of a second one with nothing new; each for one
+/// object.
 fn costs<O: Representation>(content_type: &'static str) -> (f64, f64, f64) {
     let source = source::<O>(content_type, &list_of(content_type, PODS));
     block_on(list(&source, SourceContext::default()));

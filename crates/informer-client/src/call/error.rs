@@ -23,7 +23,7 @@ enum Failure {
 }
 
 impl CallError {
-    /// The error of an attempt that a server refused.
+    /// Returns the error of an attempt that a server refused.
     pub fn refused(attempt: impl Into<String>, status: ServerStatus) -> Self {
         Self { attempt: attempt.into(), failure: Failure::Refused(status) }
     }
@@ -49,13 +49,14 @@ impl CallError {
         Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(cause.into()) } }
     }
 
-    /// The error of a call that was not sent, since it cannot be.
+    /// Returns the error of a call that was not sent, since it cannot be.
     pub(super) fn unwritten(attempt: String, problem: String) -> Self {
         let failure = Failure::Unanswered { problem, kind: SourceErrorKind::Rejected, cause: None };
         Self { attempt, failure }
     }
 
-    /// What the server said; `None` where no whole answer came, and whether a write has happened is not known.
+    /// What the server said; `None` where no whole answer came, and whether a write has happened is not
+    /// known.
     pub fn status(&self) -> Option<&ServerStatus> {
         match &self.failure {
             Failure::Refused(status) => Some(status),
@@ -85,7 +86,8 @@ impl CallError {
         self.has(0, "AlreadyExists")
     }
 
-    /// The object was changed meanwhile, is another one, or fields of it belong to others (409): read it again.
+    /// The object was changed meanwhile, is another one, or fields of it belong to others (409): read it
+    /// again.
     pub fn is_conflict(&self) -> bool {
         self.has(409, "") && !self.is_already_exists()
     }

@@ -38,7 +38,7 @@ impl ResponseBody {
         self
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(crate) async fn next_frame(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match self.body.frame().await {
@@ -54,7 +54,7 @@ impl ResponseBody {
         }
     }
 
-    /// The beginning of the body, as far as it can be read.
+    /// Returns the beginning of the body, as far as it can be read.
     pub(crate) async fn read_up_to(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while read.len() < bytes_max
@@ -71,7 +71,7 @@ impl BodyError {
         Self(cause)
     }
 
-    /// The error of an attempt to read a list or a watch.
+    /// Returns the error of an attempt to read a list or a watch.
     pub(crate) fn into_source_error(self, attempt: &str) -> SourceError {
         let io = self.0.downcast_ref::<std::io::Error>();
         let kind = match io.map(std::io::Error::kind) {

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use super::{BoxError, ResponseBody};
 
-/// The number of requests that share one HTTP/2 connection. Servers allow 100 streams; a client that opens more waits
-/// for one to end. Watches do not end, so a list behind them would never start.
+/// The number of requests that share one HTTP/2 connection. Servers allow 100 streams; a client that opens
+/// more waits for one to end. Watches do not end, so a list behind them would never start.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
 /// A pool of connections that opens another one before the streams of the last are used up.
@@ -39,7 +39,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Self { connector, builder, pools: Arc::new(Mutex::new(pools)) }
     }
 
-    /// Sends a request over a connection that was made for this generation of the client certificate, or for a later one.
+    /// Sends a request over a connection that was made for this generation of the client certificate, or for
+    /// a later one.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -50,7 +51,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Ok(response.map(|body| ResponseBody::new(body).holding(stream)))
     }
 
-    /// A client with a free stream, and the stream. Connections of an older certificate end with the last request on them.
+    /// Returns a client with a free stream, and the stream. Connections of an older certificate end with the
+    /// last request on them.
     fn checkout(&self, identity_generation: u64) -> (legacy::Client<C, Full<Bytes>>, Arc<()>) {
         let mut outdated = Vec::new();
         let mut state = self.pools.lock();

@@ -49,11 +49,12 @@ use super::{BoxError, ClientError};
 /// How often files are read again; client-go reads token files as often.
 const FILES_CHECK_PERIOD: Duration = Duration::from_secs(60);
 
-/// How long before their expiry the credentials of an exec plugin are replaced. It covers the time of a request.
+/// How long before their expiry the credentials of an exec plugin are replaced. It covers the time of a
+/// request.
 const EXPIRY_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 
-/// The shortest time between refreshes that failed or followed a rejection. A server that answers 401 to every request
-/// must not start a plugin for each of them.
+/// The shortest time between refreshes that failed or followed a rejection. A server that answers 401 to
+/// every request must not start a plugin for each of them.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 /// The source of credentials.
@@ -119,8 +120,9 @@ struct Loaded {
 }
 
 impl Credentials {
-    /// Takes the renewable part of the credentials out of a configuration. Returns the rest of the configuration, and the
-    /// credentials if there are any. Files are read once, so that a client with wrong ones cannot be made.
+    /// Takes the renewable part of the credentials out of a configuration. Returns the rest of the
+    /// configuration, and the credentials if there are any. Files are read once, so that a client with wrong
+    /// ones cannot be made.
     pub(super) fn split(
         config: &Config,
         exec_timeout: Duration,
@@ -159,7 +161,7 @@ impl Credentials {
         Arc::new(Self { source, state: state.into(), completed: AtomicU64::new(0), last: Mutex::new(last) })
     }
 
-    /// True if the client can have a certificate from here.
+    /// Returns true if the client can have a certificate from here.
     pub(super) fn has_identity(&self) -> bool {
         match &self.source {
             Source::Files(files) => files.has_identity(),
@@ -201,8 +203,8 @@ impl Credentials {
         newer()
     }
 
-    /// Makes the next request read certificate files again. The server may have refused a failed connection for its
-    /// certificate, without an alert that says so.
+    /// Makes the next request read certificate files again. The server may have refused a failed connection
+    /// for its certificate, without an alert that says so.
     pub(super) fn check_soon(&self) {
         if let Source::Files(files) = &self.source
             && files.has_identity()
@@ -211,8 +213,8 @@ impl Credentials {
         }
     }
 
-    /// Refreshes the credentials, or waits for a refresh that runs. `completed` is the count of refreshes when the caller
-    /// decided that it needs one.
+    /// Refreshes the credentials, or waits for a refresh that runs. `completed` is the count of refreshes
+    /// when the caller decided that it needs one.
     async fn refresh(self: &Arc<Self>, completed: u64, cause: Cause) -> Result<(), CredentialsError> {
         let this = Arc::clone(self);
         let refresh = tokio::spawn(async move {
@@ -362,7 +364,7 @@ impl Identities {
     }
 }
 
-/// The `Authorization` header of a token.
+/// Returns the `Authorization` header of a token.
 fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
     let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
     let mut value = value.map_err(|error| {

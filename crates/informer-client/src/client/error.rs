@@ -69,8 +69,8 @@ const CERTIFICATE_ALERTS: [AlertDescription; 9] = [
     AlertDescription::DecryptError,
 ];
 
-/// True if the server has refused the client certificate. With TLS 1.3 a client learns that only after it has sent its first
-/// request, which the server does not read then.
+/// Returns true if the server has refused the client certificate. With TLS 1.3 a client learns that only
+/// after it has sent its first request, which the server does not read then.
 ///
 /// It compares text, since HTTP/2 keeps only the text of an I/O error.
 pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
@@ -78,7 +78,7 @@ pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
     causes(error).any(|error| alerts.contains(&error.to_string()))
 }
 
-/// An error and what caused it, outermost first.
+/// Returns an error and what caused it, outermost first.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         // The source of an I/O error is the source of the error that it wraps.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use kube_client::config::Kubeconfig;
 
-/// The file of the certificate authority of the current cluster, if the kubeconfig names one. kube keeps only its content,
-/// which a rotation of the authority makes obsolete.
+/// Returns the file of the certificate authority of the current cluster, if the kubeconfig names one. kube
+/// keeps only its content, which a rotation of the authority makes obsolete.
 pub(super) fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
     let current = kubeconfig.current_context.as_ref()?;
     let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;

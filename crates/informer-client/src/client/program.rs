@@ -24,8 +24,8 @@ pub fn program_name() -> String {
         .unwrap_or(UNKNOWN.to_owned())
 }
 
-/// The default `User-Agent`. API servers take the part before the slash as field manager of writes that name
-/// none.
+/// Returns the default `User-Agent`. API servers take the part before the slash as field manager of writes
+/// that name none.
 pub(super) fn user_agent() -> HeaderValue {
     let system = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     let library = concat!("informer/", env!("CARGO_PKG_VERSION"));

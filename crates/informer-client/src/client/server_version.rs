@@ -45,7 +45,8 @@ struct Answer {
 }
 
 impl Client {
-    /// Returns the response of `/version`: version, commit and build of the server. `None` if there is no valid one.
+    /// Returns the response of `/version`: version, commit and build of the server. `None` if there is no
+    /// valid one.
     pub(crate) async fn server_version(&self) -> Option<Arc<str>> {
         let mut cached = self.inner.server_version.0.lock().await;
         if let Some(answer) = cached.as_ref().filter(|answer| answer.at.elapsed() < FRESH_FOR) {

@@ -28,11 +28,12 @@ const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE_RETRIES: u32 = 5;
 /// On HTTP/2 a ping goes out after this silence, and its answer must come within the same time: 30 s.
 const HTTP2_PING: Duration = Duration::from_secs(15);
-/// Receive window of one HTTP/2 stream. It bounds the memory of a response that nobody reads, and its throughput:
-/// 2 MiB per round trip of 10 ms are 200 MB/s.
+/// Receive window of one HTTP/2 stream. It bounds the memory of a response that nobody reads, and its
+/// throughput: 2 MiB per round trip of 10 ms are 200 MB/s.
 const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
 /// Streams whose windows fit into the receive window of a connection. It is larger than
-/// [`MAX_STREAMS_PER_CONNECTION`], so that responses that nobody reads cannot use up the window of the others.
+/// [`MAX_STREAMS_PER_CONNECTION`], so that responses that nobody reads cannot use up the window of the
+/// others.
 const HTTP2_STREAM_WINDOWS: u32 = 100;
 const _: () = assert!(MAX_STREAMS_PER_CONNECTION < HTTP2_STREAM_WINDOWS as usize);
 /// Receive window of one HTTP/2 connection. The largest window that HTTP/2 allows is 2 GiB.
@@ -49,7 +50,7 @@ struct Settings {
     credentials: Option<Arc<Credentials>>,
 }
 
-/// True for servers on this machine.
+/// Returns true for servers on this machine.
 pub(super) fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
@@ -93,7 +94,7 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     }
 }
 
-/// The layers over a way to connect.
+/// Returns the layers over a way to connect.
 fn over<C>(connector: C, settings: &Settings, options: &ClientOptions) -> Result<NewService, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,

@@ -110,7 +110,7 @@ struct Version {
 }
 
 impl GroupVersions {
-    /// The versions, the preferred one first.
+    /// Returns the versions, the preferred one first.
     pub(super) fn versions(&self) -> impl Iterator<Item = &str> {
         let preferred = self.preferred_version.as_ref().map(|version| version.version.as_str());
         let others = self.versions.iter().map(|version| version.version.as_str());
@@ -140,7 +140,7 @@ struct ApiResourceText {
 }
 
 impl ApiResourceList {
-    /// The kinds of one group version; subresources are none.
+    /// Returns the kinds of one group version; subresources are none.
     pub(super) fn kinds(self, group: &str, version: &str) -> impl Iterator<Item = DiscoveredKind> {
         let resources = self.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         resources.map(move |resource| DiscoveredKind {

@@ -60,17 +60,18 @@ impl Layout {
         &self.members[..self.count]
     }
 
-    /// True where the place of every member is known.
+    /// Returns true if the place of every member is known.
     pub(crate) fn is_regular(&self) -> bool {
         self.begin.is_some() && !self.irregular
     }
 
-    /// True where there are managed fields.
+    /// Returns true if there are managed fields.
     pub(crate) fn has_managed_fields(&self) -> bool {
         self.members().iter().any(|member| member.role == Role::ManagedFields)
     }
 
-    /// Where labels, annotations and owners stand, from their keys on; `None` for one that is not there, or more than once.
+    /// Where labels, annotations and owners stand, from their keys on; `None` for one that is not there, or
+    /// more than once.
     pub(crate) fn templated(&self) -> [Option<Range<usize>>; 3] {
         TEMPLATED.map(|role| {
             let mut found = self.members().iter().filter(|member| member.role == role);
@@ -79,8 +80,8 @@ impl Layout {
         })
     }
 
-    /// What to leave out of a regular text, for an object without managed fields, and without those of [`templated`](Self::templated)
-    /// that are chosen.
+    /// What to leave out of a regular text, for an object without managed fields, and without those of
+    /// [`templated`](Self::templated) that are chosen.
     pub(crate) fn cuts(&self, chosen: [bool; 3]) -> Cuts {
         let unwanted = |role| {
             let place = TEMPLATED.iter().position(|templated| *templated == role);

@@ -6,7 +6,7 @@ use super::RawHeader;
 use crate::arbitrary;
 use crate::scan::Cursor;
 
-/// The same header by a tree of values; `None` where it cannot be read.
+/// Returns the same header by a tree of values; `None` where it cannot be read.
 fn plain(text: &str) -> Option<Header> {
     let object: Value = serde_json::from_str(text).ok()?;
     let metadata = object.as_object()?.get("metadata")?.as_object()?;
@@ -42,7 +42,7 @@ fn plain(text: &str) -> Option<Header> {
     Some(header)
 }
 
-/// A member that may be absent or null; the outer `None` where it is of another type.
+/// Returns a member that may be absent or null; the outer `None` where it is of another type.
 fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<T>) -> Option<Option<T>> {
     match value {
         None | Some(Value::Null) => Some(None),

@@ -1,6 +1,7 @@
 //! Built-in kinds whose objects have no namespace.
 
-/// Group and plural of each built-in cluster-scoped kind, sorted. No kind changes its scope from one version to the next.
+/// Group and plural of each built-in cluster-scoped kind, sorted. No kind changes its scope from one version
+/// to the next.
 const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("", "componentstatuses"),
     ("", "namespaces"),
@@ -41,7 +42,7 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
-/// True for a built-in cluster-scoped kind. False if the kind is namespaced, or is not built in.
+/// Returns true for a built-in cluster-scoped kind. False if the kind is namespaced, or is not built in.
 pub(super) fn is_cluster_scoped(group: &str, plural: &str) -> bool {
     CLUSTER_SCOPED.binary_search(&(group, plural)).is_ok()
 }

@@ -20,7 +20,8 @@ use crate::Representation;
 use crate::object::{Encoding, Origin};
 use crate::splitter::Slice;
 
-/// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole list.
+/// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole
+/// list.
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
 /// What cuts one list.
@@ -41,7 +42,8 @@ pub(super) struct ListDecoder<O: informer_core::Object> {
     encoding: Encoding,
     objects: ObjectReader<O>,
     expected: Arc<Expected>,
-    /// Whether an item did not say its kind, so that the kind of the list must; of all tasks that read items of it.
+    /// Whether an item did not say its kind, so that the kind of the list must; of all tasks that read items
+    /// of it.
     untyped_items: Arc<AtomicBool>,
 }
 
@@ -63,7 +65,7 @@ enum ListProblem {
     BrokeOff(u64),
 }
 
-/// The objects of a list, as its body arrives.
+/// Returns the objects of a list, as its body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
     answer: Answer,

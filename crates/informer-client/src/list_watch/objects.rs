@@ -82,7 +82,8 @@ impl<O: Representation> ObjectReader<O> {
         &self.api_version
     }
 
-    /// Reads one object from a message without envelope; where it `may_be_known`, it is first compared with what is held.
+    /// Reads one object from a message without envelope; where it `may_be_known`, it is first compared with
+    /// what is held.
     pub(super) fn read_message(&mut self, message: &[u8], may_be_known: bool) -> Read<O> {
         let (scan, error) = Scan::partial(message);
         if let Some(error) = error {
@@ -199,7 +200,7 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// The header with what other objects hold already.
+    /// Returns the header with what other objects hold already.
     fn shared(&self, header: Header) -> Header {
         match self.origin.interner() {
             Some(interner) => interner.header(header),
@@ -221,8 +222,8 @@ impl<O: Representation> ObjectReader<O> {
     }
 }
 
-/// Runs the decoder of one object. A panic in it, for example of a `Deserialize` implementation, fails only this object: the
-/// list or watch continues with the next one.
+/// Runs the decoder of one object. A panic in it, for example of a `Deserialize` implementation, fails only
+/// this object: the list or watch continues with the next one.
 fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, HeaderError> {
     // The panic's message may quote the object, so that it is not part of the error; the panic hook has printed it.
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| HeaderError::new("", Problem::DecoderPanicked))

@@ -18,8 +18,8 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-/// How many batches of one stream are under way at once. Each holds frames of some 256 KiB; with more of them the network is
-/// waited for, whatever the number of cores.
+/// How many batches of one stream are under way at once. Each holds frames of some 256 KiB; with more of them
+/// the network is waited for, whatever the number of cores.
 const MAX_TASKS: usize = 8;
 
 /// Batches of one stream that are under way, the oldest first.
@@ -59,17 +59,17 @@ impl<T: Send + 'static> Offload<T> {
         Self { place, tasks: VecDeque::new() }
     }
 
-    /// True where nothing is under way.
+    /// Returns true if nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// True where work can be handed over now.
+    /// Returns true if work can be handed over now.
     pub(super) fn has_room(&self) -> bool {
         self.place.as_ref().is_some_and(|(_, most)| self.tasks.len() < *most)
     }
 
-    /// The room for one more, where there is some.
+    /// Returns the room for one more, where there is some.
     pub(super) fn room(&mut self) -> Option<Room<'_, T>> {
         let (runtime, most) = self.place.as_ref()?;
         (self.tasks.len() < *most).then_some(Room { runtime, tasks: &mut self.tasks })

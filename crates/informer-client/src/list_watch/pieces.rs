@@ -5,7 +5,8 @@ use bytes::Bytes;
 use crate::scan::Span;
 use crate::splitter::Slice;
 
-/// How many bytes are cut before they are read: some fifty objects of the usual size, a third of a millisecond's work.
+/// How many bytes are cut before they are read: some fifty objects of the usual size, a third of a
+/// millisecond's work.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
 /// How many objects are cut before they are read: others wait for the thread so long.
@@ -33,7 +34,8 @@ struct Piece {
 }
 
 impl Pieces {
-    /// Takes what was cut out of `frame`, or out of a buffer where it came in several frames; then it is copied.
+    /// Takes what was cut out of `frame`, or out of a buffer where it came in several frames; then it is
+    /// copied.
     pub(super) fn push(&mut self, frame: &Bytes, slice: Slice<'_>) {
         let bytes = match lies_in(slice.bytes, frame) {
             true => frame.slice_ref(slice.bytes),
@@ -56,12 +58,12 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
-    /// True where these are to be read before more is cut.
+    /// Returns true if these are to be read before more is cut.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_OBJECTS
     }
 
-    /// True where another task may read these sooner than this one.
+    /// Returns true if another task may read these sooner than this one.
     pub(super) fn are_worth_a_task(&self) -> bool {
         self.bytes >= MIN_TASK_BYTES && self.pieces.len() >= MIN_TASK_OBJECTS
     }

@@ -12,7 +12,7 @@ use informer_core::Object;
 
 use crate::unknown_fields::UnknownFields;
 
-/// The error that makes a reflector list again.
+/// Returns the error that makes a reflector list again.
 pub(super) fn expired(attempt: &str) -> SourceError {
     let text = format!(
         "{attempt}: the server sends fields that the protobuf table does not know; listing again as JSON"
@@ -28,7 +28,7 @@ struct ProtobufWatch<O> {
     is_over: bool,
 }
 
-/// The events of a watch, until the kind has to be read as JSON.
+/// Returns the events of a watch, until the kind has to be read as JSON.
 pub(super) fn until_json_is_required<O: Object>(
     events: WatchStream<O>,
     unknown_fields: Arc<UnknownFields>,

@@ -30,7 +30,7 @@ pub(super) const METADATA_LIST: Accept = Accept {
 /// What a segment of a path may hold as it is.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The path of a collection. Names are escaped, so that no name reaches another path.
+/// Returns the path of a collection. Names are escaped, so that no name reaches another path.
 pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
     let gvr = Gvr::new(escaped(&gvr.group), escaped(&gvr.version), escaped(&gvr.resource));
     gvr.path(namespace.map(escaped).as_deref())
@@ -41,8 +41,8 @@ pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// The address of a request. Path and query are escaped: only their length can be wrong, where the server gave an endless token, or
-/// the selection has an endless selector.
+/// Returns the address of a request. Path and query are escaped: only their length can be wrong, where the
+/// server gave an endless token, or the selection has an endless selector.
 pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     let mark = if query.is_empty() { "" } else { "?" };
     let address = format!("{path}{mark}{query}");
@@ -54,7 +54,7 @@ pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     })
 }
 
-/// The query of a list.
+/// Returns the query of a list.
 pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -> String {
     let mut query = Query::default();
     query.add("continue", request.continue_token.as_deref());
@@ -76,7 +76,7 @@ pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -
     query.finish()
 }
 
-/// The query of a watch.
+/// Returns the query of a watch.
 pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>) -> String {
     let mut query = Query::default();
     query.add("allowWatchBookmarks", request.bookmarks.then_some("true"));

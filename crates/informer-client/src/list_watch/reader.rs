@@ -36,7 +36,7 @@ pub(super) trait Parts {
     /// What reads the pieces.
     fn decoder(&mut self) -> &mut Self::Decoder;
 
-    /// The body is over, and all of its pieces are read.
+    /// Returns the body is over, and all of its pieces are read.
     fn end(&mut self, parts: &mut VecDeque<Self::Part>) -> Result<(), SourceError>;
 
     /// What is attempted, for errors.
@@ -160,7 +160,8 @@ impl<P: Parts> Reader<P> {
         }
     }
 
-    /// Gives the pieces to a decoder: in another task where that is worth it, or where others are before them.
+    /// Gives the pieces to a decoder: in another task where that is worth it, or where others are before
+    /// them.
     fn decode(&mut self) {
         if self.pieces.is_empty() {
             return;

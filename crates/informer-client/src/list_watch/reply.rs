@@ -38,8 +38,8 @@ pub(super) enum Opened {
     NotAcceptable(SourceError),
 }
 
-/// Sends a request and answers with the body of a good reply: in JSON or, where it was asked for and `wire` can read it,
-/// protobuf.
+/// Sends a request and answers with the body of a good reply: in JSON or, where it was asked for and `wire`
+/// can read it, protobuf.
 pub(super) async fn open(
     client: &Client,
     request: Request<Bytes>,
@@ -79,12 +79,12 @@ pub(super) async fn open(
     }
 }
 
-/// The media type without its parameters: watches in protobuf have one.
+/// Returns the media type without its parameters: watches in protobuf have one.
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// An answer that cannot be read.
+/// Returns an answer that cannot be read.
 pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceError {
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }
@@ -102,7 +102,7 @@ pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire
     status
 }
 
-/// A status that is not JSON: the text itself, if it is one.
+/// Returns a status that is not JSON: the text itself, if it is one.
 fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     let reason = code.canonical_reason().unwrap_or("Unknown").replace(' ', "");
     let text = String::from_utf8_lossy(text);
@@ -143,7 +143,7 @@ struct Cause {
     reason: Option<String>,
 }
 
-/// A `Status`. Servers refuse in the encoding that was asked for.
+/// Returns a `Status`. Servers refuse in the encoding that was asked for.
 pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
     let written = match text.starts_with(&MAGIC) {
         true => Some(wire?.schema().to_json(text).ok()?),
@@ -165,8 +165,8 @@ pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
     })
 }
 
-/// `Retry-After`: seconds, or a date, which is taken against the date of the answer itself, so that no clock of ours
-/// matters.
+/// `Retry-After`: seconds, or a date, which is taken against the date of the answer itself, so that no clock
+/// of ours matters.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let value = text(RETRY_AFTER)?.trim();

@@ -15,10 +15,12 @@ mod tests;
 /// The number of hashes.
 const HASHES: u128 = 1 << 64;
 
-/// More shares than this are no longer of nearly one size; and each that is taken is a text of its own in every request.
+/// More shares than this are no longer of nearly one size; and each that is taken is a text of its own in
+/// every request.
 const MAX_SHARES: u32 = 1024;
 
-/// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each hold a part of them.
+/// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each hold a
+/// part of them.
 ///
 /// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends no other objects than those. Every other
 /// server ignores what it is asked for, and the rest is dropped as it arrives: that saves memory, but neither traffic nor the scan
@@ -79,7 +81,8 @@ pub enum HashSharesError {
 }
 
 impl HashShares {
-    /// These shares, numbered from 0, of so many equal ones. Replica `n` of `m` takes `HashShares::new(m, [n])`.
+    /// These shares, numbered from 0, of so many equal ones. Replica `n` of `m` takes `HashShares::new(m,
+    /// [n])`.
     ///
     /// # Errors
     ///
@@ -103,7 +106,7 @@ impl HashShares {
         Self { key, ..self }
     }
 
-    /// The selector as it is sent.
+    /// Returns the selector as it is sent.
     pub fn selector(&self) -> String {
         let key = match self.key {
             HashKey::Uid => "object.metadata.uid",
@@ -114,7 +117,7 @@ impl HashShares {
         self.ranges().map(range).collect::<Vec<_>>().join(" || ")
     }
 
-    /// True where an object is in one of the shares.
+    /// Returns true if an object is in one of the shares.
     pub fn contains(&self, header: &Header) -> bool {
         let hash = u128::from(fnv1a(match self.key {
             HashKey::Uid => header.uid(),
@@ -123,7 +126,7 @@ impl HashShares {
         self.ranges().any(|range| range.contains(&hash))
     }
 
-    /// The hashes of each share that is taken.
+    /// Returns the hashes of each share that is taken.
     fn ranges(&self) -> impl Iterator<Item = Range<u128>> {
         let bound = |share: u32| u128::from(share) * HASHES / u128::from(self.of);
         self.taken.iter().map(move |share| bound(*share)..bound(share + 1))
@@ -142,8 +145,8 @@ impl HashShares {
         }))
     }
 
-    /// What of a watch is in the shares. Of other events the version stays, so that none of them is asked for again; but for those of a
-    /// streaming list, which come in no order of their versions.
+    /// What of a watch is in the shares. Of other events the version stays, so that none of them is asked for
+    /// again; but for those of a streaming list, which come in no order of their versions.
     pub(super) fn of_watch<O: Object>(self, watch: WatchStream<O>, streams_a_list: bool) -> WatchStream<O> {
         let mut lists = streams_a_list;
         WatchStream::new(watch.filter_map(move |event| {

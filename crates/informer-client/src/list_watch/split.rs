@@ -32,7 +32,8 @@ use crate::{Metadata, Representation, ResourceKind};
 pub struct SplitLists {
     /// How many requests are under way at once. 4 by default: more than that, and a server queues them.
     pub requests: usize,
-    /// How many objects a list must have to be split. 5000 by default, which one request brings in half a second.
+    /// How many objects a list must have to be split. 5000 by default, which one request brings in half a
+    /// second.
     pub objects_min: u64,
 }
 
@@ -57,7 +58,8 @@ struct Plan {
     namespaces: Vec<String>,
 }
 
-/// Splits a list; `None` where it is to be asked for whole: it is small, the server does not count, or namespaces may not be listed.
+/// Splits a list; `None` where it is to be asked for whole: it is small, the server does not count, or
+/// namespaces may not be listed.
 pub(super) async fn list<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
@@ -150,7 +152,7 @@ async fn plan<O: Representation>(
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 
-/// A request for the state at a version.
+/// Returns a request for the state at a version.
 fn exactly<O: Object>(version: &ResourceVersion, context: SourceContext<O>) -> ListRequest<O> {
     let (version, version_match) = (version.clone(), VersionMatch::Exact);
     ListRequest { version, version_match, limit: None, continue_token: None, context }

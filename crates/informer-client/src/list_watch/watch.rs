@@ -57,14 +57,15 @@ trait RawEvent {
         may_be_known: bool,
     ) -> Result<Read<O>, String>;
 
-    /// The version of the object, as far as it can be read, and whether it says that the initial events end here.
+    /// Returns the version of the object, as far as it can be read, and whether it says that the initial
+    /// events end here.
     fn mark(&self) -> Result<(ResourceVersion, bool), String>;
 
-    /// The status that the object is, of an error.
+    /// Returns the status that the object is, of an error.
     fn status<O: Representation>(&self, objects: &ObjectReader<O>) -> Option<ServerStatus>;
 }
 
-/// The events of a watch, as its body arrives.
+/// Returns the events of a watch, as its body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
     answer: Answer,
@@ -163,7 +164,7 @@ impl<O: Representation> WatchDecoder<O> {
 }
 
 impl Cutter {
-    /// The next event; `None` where the frame is used up.
+    /// Returns the next event; `None` where the frame is used up.
     fn next<'a>(&'a mut self, frame: &'a [u8], at: &mut usize) -> Result<Option<Slice<'a>>, SplitError> {
         match self {
             Self::Json(frames) => {
@@ -177,7 +178,7 @@ impl Cutter {
         }
     }
 
-    /// True where the body may end: between two events.
+    /// Returns true if the body may end: between two events.
     fn may_end(&self) -> bool {
         match self {
             Self::Json(frames) => frames.may_end(),
@@ -185,7 +186,7 @@ impl Cutter {
         }
     }
 
-    /// The most bytes that were ever buffered at once.
+    /// Returns the most bytes that were ever buffered at once.
     fn buffered_max(&self) -> usize {
         match self {
             Self::Json(frames) => frames.buffered_max(),
@@ -224,7 +225,8 @@ fn convert<O: Representation>(
     }
 }
 
-/// The event of an object that was added, modified or deleted; the error says why the stream cannot go on.
+/// Returns the event of an object that was added, modified or deleted; the error says why the stream cannot
+/// go on.
 fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String> {
     Ok(match (event_type, read) {
         ("ADDED", Read::Known(object)) => WatchEvent::Known(object),

@@ -15,7 +15,8 @@ use crate::fields;
 use crate::header::RawHeader;
 use crate::scan::Cursor;
 
-/// The bytes that a form keeps, without what was pruned, in an allocation of their own size; and what other objects have, too.
+/// The bytes that a form keeps, without what was pruned, in an allocation of their own size; and what other
+/// objects have, too.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     own: Own,
@@ -70,7 +71,7 @@ impl Own {
 }
 
 impl Body {
-    /// A body whose metadata lacks what is `common`.
+    /// Returns a body whose metadata lacks what is `common`.
     pub(crate) fn new(own: Own, common: Option<Arc<Template>>) -> Self {
         Self { own, common }
     }
@@ -111,7 +112,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// The scalar at the end of a path.
+    /// Returns the scalar at the end of a path.
     fn scalar<'p>(self, path: impl Iterator<Item = &'p str>, origin: &Origin) -> Option<Cow<'a, str>> {
         match self {
             Self::Json { text, .. } => fields::scalar(text, path),
@@ -141,7 +142,8 @@ impl<'a> BodyRef<'a> {
         Self { own, common: None }
     }
 
-    /// Bytes of a known form, with what the object has in common with others; `None` where they should be text and are not.
+    /// Bytes of a known form, with what the object has in common with others; `None` where they should be
+    /// text and are not.
     #[cfg(feature = "packed")]
     pub(crate) fn new(form: Form, bytes: &'a [u8], common: Option<&'a Template>) -> Option<Self> {
         let own = match form {
@@ -167,7 +169,8 @@ impl<'a> BodyRef<'a> {
         self.common
     }
 
-    /// Returns true if the bytes have fields that the table does not know (a newer server wrote them), or were made of such.
+    /// Returns true if the bytes have fields that the table does not know (a newer server wrote them), or
+    /// were made of such.
     pub(crate) fn is_partial(self, origin: &Origin) -> bool {
         let Encoded::Protobuf(message) = self.own else { return origin.is_of_partial() };
         let Some(wire) = origin.wire() else { return true };
@@ -181,7 +184,7 @@ impl<'a> BodyRef<'a> {
         self.own.bytes().len() + self.common.map_or(0, Template::len)
     }
 
-    /// The whole bytes.
+    /// Returns the whole bytes.
     pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
         match self.own {
             Encoded::Json { text, .. } => match self.spliced(text, "") {
@@ -226,8 +229,8 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Reads once more what failed, as JSON: errors name the same fields in both encodings, and a type that asks for JSON
-    /// itself gets it.
+    /// Reads once more what failed, as JSON: errors name the same fields in both encodings, and a type that
+    /// asks for JSON itself gets it.
     #[cold]
     fn decode_by_json<K: DeserializeOwned>(self, origin: &Origin, header: &Header) -> Result<K, DecodeError> {
         decode_error::decode(&self.typed_json(origin, header)?, origin.kind(), header)
@@ -241,7 +244,7 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// The object as JSON with `apiVersion` and `kind`.
+    /// Returns the object as JSON with `apiVersion` and `kind`.
     pub(crate) fn typed_json(self, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
         let gvk = origin.kind().gvk();
         let type_meta = || format!(r#""apiVersion":"{}","kind":"{}""#, gvk.api_version(), gvk.kind);
@@ -256,7 +259,8 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// The text with more `members` at the beginning of the object, and with what is common at the beginning of its metadata.
+    /// Returns the text with more `members` at the beginning of the object, and with what is common at the
+    /// beginning of its metadata.
     fn spliced(self, text: &'a str, members: &str) -> Cow<'a, str> {
         if members.is_empty() && self.common.is_none() {
             return Cow::Borrowed(text);
@@ -273,7 +277,7 @@ impl<'a> BodyRef<'a> {
         Cow::Owned(out)
     }
 
-    /// The message with what is common in its metadata. Both were read when they came.
+    /// Returns the message with what is common in its metadata. Both were read when they came.
     fn joined(self, message: &'a [u8]) -> Cow<'a, [u8]> {
         match self.common {
             None => Cow::Borrowed(message),
@@ -290,8 +294,8 @@ impl<'a> BodyRef<'a> {
             .map_err(|_| DecodeError::new(origin.kind(), header, "", "text that is not UTF-8"))
     }
 
-    /// The scalar at the end of a path; see [`Object::field`](informer_core::Object::field). Every object says its kind
-    /// here, whether its bytes do or not.
+    /// Returns the scalar at the end of a path; see [`Object::field`](informer_core::Object::field). Every
+    /// object says its kind here, whether its bytes do or not.
     pub(crate) fn field(self, path: &FieldPath, origin: &Origin) -> Option<Cow<'a, str>> {
         let mut segments = path.segments();
         match (segments.next(), segments.next()) {
@@ -312,7 +316,8 @@ impl<'a> BodyRef<'a> {
         common.unwrap_or(self.own).annotations()
     }
 
-    /// The scalar at the end of a path in the bytes: each member of metadata stands in one place alone.
+    /// Returns the scalar at the end of a path in the bytes: each member of metadata stands in one place
+    /// alone.
     fn scalar<'p, P: Iterator<Item = &'p str>>(
         self,
         path: impl Fn() -> P,

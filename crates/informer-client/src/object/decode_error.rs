@@ -26,7 +26,7 @@ impl std::fmt::Display for Place<'_> {
 }
 
 impl DecodeError {
-    /// An error of one object. `problem` must not show a value of it.
+    /// Returns an error of one object. `problem` must not show a value of it.
     pub fn new(kind: &ResourceKind, header: &Header, field: &str, problem: impl Into<Box<str>>) -> Self {
         Self {
             kind: kind.kind().into(),
@@ -38,7 +38,8 @@ impl DecodeError {
         }
     }
 
-    /// The error for an object that was read from protobuf, if the type has fields that the table does not know.
+    /// Returns the error for an object that was read from protobuf, if the type has fields that the table
+    /// does not know.
     pub(crate) fn needs_json(kind: &ResourceKind, header: &Header) -> Self {
         let problem = "the server sends fields that the type asks for and this version of informer cannot read as \
                        protobuf; the kind is being read again as JSON";
@@ -52,7 +53,7 @@ impl DecodeError {
         self.needs_json
     }
 
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
@@ -62,7 +63,7 @@ impl DecodeError {
         &self.kind
     }
 
-    /// The field that failed, as `spec.containers[0].name`; empty where it is not known.
+    /// Returns the field that failed, as `spec.containers[0].name`; empty where it is not known.
     pub fn field(&self) -> &str {
         &self.field
     }

@@ -20,12 +20,12 @@ pub struct Dynamic {
 }
 
 impl Dynamic {
-    /// The whole object.
+    /// Returns the whole object.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The object as kube's dynamic type: a copy.
+    /// Returns the object as kube's dynamic type: a copy.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Object for Dynamic {
         fields::of_value(&self.value, path.segments())
     }
 
-    /// An estimate: trees of values take about nine times their text.
+    /// Returns an estimate: trees of values take about nine times their text.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + 9 * self.wire_bytes
     }

@@ -20,7 +20,8 @@ use super::template::{Runs, Template, Templates};
 /// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
 const STRIPES: usize = 8;
 
-/// Places of a stripe. All of them together hold what some hundred kilobytes of labels may keep alive after their objects went.
+/// Places of a stripe. All of them together hold what some hundred kilobytes of labels may keep alive after
+/// their objects went.
 const PLACES: usize = 64;
 
 /// The last labels, annotations and owners that one source has seen.
@@ -45,7 +46,7 @@ impl Interner {
         Self { templates: Templates::of_seed(seed), ..Self::default() }
     }
 
-    /// The header with the labels and owners that were seen before, where they are equal.
+    /// Returns the header with the labels and owners that were seen before, where they are equal.
     pub(crate) fn header(&self, header: Header) -> Header {
         header.sharing(
             |labels| if labels.is_empty() { labels } else { self.labels.share(labels) },

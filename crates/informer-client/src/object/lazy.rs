@@ -55,7 +55,7 @@ pub struct Lazy<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
-    /// The typed object.
+    /// Returns the typed object.
     ///
     /// # Errors
     ///
@@ -95,8 +95,8 @@ impl<K> Lazy<K> {
         self.body.borrow().json(&self.origin, &self.header)
     }
 
-    /// The bytes, without what was pruned: a text, or a protobuf message without envelope. They are put together where other
-    /// objects have a part of them, too.
+    /// Returns the bytes, without what was pruned: a text, or a protobuf message without envelope. They are
+    /// put together where other objects have a part of them, too.
     pub fn raw(&self) -> Cow<'_, [u8]> {
         self.body.borrow().bytes()
     }
@@ -108,7 +108,7 @@ impl<K> Lazy<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
-    /// An object from its JSON text, without pruning.
+    /// Returns an object from its JSON text, without pruning.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
 }
 
 impl<K: Send + Sync + 'static> Representation for Lazy<K> {
-    /// Trees of values would miss fields that the server knows and the table of this library does not; they are read from
-    /// JSON. Types drop such fields in any case.
+    /// Trees of values would miss fields that the server knows and the table of this library does not; they
+    /// are read from JSON. Types drop such fields in any case.
     fn takes_protobuf() -> bool {
         let of = TypeId::of::<K>();
         of != TypeId::of::<DynamicObject>() && of != TypeId::of::<serde_json::Value>()

@@ -36,7 +36,7 @@ pub struct Packed<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
-    /// The typed object: decoded where nobody holds it.
+    /// Returns the typed object: decoded where nobody holds it.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
 }
 
 impl<K> Packed<K> {
-    /// The object as JSON; see [`Lazy::json`].
+    /// Returns the object as JSON; see [`Lazy::json`].
     ///
     /// # Errors
     ///

@@ -26,7 +26,8 @@ const LEVEL: i32 = 3;
 /// Objects that a dictionary is trained on: twice as many make it 1 % better.
 const SAMPLES: usize = 400;
 
-/// Bytes of samples: a dictionary is made of a hundredth of its samples at best, and training takes its time by them.
+/// Bytes of samples: a dictionary is made of a hundredth of its samples at best, and training takes its time
+/// by them.
 const MAX_SAMPLE_BYTES: usize = 4 << 20;
 
 /// Larger dictionaries no longer pay: what is in them is found less often than they take room.
@@ -38,7 +39,8 @@ const WINDOW: usize = 1000;
 /// How much worse than after its training a dictionary may do, in per cent, before another one is trained.
 const DRIFT_PERCENT: u64 = 150;
 
-/// Dictionaries of one source. All that are in use are held, and a source that drifts for ever must not fill the memory.
+/// Dictionaries of one source. All that are in use are held, and a source that drifts for ever must not fill
+/// the memory.
 const MAX_GENERATIONS: u32 = 8;
 
 /// Idle contexts that are kept: a context takes about 200 KB, and more threads than this seldom read at once.
@@ -113,7 +115,7 @@ impl Packing {
         Ok(Packed { bytes: out.into(), length, form, dictionary })
     }
 
-    /// The bytes as they were.
+    /// Returns the bytes as they were.
     pub(crate) fn unpack(&self, packed: &Packed) -> Result<Vec<u8>, PackError> {
         let mut context = self.readers.lock().pop().unwrap_or_default();
         let mut out = Vec::with_capacity(packed.length as usize);
@@ -137,7 +139,7 @@ fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
 }
 
 impl Training {
-    /// The present dictionary; trains one where it is time.
+    /// Returns the present dictionary; trains one where it is time.
     fn dictionary(&mut self, bytes: &[u8]) -> Option<Arc<Dictionary>> {
         if self.wants_samples() {
             self.samples.extend_from_slice(bytes);

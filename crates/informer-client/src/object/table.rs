@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 /// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
 const STRIPES: usize = 8;
 
-/// Places of a set, one line of the processor's cache. With one place for each hash, the labels and the owners of the objects of one
-/// workload could drive each other out for ever.
+/// Places of a set, one line of the processor's cache. With one place for each hash, the labels and the
+/// owners of the objects of one workload could drive each other out for ever.
 const WAYS: usize = 4;
 
 /// Sets that a stripe begins with.
@@ -28,8 +28,8 @@ const MAX_SETS: usize = 1024;
 /// Of a set, so many in use make it crowded: one who comes anew may have the last place.
 const CROWD: usize = WAYS - 1;
 
-/// A stripe grows where of as many newcomers as it has places more than this part met a crowded set. That is so when about half of
-/// the places are in use.
+/// A stripe grows where of as many newcomers as it has places more than this part met a crowded set. That is
+/// so when about half of the places are in use.
 const CROWDED_PART: usize = 4;
 
 /// Values by their hash.
@@ -104,7 +104,7 @@ impl<T> Table<T> {
 }
 
 impl<T> Stripe<T> {
-    /// The place of this hash, and whether it had it before.
+    /// Returns the place of this hash, and whether it had it before.
     fn place(&mut self, hash: u64) -> (bool, &mut Place<T>) {
         let way = self.set(hash).iter().position(|place| place.hash == hash);
         let way_or_new = way.unwrap_or_else(|| self.vacate(hash));

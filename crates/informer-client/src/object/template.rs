@@ -64,7 +64,8 @@ impl Templates {
         Self { hasher, ..Self::default() }
     }
 
-    /// What of these was seen before. What is seen for the first time stays with the object: mostly it is its own.
+    /// What of these was seen before. What is seen for the first time stays with the object: mostly it is its
+    /// own.
     pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
             Runs::Json(runs) => {
@@ -105,7 +106,7 @@ impl Part {
         Self::Protobuf { head: object.len() - fields.len(), object: object.into() }
     }
 
-    /// Whether it was made of `run`.
+    /// Returns true if it was made of `run`.
     fn is(&self, run: &[u8]) -> bool {
         match self {
             Self::Json(_) => self.member().is_some_and(|member| member.as_bytes() == run),
@@ -113,7 +114,7 @@ impl Part {
         }
     }
 
-    /// The member alone, where it is text.
+    /// Returns the member alone, where it is text.
     fn member(&self) -> Option<&str> {
         match self {
             Self::Json(text) => text.strip_prefix(JSON_HEAD)?.strip_suffix(JSON_TAIL),
@@ -140,18 +141,18 @@ impl Template {
         self.encoded().map(|part| part.bytes().len()).sum()
     }
 
-    /// The part of that name, as an object.
+    /// Returns the part of that name, as an object.
     pub(super) fn part(&self, name: &str) -> Option<Encoded<'_>> {
         let place = NAMES.iter().position(|known| *known == name)?;
         self.parts[place].as_deref().map(Part::borrow)
     }
 
-    /// The members of the parts, where they are text.
+    /// Returns the members of the parts, where they are text.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flatten().filter_map(|part| part.member())
     }
 
-    /// The parts as messages, where they are protobuf.
+    /// Returns the parts as messages, where they are protobuf.
     pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.encoded().filter_map(|part| match part {
             Encoded::Protobuf(message) => Some(message),

@@ -12,7 +12,7 @@ use crate::header::RawHeader;
 use crate::scan::Cursor;
 use crate::{ResourceKind, arbitrary};
 
-/// The form that a scan makes of a text; `None` where it cannot be read.
+/// Returns the form that a scan makes of a text; `None` where it cannot be read.
 fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     let mut raw = RawHeader::default();
     raw.scan(Cursor::new(text)).ok()?;

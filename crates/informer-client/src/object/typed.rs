@@ -21,8 +21,8 @@ pub struct Typed<K> {
 }
 
 impl<K> Typed<K> {
-    /// The typed object. It never fails; the result is what [`Lazy::get`](crate::Lazy::get) gives, so that code can be
-    /// written for both.
+    /// Returns the typed object. It never fails; the result is what [`Lazy::get`](crate::Lazy::get) gives, so
+    /// that code can be written for both.
     ///
     /// # Errors
     ///
@@ -66,14 +66,14 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
         Cow::Owned(value.as_ref().map(fields::annotations).unwrap_or_default())
     }
 
-    /// Writes the object as JSON values to find the field: costs as much as a decode. Index functions over typed
-    /// objects read the type itself.
+    /// Writes the object as JSON values to find the field: costs as much as a decode. Index functions over
+    /// typed objects read the type itself.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let value = serde_json::to_value(&*self.object).ok()?;
         fields::of_value(&value, path.segments()).map(|text| text.into_owned().into())
     }
 
-    /// An estimate: decoded types take about five times their text.
+    /// Returns an estimate: decoded types take about five times their text.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + 5 * self.wire_bytes
     }

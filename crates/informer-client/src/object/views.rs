@@ -25,7 +25,8 @@ const TYPED_PER_JSON: usize = 5;
 /// The same in bytes of its protobuf, of which that pod has 3.5 KB.
 const TYPED_PER_PROTOBUF: usize = 8;
 
-/// So many views that are held get another turn at one time: more would make a read as slow as there are views.
+/// So many views that are held get another turn at one time: more would make a read as slow as there are
+/// views.
 const MAX_TURNS: usize = 16;
 
 /// A view of some type.
@@ -50,7 +51,8 @@ impl Views {
         (budget > 0).then(|| Arc::new(Self { budget, kept: Mutex::default() }))
     }
 
-    /// Keeps the view of a body, in place of the oldest ones. A view that is larger than all the room is not kept.
+    /// Keeps the view of a body, in place of the oldest ones. A view that is larger than all the room is not
+    /// kept.
     pub(crate) fn keep(&self, view: View, body: BodyRef<'_>) {
         let bytes = typed_bytes(&view, body);
         if bytes <= self.budget {

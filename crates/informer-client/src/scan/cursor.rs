@@ -13,7 +13,8 @@ const MAX_SKIP_DEPTH: usize = usize::MAX;
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// Containers that are known already, by where they begin; those before the cursor are dropped as it moves.
+    /// Containers that are known already, by where they begin; those before the cursor are dropped as it
+    /// moves.
     spans: &'a [Span],
     /// Where the text begins in the coordinates of the spans.
     spans_from: usize,
@@ -41,7 +42,8 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0, spans: &[], spans_from: 0 }
     }
 
-    /// A cursor that jumps over containers whose places are known. `from` is where the text begins in their coordinates.
+    /// Returns a cursor that jumps over containers whose places are known. `from` is where the text begins in
+    /// their coordinates.
     pub(crate) fn with_spans(text: &'a str, spans: &'a [Span], from: usize) -> Self {
         Self { text, at: 0, spans, spans_from: from }
     }
@@ -55,12 +57,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// The text of a range that a method answered.
+    /// Returns the text of a range that a method answered.
     pub(crate) fn slice(&self, range: &Range<usize>) -> &'a str {
         &self.text[range.clone()]
     }
 
-    /// The next byte that is no space; the cursor stays before it.
+    /// Returns the next byte that is no space; the cursor stays before it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -87,7 +89,7 @@ impl<'a> Cursor<'a> {
         ScanError { at: self.at, expected }
     }
 
-    /// A string.
+    /// Returns a string.
     pub(crate) fn string(&mut self) -> Result<Text<'a>, ScanError> {
         self.expect(b'"', "a string")?;
         let (start, mut escaped) = (self.at, false);
@@ -170,8 +172,8 @@ impl<'a> Cursor<'a> {
         self.expect(b'{', "an object")
     }
 
-    /// The key of the next member, with the cursor behind its colon; `None` behind the end of the object. `first` is
-    /// true for the first call in an object and is cleared.
+    /// Returns the key of the next member, with the cursor behind its colon; `None` behind the end of the
+    /// object. `first` is true for the first call in an object and is cleared.
     pub(crate) fn member(&mut self, first: &mut bool) -> Result<Option<Text<'a>>, ScanError> {
         if !self.next(b'}', first, "',' or '}'")? {
             return Ok(None);
@@ -181,7 +183,8 @@ impl<'a> Cursor<'a> {
         Ok(Some(key))
     }
 
-    /// True where an array has another element, with the cursor before it; false behind the end of the array.
+    /// Returns true if an array has another element, with the cursor before it; false behind the end of the
+    /// array.
     pub(crate) fn element(&mut self, first: &mut bool) -> Result<bool, ScanError> {
         self.next(b']', first, "',' or ']'")
     }
@@ -198,7 +201,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// True for a number as JSON writes it.
+/// Returns true for a number as JSON writes it.
 fn is_number(word: &[u8]) -> bool {
     let mut rest = word.strip_prefix(b"-").unwrap_or(word);
     let digits = |rest: &mut &[u8]| {
@@ -229,7 +232,7 @@ fn is_number(word: &[u8]) -> bool {
 }
 
 impl<'a> Text<'a> {
-    /// The text without escapes.
+    /// Returns the text without escapes.
     ///
     /// # Errors
     ///
@@ -248,7 +251,7 @@ impl<'a> Text<'a> {
         self.start
     }
 
-    /// True where the text is `plain`. A text that cannot be decoded is equal to nothing.
+    /// Returns true if the text is `plain`. A text that cannot be decoded is equal to nothing.
     pub(crate) fn is(self, plain: &str) -> bool {
         match self.escaped {
             false => self.raw == plain,

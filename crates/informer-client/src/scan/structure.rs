@@ -8,8 +8,8 @@ use super::block::{BLOCK, masks, parity};
 pub(crate) struct Structure {
     depth_max: usize,
     depth: usize,
-    /// One bit for each open bracket, set for `{`; the first bracket in the first bit. The first 64 have a place of their own, so
-    /// that usual values allocate nothing.
+    /// One bit for each open bracket, set for `{`; the first bracket in the first bit. The first 64 have a
+    /// place of their own, so that usual values allocate nothing.
     outer_kinds: u64,
     kinds: Vec<u64>,
     /// All ones inside a string.
@@ -22,8 +22,8 @@ pub(crate) struct Structure {
     spans: Spans,
 }
 
-/// Where the objects and arrays of the outer levels of a value begin and end, so that a second look at the value jumps
-/// over them.
+/// Where the objects and arrays of the outer levels of a value begin and end, so that a second look at the
+/// value jumps over them.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     /// Down to which level containers are recorded; 0 for none. The value itself is level 0 and not recorded.
@@ -36,8 +36,8 @@ pub(crate) struct Spans {
 /// The most levels that can be recorded: an event, its object, the object's members.
 const MAX_SPAN_LEVELS: usize = 3;
 
-/// How many containers are recorded: a value of a million empty arrays must not cost more than itself. What is not
-/// recorded is scanned again.
+/// How many containers are recorded: a value of a million empty arrays must not cost more than itself. What
+/// is not recorded is scanned again.
 const MAX_SPANS: usize = 1024;
 
 /// A container, from its opening bracket to behind its closing one.
@@ -89,7 +89,7 @@ impl Structure {
         self
     }
 
-    /// The containers that were recorded in the value that ended last, by where they begin.
+    /// Returns the containers that were recorded in the value that ended last, by where they begin.
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans.found
     }
@@ -120,8 +120,8 @@ impl Structure {
         Ok(end.map(|end| start + end))
     }
 
-    /// One block, which begins at `start` of the slice and of which the first `length` bytes are real. Answers where the
-    /// value ends in it.
+    /// One block, which begins at `start` of the slice and of which the first `length` bytes are real.
+    /// Answers where the value ends in it.
     fn block(
         &mut self,
         block: &[u8; BLOCK],
@@ -156,8 +156,9 @@ impl Structure {
         Ok(None)
     }
 
-    /// Passes the brackets of a block deep inside a value, where nothing is recorded and nothing ends, without a branch for each;
-    /// which bracket comes next cannot be foretold. False, and nothing is passed, where there is anything else to do.
+    /// Passes the brackets of a block deep inside a value, where nothing is recorded and nothing ends,
+    /// without a branch for each; which bracket comes next cannot be foretold. False, and nothing is passed,
+    /// where there is anything else to do.
     fn passes(&mut self, opens: u64, closes: u64, curly: u64) -> bool {
         let (mut kinds, mut depth, mut wrong) = (self.outer_kinds, self.depth, 0);
         let (mut least, mut most) = (depth, depth);

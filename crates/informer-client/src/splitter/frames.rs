@@ -16,7 +16,8 @@ impl Frames {
         Self { value: ValueReader::new(limits, 3), used: 0 }
     }
 
-    /// The next value that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
+    /// Returns the next value that ends in `frame[*at..]`; moves `at` past what was used. `None` when the
+    /// frame is used up.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
@@ -46,12 +47,12 @@ impl Frames {
         self.used += bytes as u64;
     }
 
-    /// True where the body may end: between two values.
+    /// Returns true if the body may end: between two values.
     pub(crate) fn may_end(&self) -> bool {
         !self.value.is_inside()
     }
 
-    /// The most bytes that were ever buffered at once.
+    /// Returns the most bytes that were ever buffered at once.
     pub(crate) fn buffered_max(&self) -> usize {
         self.value.buffered_max()
     }

@@ -22,7 +22,8 @@ impl Lengths {
         Self { limit: limits.object_bytes, kept: Vec::new(), kept_max: 0, spent: false }
     }
 
-    /// The next event that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
+    /// Returns the next event that ends in `frame[*at..]`; moves `at` past what was used. `None` when the
+    /// frame is used up.
     ///
     /// A length is a promise of the server's: what is buffered is what came, not what was promised.
     pub(crate) fn next<'a>(
@@ -67,12 +68,12 @@ impl Lengths {
         }
     }
 
-    /// True where the body may end: between two events.
+    /// Returns true if the body may end: between two events.
     pub(crate) fn may_end(&self) -> bool {
         self.kept.is_empty() || self.spent
     }
 
-    /// The most bytes that were ever buffered at once.
+    /// Returns the most bytes that were ever buffered at once.
     pub(crate) fn buffered_max(&self) -> usize {
         self.kept_max
     }

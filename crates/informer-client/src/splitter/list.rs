@@ -63,7 +63,8 @@ impl ListSplitter {
         Self { value, state: State::Start, limits, used: 0, member: Member::Other, seen_items: false }
     }
 
-    /// The next part that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
+    /// Returns the next part that ends in `frame[*at..]`; moves `at` past what was used. `None` when the
+    /// frame is used up.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
@@ -109,17 +110,18 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// True where the list is complete.
+    /// Returns true if the list is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.state == State::End
     }
 
-    /// The most bytes that were ever buffered at once.
+    /// Returns the most bytes that were ever buffered at once.
     pub(crate) fn buffered_max(&self) -> usize {
         self.value.buffered_max()
     }
 
-    /// Where in the frame, which begins at `base`, a value begins or goes on, past space and punctuation; `None` where the frame has none.
+    /// Where in the frame, which begins at `base`, a value begins or goes on, past space and punctuation;
+    /// `None` where the frame has none.
     fn value_start(&mut self, frame: &[u8], from: usize, base: u64) -> Result<Option<usize>, SplitError> {
         if self.value.is_inside() {
             return Ok((from < frame.len()).then_some(from));
@@ -139,7 +141,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// The state behind a byte that is no space; `None` where it begins a value.
+    /// Returns the state behind a byte that is no space; `None` where it begins a value.
     fn punctuation(&self, byte: u8) -> Result<Option<State>, &'static str> {
         let begins_value = !b",:]}".contains(&byte);
         Ok(match (self.state, byte) {

@@ -31,7 +31,7 @@ enum Shape {
 }
 
 impl ValueReader {
-    /// A reader that records the containers of that many levels of each value.
+    /// Returns a reader that records the containers of that many levels of each value.
     pub(super) fn new(limits: Limits, levels: usize) -> Self {
         let structure = Structure::new(limits.depth).recording(levels);
         Self {
@@ -45,19 +45,19 @@ impl ValueReader {
         }
     }
 
-    /// The most bytes that were ever buffered at once.
+    /// Returns the most bytes that were ever buffered at once.
     pub(super) fn buffered_max(&self) -> usize {
         self.kept_max
     }
 
-    /// True where a value has begun and not ended.
+    /// Returns true if a value has begun and not ended.
     pub(super) fn is_inside(&self) -> bool {
         self.shape != Shape::None
     }
 
-    /// Reads on in `frame`, whose first byte belongs to the value; the first byte of a value is no space. `base` is the
-    /// offset of the frame in the body. Answers how many bytes it used, if the value ends among them. A value that
-    /// is not wanted is passed without being kept.
+    /// Reads on in `frame`, whose first byte belongs to the value; the first byte of a value is no space.
+    /// `base` is the offset of the frame in the body. Answers how many bytes it used, if the value ends among
+    /// them. A value that is not wanted is passed without being kept.
     pub(super) fn read(
         &mut self,
         frame: &[u8],
@@ -92,12 +92,13 @@ impl ValueReader {
         Ok(end)
     }
 
-    /// The value that [`read`](Self::read) found to end, of which `part` is what it used of the last frame.
+    /// Returns the value that [`read`](Self::read) found to end, of which `part` is what it used of the last
+    /// frame.
     pub(super) fn whole<'a>(&'a self, part: &'a [u8]) -> &'a [u8] {
         if self.kept.is_empty() { part } else { &self.kept }
     }
 
-    /// The containers of the value that ended last.
+    /// Returns the containers of the value that ended last.
     pub(super) fn spans(&self) -> &[Span] {
         self.structure.spans()
     }
@@ -115,9 +116,9 @@ impl ValueReader {
         }
     }
 
-    /// A server sends each event as a line of its own. One that is not over with its line may be the beginning of something
-    /// long; or it is garbage whose brackets stay open, and would swallow every event after it. Once for each value, so that
-    /// the cost is bounded by the bytes read.
+    /// A server sends each event as a line of its own. One that is not over with its line may be the
+    /// beginning of something long; or it is garbage whose brackets stay open, and would swallow every event
+    /// after it. Once for each value, so that the cost is bounded by the bytes read.
     fn check_beginning(&mut self, end: u64) -> Result<(), SplitError> {
         if std::mem::replace(&mut self.checked, true) {
             return Ok(());

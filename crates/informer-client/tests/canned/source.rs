@@ -17,7 +17,7 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// As much as a network hands on at once.
 const FRAME_BYTES: usize = 64 << 10;
 
-/// A client of that server.
+/// Returns a client of that server.
 pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
     let frames: Vec<Bytes> = body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect();
     let service = tower::service_fn(move |_request| {
@@ -32,7 +32,7 @@ pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
     Client::from_service(service, "default")
 }
 
-/// The objects of a list.
+/// Returns the objects of a list.
 ///
 /// # Panics
 ///

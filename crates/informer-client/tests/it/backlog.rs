@@ -32,7 +32,7 @@ fn list_of(items: &[Value]) -> Value {
     json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
 }
 
-/// A reply whose body arrives in frames of so many bytes.
+/// Returns a reply whose body arrives in frames of so many bytes.
 fn in_frames(mut reply: Reply, body: &[u8], size: usize) -> Reply {
     for frame in body.chunks(size) {
         reply = reply.data(Bytes::copy_from_slice(frame));
@@ -44,7 +44,7 @@ fn json_reply(body: &[u8], size: usize) -> Reply {
     in_frames(Reply::status(200).header("content-type", "application/json"), body, size)
 }
 
-/// The names of a list as they come, `!` for what cannot be read, and how the list ended.
+/// Returns the names of a list as they come, `!` for what cannot be read, and how the list ended.
 async fn listed(reply: Reply) -> (Vec<String>, Result<String, (SourceErrorKind, String)>) {
     let (client, _) = script([reply]);
     let mut parts = KubeListWatch::<Lazy<Pod>>::all(client).list(first_list()).await.unwrap();

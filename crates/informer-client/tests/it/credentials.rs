@@ -153,7 +153,7 @@ async fn request_rejected_with_401_runs_the_exec_plugin_again_and_is_sent_once_m
     assert_eq!(server.tokens()[2..], ["Bearer xx"], "clients share their credentials");
 }
 
-/// An authority that issues client certificates.
+/// Returns an authority that issues client certificates.
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -169,7 +169,8 @@ fn issue(authority: &CertifiedIssuer<'static, KeyPair>, folder: &Path) -> Certif
     certificate.der().clone()
 }
 
-/// The settings of a server that takes certificates of one authority only, and makes them during the handshake.
+/// The settings of a server that takes certificates of one authority only, and makes them during the
+/// handshake.
 struct ServerTls {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,

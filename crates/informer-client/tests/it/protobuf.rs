@@ -216,7 +216,7 @@ struct Sample {
     json: String,
 }
 
-/// The objects that Go filled at random, in both encodings.
+/// Returns the objects that Go filled at random, in both encodings.
 fn corpus() -> Vec<Sample> {
     use base64::Engine as _;
     let packed = include_bytes!("../../../informer-schema/tests/corpus/objects.jsonl.gz");

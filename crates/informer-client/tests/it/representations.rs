@@ -163,7 +163,8 @@ async fn a_packed_object_is_what_a_lazy_one_is() {
     assert_eq!(format!("{pod:?}"), "Packed(a/web @7)");
 }
 
-/// Reads all pods of a long list one after the other, of which views are kept; says which of them live, and that they are shared.
+/// Reads all pods of a long list one after the other, of which views are kept; says which of them live, and
+/// that they are shared.
 async fn views_that_live<O: Representation + StaticKind>(get: impl Fn(&O) -> Arc<Pod>) -> Vec<bool> {
     let pod = |number: usize| {
         let note = "x".repeat(1000);

@@ -75,7 +75,7 @@ impl Requests {
         self.0.lock().iter().map(|(uri, _)| uri.clone()).collect()
     }
 
-    /// A header of the last request.
+    /// Returns a header of the last request.
     pub(crate) fn last_header(&self, name: &str) -> Option<String> {
         let requests = self.0.lock();
         let (_, headers) = requests.last()?;
@@ -83,7 +83,7 @@ impl Requests {
     }
 }
 
-/// A client of a scripted server. Beyond its script the server never answers.
+/// Returns a client of a scripted server. Beyond its script the server never answers.
 pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Requests) {
     let requests = Requests::default();
     let replies: Arc<Mutex<VecDeque<Reply>>> = Arc::new(Mutex::new(replies.into_iter().collect()));
@@ -113,7 +113,7 @@ pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Reque
     (Client::from_service(service, "default"), requests)
 }
 
-/// A list as a reflector asks for it first.
+/// Returns a list as a reflector asks for it first.
 pub(crate) fn first_list<O: Object>() -> ListRequest<O> {
     ListRequest {
         version: ResourceVersion::any(),
@@ -124,7 +124,7 @@ pub(crate) fn first_list<O: Object>() -> ListRequest<O> {
     }
 }
 
-/// A watch as a reflector asks for it.
+/// Returns a watch as a reflector asks for it.
 pub(crate) fn watch_from<O: Object>(version: &str) -> WatchRequest<O> {
     WatchRequest {
         version: version.into(),
@@ -172,7 +172,7 @@ pub(crate) async fn list<O: Representation>(
     }
 }
 
-/// A watch, read to its end: its events as `Debug` shows them, and how it ended.
+/// Returns a watch, read to its end: its events as `Debug` shows them, and how it ended.
 pub(crate) async fn watch<O: Representation>(
     source: &KubeListWatch<O>,
     request: WatchRequest<O>,

@@ -36,8 +36,8 @@ fn gzip(text: &str) -> Bytes {
     encoder.finish().unwrap().into()
 }
 
-/// Lists answer at once, watches send one event and stay open; both are compressed where that is asked for, a member for
-/// each event.
+/// Lists answer at once, watches send one event and stay open; both are compressed where that is asked for, a
+/// member for each event.
 fn answer(request: &Request<Incoming>) -> Response<Body> {
     let zipped = request.headers().get("accept-encoding").is_some_and(|value| value == "gzip");
     let text = |text: &str| if zipped { gzip(text) } else { Bytes::copy_from_slice(text.as_bytes()) };
@@ -63,7 +63,7 @@ struct Server {
     authorizations: Arc<Mutex<Vec<String>>>,
 }
 
-/// A server of at most 100 streams a connection, as a real one.
+/// Returns a server of at most 100 streams a connection, as a real one.
 async fn serve() -> Server {
     serve_over(None).await
 }
@@ -197,7 +197,7 @@ async fn clients_are_made_without_a_runtime_of_their_own_and_refuse_what_they_ca
     );
 }
 
-/// A TLS server that offers these protocols, and its certificate.
+/// Returns a TLS server that offers these protocols, and its certificate.
 async fn serve_tls(protocols: &[&[u8]]) -> (Server, Vec<u8>) {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();

@@ -37,7 +37,7 @@ const END_MARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion"
     {"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
 impl Server {
-    /// The start of a response body, and true if the body stays open until watches expire.
+    /// Returns the start of a response body, and true if the body stays open until watches expire.
     fn answer(&self, uri: &http::Uri) -> (String, bool) {
         self.asked.lock().push(uri.to_string());
         let pod = pod(self.written.load(Ordering::SeqCst));

@@ -31,7 +31,7 @@ pub(super) struct Pair {
 }
 
 impl Files {
-    /// The files of a configuration, if it names any.
+    /// Returns the files of a configuration, if it names any.
     pub(super) fn of(
         config: &Config,
         token: Option<&String>,

@@ -26,8 +26,8 @@ fn token(current: &Current) -> String {
     request.headers()[AUTHORIZATION].to_str().unwrap().to_owned()
 }
 
-/// A user whose plugin prints the number of its run as token. `rest` is appended to its status after the token; `before` is
-/// run before it prints.
+/// Returns a user whose plugin prints the number of its run as token. `rest` is appended to its status after
+/// the token; `before` is run before it prints.
 fn numbered_plugin(folder: &Path, before: &str, rest: &str) -> Config {
     let script = format!(
         "echo >> {runs}; n=$(wc -l < {runs} | tr -d ' '); {before}; \
@@ -51,7 +51,7 @@ async fn pass(time: Duration) {
     tokio::time::resume();
 }
 
-/// A certificate and its key.
+/// Returns a certificate and its key.
 fn pair() -> (String, String) {
     let own = rcgen::generate_simple_self_signed(["user".to_owned()]).unwrap();
     (own.cert.pem(), own.signing_key.serialize_pem())
@@ -175,7 +175,7 @@ fn exec_credentials_are_replaced_before_they_expire() {
     assert!(!before(SignedDuration::ZERO));
 }
 
-/// A client of an https server with certificate files in a folder.
+/// Returns a client of an https server with certificate files in a folder.
 fn certificate_files(folder: &Path) -> Arc<Credentials> {
     let mut config = config("https://server");
     config.auth_info.client_certificate = Some(folder.join("tls.crt").display().to_string());

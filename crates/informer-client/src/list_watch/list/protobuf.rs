@@ -95,8 +95,8 @@ impl ProtobufList {
 }
 
 impl Expected {
-    /// Why a list is not the one that was asked for. Group and version are compared, too: the wire does not tell kinds apart by
-    /// anything else.
+    /// Why a list is not the one that was asked for. Group and version are compared, too: the wire does not
+    /// tell kinds apart by anything else.
     fn wrong_names(&self, api_version: &str, kind: &str) -> Option<String> {
         let metadata = self.metadata_only && kind == METADATA_LIST_KIND;
         let right = metadata || (kind == self.list_kind && api_version == self.api_version);

@@ -12,7 +12,8 @@ use crate::object::{Interner, Origin, Packed};
 use crate::scan::Cursor;
 use crate::{Lazy, Pruning, Representation, ResourceKind, arbitrary};
 
-/// The members that only one object has. They are mostly cut together, so that nothing but shared parts is left.
+/// The members that only one object has. They are mostly cut together, so that nothing but shared parts is
+/// left.
 const OWN: [&str; 5] = [
     "metadata.name",
     "metadata.namespace",

@@ -50,7 +50,7 @@ fn labels_are_never_taken_for_annotations_and_nothing_is_kept_of_what_is_empty()
     assert!(interner.annotations(Labels::default()).is_empty());
 }
 
-/// The metadata of an object that `kubectl apply` has written.
+/// Returns the metadata of an object that `kubectl apply` has written.
 fn applied(kind: &str, interner: &Arc<Interner>) -> Metadata {
     let text = r#"{"metadata": {"name": "x", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"data\":1}"}}}"#;
     let origin = Origin::new(ResourceKind::new("", "v1", kind, "things"), UndecodableLog::default());

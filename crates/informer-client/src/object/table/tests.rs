@@ -15,7 +15,7 @@ fn hash(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The `n`th hash that belongs to the first set of the first stripe, however large the table is.
+/// Returns the `n`th hash that belongs to the first set of the first stripe, however large the table is.
 fn of_one_set(n: u64) -> u64 {
     n * (STRIPES * MAX_SETS) as u64
 }

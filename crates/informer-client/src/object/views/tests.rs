@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{MAX_TURNS, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
 use crate::object::body::{BodyRef, Encoded};
 
-/// A text whose view, of a type without a size, is estimated at so many bytes.
+/// Returns a text whose view, of a type without a size, is estimated at so many bytes.
 fn text(estimate: usize) -> String {
     "x".repeat(estimate / TYPED_PER_JSON)
 }

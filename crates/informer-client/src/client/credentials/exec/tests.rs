@@ -8,7 +8,7 @@ fn credential(status: &str) -> String {
     format!(r#"{{"apiVersion":"{V1}","kind":"ExecCredential","status":{status}}}"#)
 }
 
-/// A plugin that runs a script.
+/// Returns a plugin that runs a script.
 fn plugin(script: &str) -> ExecPlugin {
     let config = serde_json::json!({
         "apiVersion": V1,
