@@ -6,10 +6,20 @@ use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A type whose kind is known at compile time: every type of `k8s-openapi` and every `kube::CustomResource`.
+/// A type of objects that can be read and written: every type of `k8s-openapi` and every `kube::CustomResource`.
 ///
-/// Implemented for all of them.
-pub trait KubeObject: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static {}
+/// It is implemented for all of them.
+pub trait KubeObject:
+    StaticKind
+    + Resource<DynamicType = (), Scope: 'static>
+    + Clone
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
 
 impl<K> KubeObject for K where
     K: Resource<DynamicType = (), Scope: 'static>

@@ -98,7 +98,10 @@ pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
 /// # Errors
 ///
 /// If the owner was never created or lives in another namespace.
-pub fn set_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
+pub fn set_owner_reference<O: KubeObject, K: KubeObject>(
+    owner: &O,
+    object: &mut K,
+) -> Result<(), OwnerError> {
     let reference = reference(owner, object)?;
     upsert(object, reference);
     Ok(())
@@ -109,7 +112,10 @@ pub fn set_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &mut
 /// # Errors
 ///
 /// If it is not an owner.
-pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
+pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
+    owner: &O,
+    object: &mut K,
+) -> Result<(), OwnerError> {
     remove(owner, object, |_| true)
 }
 

@@ -23,6 +23,7 @@ use super::ReadError;
 use super::own_writes::{OwnWrite, PendingWrites, Ticket};
 use super::plan::{InformerScope, InformerSelectors};
 use crate::ResourceKind;
+use crate::kind::scoped_key;
 
 /// The informer of a kind in a cache: one [`SharedInformer`], or several if the cache is restricted to some
 /// namespaces.

@@ -158,7 +158,10 @@ impl Cache {
     }
 
     /// Fails if the kind is pinned to another representation.
-    pub(crate) fn check_representation<O: Representation>(&self, kind: &ResourceKind) -> Result<(), ReadError> {
+    pub(crate) fn check_representation<O: Representation>(
+        &self,
+        kind: &ResourceKind,
+    ) -> Result<(), ReadError> {
         match self.shared.pinned.get(kind.gvk()) {
             Some((representation, pinned)) if *representation != TypeId::of::<O>() => {
                 Err(ReadError::OtherRepresentation {

@@ -95,7 +95,7 @@ impl Operation {
 
     /// Creates an operation on the object with a key.
     pub(super) fn on(verb: OperationVerb, kind: &ResourceKind, key: &str) -> Self {
-        let (namespace, name) = match kind.key(key).split_once('/') {
+        let (namespace, name) = match scoped_key(kind, key).split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, scoped_key(kind, key)),
         };

@@ -37,7 +37,7 @@ impl EnqueueOwner {
 
     fn request(&self, object: &ObjectKey, owner: &OwnerReference) -> Option<Request> {
         // A reference with a missing or invalid name is ignored.
-        self.kind.key_of(object.namespace(), owner.name()).map(Request::new)
+        object_key(&self.kind, object.namespace(), owner.name()).map(Request::new)
     }
 }
 

@@ -172,7 +172,8 @@ async fn own_writes_are_awaited_per_representation() {
     client.patch::<ConfigMap>("default/m", &labelled).await.unwrap();
     let metadata = client.metadata::<ConfigMap>("default/m").await.unwrap().unwrap();
     assert_eq!(informer_core::Object::labels(&*metadata).get("a"), Some("1"));
-    let forms = client.cache().existing_informer::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>().gvk());
+    let forms =
+        client.cache().existing_informer::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>().gvk());
     assert!(forms.is_some());
 }
 

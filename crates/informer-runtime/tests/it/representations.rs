@@ -143,8 +143,10 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
         },
     });
     server.create("deployments", "default/web", json!({"spec": spec}));
-    let cache =
-        server.cache().pin_representation::<Typed<OldDeployment>>(&ResourceKind::of::<OldDeployment>()).build();
+    let cache = server
+        .cache()
+        .pin_representation::<Typed<OldDeployment>>(&ResourceKind::of::<OldDeployment>())
+        .build();
     cache.start();
     let renaming = |operation: Operation, next: Next| async move {
         let mut answer = next.run(operation.clone()).await?;

@@ -1,7 +1,7 @@
 //! The list of the built-in kinds: the schema table, completed by the descriptors.
 
 use informer_core::Gvr;
-use informer_schema::{Column, Resource, Schema, Words};
+use informer_schema::{Column, Names, Resource, Schema};
 
 use crate::model::kinds::descriptor::{KindDescriptor, PLAIN};
 use crate::model::kinds::{Kind, Subresource, Traits};
@@ -98,7 +98,7 @@ fn kind(resource: Resource<'_>) -> Kind {
     let described = DESCRIPTORS.iter().find(own).copied();
     let traits = described.map_or_else(|| traits(resource, &subresources), |described| described.traits);
     let descriptor = described.unwrap_or(&PLAIN);
-    let owned = |names: Words| names.map(str::to_owned).collect();
+    let owned = |names: Names| names.map(str::to_owned).collect();
     Kind {
         api_version: gvr.api_version(),
         gvr,
