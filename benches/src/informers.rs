@@ -30,8 +30,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use informer::client::{Client, Representation, ResourceKind};
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
-use informer::{Client, Representation, ResourceKind};
 
 use arguments::{Encoding, Form, Kind};
 

@@ -4,7 +4,8 @@ use std::fmt;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use informer::{Client, Gvr};
+use informer::Gvr;
+use informer::client::Client;
 use serde_json::{Value, json};
 
 /// Writes and reads objects as JSON, past every informer: what a scenario does to a server, and what it compares a cache

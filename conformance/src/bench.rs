@@ -2,10 +2,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use informer::{
-    Client, FieldPath, Gvr, KubeListWatch, Lazy, Object, Representation, SharedInformer, StaticKind,
-    StreamingLists,
-};
+use informer::cache::SharedInformer;
+use informer::client::{Client, KubeListWatch, Lazy, Representation, StaticKind, StreamingLists};
+use informer::{FieldPath, Gvr, Object};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
@@ -203,7 +202,7 @@ impl Bench {
                 known.as_deref() == expected["metadata"]["region"].as_str() && json_of(object) == *expected
             })
         };
-        let all_equal = |cache: &informer::Indexer<Map>| {
+        let all_equal = |cache: &informer::cache::Indexer<Map>| {
             cache.len() == expected.len() && cache.list().iter().all(|object| is_equal(object))
         };
         if watched.until(all_equal).await.is_err() {
@@ -239,7 +238,7 @@ impl Bench {
         watched: &Watched<O>,
         truth: &BTreeMap<String, (String, String)>,
     ) -> Result<(), Failure> {
-        let held = |cache: &informer::Indexer<O>| -> BTreeMap<String, (String, String)> {
+        let held = |cache: &informer::cache::Indexer<O>| -> BTreeMap<String, (String, String)> {
             let version = |object: &O| (object.uid().to_owned(), object.resource_version().to_string());
             cache.list().iter().map(|object| (object.key().to_string(), version(object))).collect()
         };

@@ -8,7 +8,8 @@ mod real;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use informer::{ClientError, Gvr};
+use informer::Gvr;
+use informer::client::ClientError;
 use informer_apiserver::{ExtraFieldError, SnapshotError, TlsError};
 use serde_json::Value;
 use thiserror::Error;

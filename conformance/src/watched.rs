@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use informer::reflector::ReflectorPhase;
-use informer::{Event, HandlerOptions, HandlerRegistration, InformerRun, Object, SharedInformer, on_event};
+use informer::Object;
+use informer::cache::reflector::ReflectorPhase;
+use informer::cache::{Event, HandlerOptions, HandlerRegistration, InformerRun, SharedInformer, on_event};
 use tokio::sync::watch;
 
 use crate::bench::Failure;
@@ -88,7 +89,7 @@ impl fmt::Debug for Seen {
 }
 
 /// A handler that keeps what it is told, and who reads that.
-pub(crate) fn recorder<O: Object>() -> (impl informer::EventHandler<O>, watch::Receiver<Vec<Seen>>) {
+pub(crate) fn recorder<O: Object>() -> (impl informer::cache::EventHandler<O>, watch::Receiver<Vec<Seen>>) {
     let (sender, receiver) = watch::channel(Vec::new());
     let handler = on_event(move |event: Event<O>| sender.send_modify(|seen| seen.push(Seen::of(&event))));
     (handler, receiver)
@@ -136,7 +137,10 @@ impl<O: Object> Watched<O> {
     /// # Errors
     ///
     /// When it is not in time, with the state of the informer.
-    pub async fn until(&self, condition: impl Fn(&informer::Indexer<O>) -> bool) -> Result<(), Failure> {
+    pub async fn until(
+        &self,
+        condition: impl Fn(&informer::cache::Indexer<O>) -> bool,
+    ) -> Result<(), Failure> {
         Ok(self.informer.wait_until_for(PATIENCE, condition).await?)
     }
 
@@ -164,7 +168,7 @@ impl<O: Object> Watched<O> {
     /// When it is not so in time, with the state.
     pub async fn until_state(
         &self,
-        condition: impl Fn(&informer::InformerState) -> bool,
+        condition: impl Fn(&informer::cache::InformerState) -> bool,
     ) -> Result<(), Failure> {
         let holds = async {
             while !condition(&self.informer.state()) {

@@ -10,9 +10,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Deltas, Popped};
-use informer::store::{Store, StoreBuilder};
-use informer::{KubeListWatch, Lazy, ObjectKey};
+use informer::ObjectKey;
+use informer::cache::queue::{Delta, DeltaFifo, DeltaFifoConfig, Deltas, Popped};
+use informer::cache::store::{Store, StoreBuilder};
+use informer::client::{KubeListWatch, Lazy};
 use informer_cache::controller::{ControllerConfig, InformerController, Process};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;

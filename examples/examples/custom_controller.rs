@@ -8,8 +8,10 @@
 //! cargo run -p informer-examples --example custom_controller
 //! ```
 
+use informer::cache::{Event, SharedInformer, SharedInformerFactory, label, on_event};
+use informer::client::Lazy;
 use informer::workqueue::{WorkOutcome, WorkQueue, Workers};
-use informer::{Event, Lazy, Object, ObjectKey, SharedInformer, SharedInformerFactory, label, on_event};
+use informer::{Object, ObjectKey};
 use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;

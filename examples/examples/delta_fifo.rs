@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
+use informer::cache::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
+use informer::cache::store::{Store, StoreBuilder};
 use informer::source::Listed;
-use informer::store::{Store, StoreBuilder};
 use informer::{Header, Object, ObjectKey, Tombstone};
 use informer_cache::Replacement;
 use informer_examples::Result;

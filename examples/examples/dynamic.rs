@@ -4,7 +4,9 @@
 //! cargo run -p informer-examples --example dynamic
 //! ```
 
-use informer::{Dynamic, Object, ResourceKind, SharedInformerFactory};
+use informer::Object;
+use informer::cache::SharedInformerFactory;
+use informer::client::{Dynamic, ResourceKind};
 use informer_apiserver::Kind;
 use informer_examples::{PATIENCE, Result, connect};
 use serde_json::json;

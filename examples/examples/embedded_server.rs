@@ -8,8 +8,10 @@
 
 use std::time::Duration;
 
-use informer::reflector::{ReflectorConfig, RelistReason};
-use informer::{Client, Gvr, SharedInformerFactory, StreamingLists};
+use informer::Gvr;
+use informer::cache::SharedInformerFactory;
+use informer::cache::reflector::{ReflectorConfig, RelistReason};
+use informer::client::{Client, StreamingLists};
 use informer_apiserver::{ApiServer, FaultFile, FaultMatch, Verb};
 use informer_examples::{PATIENCE, Result};
 use k8s_openapi::api::core::v1::Pod;

@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use informer::{SharedInformerFactory, StreamingLists};
+use informer::cache::SharedInformerFactory;
+use informer::client::StreamingLists;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

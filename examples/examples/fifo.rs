@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use informer::queue::{Fifo, Processed};
+use informer::cache::queue::{Fifo, Processed};
 use informer::{Header, Object};
 use informer_examples::Result;
 

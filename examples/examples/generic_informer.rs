@@ -10,7 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use informer::{Gvr, HandlerOptions, SharedInformerFactory};
+use informer::Gvr;
+use informer::cache::{HandlerOptions, SharedInformerFactory};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

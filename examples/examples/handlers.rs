@@ -8,10 +8,11 @@
 
 use std::time::Duration;
 
-use informer::{
-    BufferPolicy, HandlerOptions, Lazy, Object, SharedInformerFactory, blocking, filtered, on_event,
-    on_event_async,
+use informer::Object;
+use informer::cache::{
+    BufferPolicy, HandlerOptions, SharedInformerFactory, blocking, filtered, on_event, on_event_async,
 };
+use informer::client::Lazy;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

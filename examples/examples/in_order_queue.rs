@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use informer::queue::{InOrderQueue, ReflectorStore};
+use informer::cache::queue::{InOrderQueue, ReflectorStore};
 use informer::source::Listed;
 use informer::{Header, Object, ObjectKey, Tombstone};
 use informer_cache::{Change, Replacement};

@@ -7,7 +7,9 @@
 //! cargo run -p informer-examples --example indexer
 //! ```
 
-use informer::{Indexers, Lazy, Object, SharedInformerFactory, field, label};
+use informer::Object;
+use informer::cache::{Indexers, SharedInformerFactory, field, label};
+use informer::client::Lazy;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

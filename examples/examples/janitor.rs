@@ -11,13 +11,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use informer::client::Metadata;
 use informer::k8s_openapi::api::core::v1::ConfigMap;
 use informer::runtime::predicate::selects;
 use informer::runtime::source::watch_metadata;
 use informer::runtime::{
     Controller, ControllerOptions, DeleteOptions, ListOptions, Manager, Outcome, Propagation, ResourceKind,
 };
-use informer::{Gvr, Metadata, Object};
+use informer::{Gvr, Object};
 use informer_examples::{PATIENCE, Result, connect, operator, user};
 use serde_json::json;
 

@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::{StreamExt, stream};
+use informer::cache::{SharedInformer, Undecodable};
 use informer::source::{
     ListEnd, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceError, SourceErrorKind,
     WatchEvent, WatchRequest, WatchSource, WatchStream,
 };
-use informer::{Header, Object, ObjectKey, SharedInformer, Undecodable};
+use informer::{Header, Object, ObjectKey};
 use informer_examples::{Error, PATIENCE, Result};
 use parking_lot::Mutex;
 use serde_json::Value;

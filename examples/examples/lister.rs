@@ -6,7 +6,8 @@
 //! cargo run -p informer-examples --example lister
 //! ```
 
-use informer::{LabelSelector, Object, SharedInformerFactory, label};
+use informer::cache::{SharedInformerFactory, label};
+use informer::{LabelSelector, Object};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

@@ -7,7 +7,8 @@
 //! cargo run -p informer-examples --example metadata
 //! ```
 
-use informer::{Object, SharedInformerFactory, label};
+use informer::Object;
+use informer::cache::{SharedInformerFactory, label};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

@@ -10,9 +10,10 @@
 
 use std::sync::Arc;
 
-use informer::metrics::prometheus::PrometheusInformers;
+use informer::ObjectKey;
+use informer::cache::metrics::prometheus::PrometheusInformers;
+use informer::cache::{HandlerOptions, SharedInformerFactory, on_event};
 use informer::workqueue::{PrometheusMetrics, WorkQueue, Workers};
-use informer::{HandlerOptions, ObjectKey, SharedInformerFactory, on_event};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use prometheus_client::registry::Registry;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use informer::client::Metadata;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::handler::map;
 use informer::runtime::source::watch_metadata;
@@ -17,7 +18,7 @@ use informer::runtime::{
     Cache, CachedClient, Context, Controller, ListOptions, Manager, Outcome, ReconcileError, Request,
     predicate,
 };
-use informer::{Metadata, Object, ObjectKey};
+use informer::{Object, ObjectKey};
 use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 
 const NAMESPACES: [&str; 2] = ["example-blue", "example-green"];
@@ -33,7 +34,8 @@ fn is_counted(name: &str) -> bool {
 async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let namespace = request.namespace().unwrap_or_default();
     let options = ListOptions::default().namespace(namespace);
-    let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(informer::ResourceKind::of::<ConfigMap>());
+    let maps =
+        ctx.cache.informer_of::<Metadata<ConfigMap>>(informer::client::ResourceKind::of::<ConfigMap>());
     let others = maps.select(&options)?.iter().filter(|map| is_counted(map.key().name())).count();
     let data = Some(BTreeMap::from([("count".to_owned(), others.to_string())]));
     match ctx.client.live().get::<ConfigMap>(&request.key).await? {

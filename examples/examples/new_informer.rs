@@ -10,7 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use informer::{Indexers, KubeListWatch, Lazy, field, on_event};
+use informer::cache::{Indexers, field, on_event};
+use informer::client::{KubeListWatch, Lazy};
 use informer_cache::{new_indexer_informer, new_informer};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;

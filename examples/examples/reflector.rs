@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use informer::queue::InOrderQueue;
-use informer::reflector::{Reflector, ReflectorConfig, ReflectorPhase};
+use informer::cache::queue::InOrderQueue;
+use informer::cache::reflector::{Reflector, ReflectorConfig, ReflectorPhase};
+use informer::client::{KubeListWatch, Lazy};
 use informer::source::DynListWatch;
-use informer::{KubeListWatch, Lazy};
 use informer_apiserver::FaultMatch;
 use informer_cache::Change;
 use informer_examples::{Result, connect};

@@ -6,10 +6,9 @@
 //! cargo run -p informer-examples --example representations
 //! ```
 
-use informer::{
-    Dynamic, Lazy, Metadata, Object, Representation, ResourceKind, SharedInformer, SharedInformerFactory,
-    Typed,
-};
+use informer::Object;
+use informer::cache::{SharedInformer, SharedInformerFactory};
+use informer::client::{Dynamic, Lazy, Metadata, Representation, ResourceKind, Typed};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

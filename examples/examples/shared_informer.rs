@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use informer::{Event, HandlerOptions, KubeListWatch, Lazy, SharedInformer, handler_funcs, on_event};
+use informer::cache::{Event, HandlerOptions, SharedInformer, handler_funcs, on_event};
+use informer::client::{KubeListWatch, Lazy};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

@@ -6,7 +6,8 @@
 //! cargo run -p informer-examples --example snapshot
 //! ```
 
-use informer::{Object, SharedInformerFactory, field};
+use informer::Object;
+use informer::cache::{SharedInformerFactory, field};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

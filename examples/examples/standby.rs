@@ -16,13 +16,14 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer::handler::on_event;
+use informer::cache::Event;
+use informer::cache::handler::on_event;
+use informer::client::Lazy;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::{
     Cache, CachedClient, Context, Controller, LeaderElection, Leadership, Manager, ManagerHandle, Outcome,
     Patch, ReconcileError, Request,
 };
-use informer::{Event, Lazy};
 use informer_examples::replicas::{Replica, ask, map_names, parent_gone, set_up, until};
 use informer_examples::{PATIENCE, Result, connect};
 use parking_lot::Mutex;

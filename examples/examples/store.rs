@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use informer::store::{Store, StoreBuilder, StoreChange, key_by, label};
+use informer::cache::store::{Store, StoreBuilder, StoreChange, key_by, label};
 use informer::{Header, Object, ObjectKey};
 use informer_examples::Result;
 

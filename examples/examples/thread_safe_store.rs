@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use informer::store::{StoreBuilder, StoreChange, ThreadSafeStore, label};
+use informer::cache::store::{StoreBuilder, StoreChange, ThreadSafeStore, label};
 use informer::{Header, ObjectKey};
 use informer_examples::Result;
 

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use informer::{KubeListWatch, Lazy, Object, Pruning, ReadOptions, SharedInformer};
+use informer::Object;
+use informer::cache::SharedInformer;
+use informer::client::{KubeListWatch, Lazy, Pruning, ReadOptions};
 use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;

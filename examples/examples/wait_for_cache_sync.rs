@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use informer::{CacheSynced, ResourceKind, SharedInformerFactory, on_event, wait_for_cache_sync};
+use informer::cache::{CacheSynced, SharedInformerFactory, on_event, wait_for_cache_sync};
+use informer::client::ResourceKind;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 

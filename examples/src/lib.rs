@@ -9,7 +9,7 @@ pub mod replicas;
 
 use std::time::Duration;
 
-use informer::Client;
+use informer::client::Client;
 use informer::kube_client::Config;
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::runtime::Cache;

@@ -5,7 +5,8 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use informer::{Client, Lazy, Metadata, Representation, SharedInformer};
+use informer::cache::SharedInformer;
+use informer::client::{Client, Lazy, Metadata, Representation};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -77,7 +78,7 @@ fn pair(client: &Client, place: &Where, at: usize) -> [Any; 2] {
 }
 
 impl Any {
-    fn start(&self) -> informer::InformerRun {
+    fn start(&self) -> informer::cache::InformerRun {
         match self {
             Self::Pods(informer) => informer.start(),
             Self::Lazy(informer) => informer.start(),

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use informer::{
-    Client, Dynamic, Encodings, KubeListWatch, LabelSelector, Lazy, Metadata, Packed, Representation,
-    SharedInformer, SplitLists, StreamingLists, Typed, on_event,
+use informer::LabelSelector;
+use informer::cache::{SharedInformer, on_event};
+use informer::client::{
+    Client, Dynamic, Encodings, KubeListWatch, Lazy, Metadata, Packed, Representation, SplitLists,
+    StreamingLists, Typed,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use serde_json::{Map, Value};
@@ -137,7 +139,7 @@ impl<O: Representation> Bench<O> {
         Ok(())
     }
 
-    async fn sync(&mut self) -> Result<informer::InformerRun, Failure> {
+    async fn sync(&mut self) -> Result<informer::cache::InformerRun, Failure> {
         let server_before = self.control.cpu().await?;
         let (before, _) = gauge::resident();
         gauge::forget_peak();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
-use informer::{Client, ResourceKind};
+use informer::client::{Client, ResourceKind};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;

@@ -20,7 +20,7 @@ use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use informer::ResourceKind;
+use informer::client::ResourceKind;
 use informer_apiserver::{ApiBody, ApiServer, FaultMatch, History, Kind};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

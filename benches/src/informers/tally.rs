@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use informer::{Event, Object};
+use informer::Object;
+use informer::cache::Event;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use informer::Client;
+use informer::client::Client;
 use informer::runtime::Cache;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::time::sleep;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use informer::client::Client;
 use informer::runtime::handler::enqueue_object;
 use informer::runtime::{Controller, Manager, Outcome, Request, source};
-use informer::{Client, Header, ObjectKey};
+use informer::{Header, ObjectKey};
 use informer_apiserver::ApiServer;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer::handler::on_event;
+use informer::cache::SharedInformerFactory;
+use informer::cache::handler::on_event;
+use informer::client::Client;
 use informer::runtime::{Controller, KubeObject, Manager, Outcome, ResourceKind};
-use informer::{Client, SharedInformerFactory};
 use informer_apiserver::ApiServer;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};

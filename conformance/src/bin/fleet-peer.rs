@@ -4,7 +4,9 @@
 
 use std::io::Write;
 
-use informer::{Client, InformerRun, KubeListWatch, Lazy, Object, SharedInformer};
+use informer::Object;
+use informer::cache::{InformerRun, SharedInformer};
+use informer::client::{Client, KubeListWatch, Lazy};
 use informer_conformance::fleet::{Entry, Footprint, hash};
 use informer_conformance::{Failure, Watched};
 use k8s_openapi::api::core::v1::ConfigMap;

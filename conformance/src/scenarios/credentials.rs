@@ -1,7 +1,8 @@
 use std::path::Path;
 
+use informer::cache::SharedInformer;
+use informer::client::Client;
 use informer::source::SourceErrorKind;
-use informer::{Client, SharedInformer};
 use serde_json::json;
 
 use crate::bench::{Map, maps};

@@ -1,5 +1,6 @@
+use informer::cache::SharedInformer;
+use informer::client::{Dynamic, KubeListWatch, Lazy, ResourceKind, Typed};
 use informer::source::SourceErrorKind;
-use informer::{Dynamic, KubeListWatch, Lazy, ResourceKind, SharedInformer, Typed};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ async fn resize(bench: &Bench, custom: &CustomKind, name: &str, size: Value) -> 
     Ok(())
 }
 
-fn widgets<O: informer::Representation>(
+fn widgets<O: informer::client::Representation>(
     bench: &Bench,
     custom: &CustomKind,
     version: &str,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use informer::SharedInformer;
-use informer::reflector::ReflectorConfig;
+use informer::cache::SharedInformer;
+use informer::cache::reflector::ReflectorConfig;
 use informer::source::SourceErrorKind;
 
 use crate::bench::{Map, maps};
@@ -205,7 +205,7 @@ async fn handlers_and_readers_go_on_while_the_server_is_away(bench: Bench) -> Re
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
     cable.unplug().await;
     watched.until_state(|state| state.reflector.is_failing()).await?;
-    let options = informer::HandlerOptions::default().resync(Duration::from_secs(1));
+    let options = informer::cache::HandlerOptions::default().resync(Duration::from_secs(1));
     let late = Watched::join(watched.informer.clone(), options)?;
     late.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Resync)).await?;
     assert_eq!(watched.informer.indexer().len(), 3);

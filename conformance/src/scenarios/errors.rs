@@ -1,9 +1,9 @@
 use std::time::Duration;
 
+use informer::Gvr;
+use informer::cache::{SharedInformer, SharedInformerFactory};
+use informer::client::{Client, Dynamic, KubeListWatch, Metadata, ResourceKind};
 use informer::source::SourceErrorKind;
-use informer::{
-    Client, Dynamic, Gvr, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory,
-};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 

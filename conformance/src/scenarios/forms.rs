@@ -1,7 +1,6 @@
-use informer::{
-    Dynamic, KubeListWatch, Metadata, Object, Pruning, ReadOptions, ResourceKind, SharedInformer,
-    SharedInformerFactory, Typed,
-};
+use informer::Object;
+use informer::cache::{SharedInformer, SharedInformerFactory};
+use informer::client::{Dynamic, KubeListWatch, Metadata, Pruning, ReadOptions, ResourceKind, Typed};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 

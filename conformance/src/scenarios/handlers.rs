@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer::{BufferPolicy, Event, HandlerOptions, Object, filtered, on_event, on_event_async};
+use informer::Object;
+use informer::cache::{BufferPolicy, Event, HandlerOptions, filtered, on_event, on_event_async};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Semaphore;

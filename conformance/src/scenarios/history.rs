@@ -1,11 +1,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use informer::reflector::{ReflectorConfig, RelistReason};
+use informer::Gvr;
+use informer::cache::SharedInformer;
+use informer::cache::reflector::{ReflectorConfig, RelistReason};
+use informer::client::{Client, KubeListWatch, Lazy};
 use informer::source::{
     ListRequest, ListSource, ListStream, ListWatch, SourceError, WatchRequest, WatchSource, WatchStream,
 };
-use informer::{Client, Gvr, KubeListWatch, Lazy, SharedInformer};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use serde_json::json;
 

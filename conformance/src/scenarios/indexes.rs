@@ -1,4 +1,5 @@
-use informer::{Indexers, Object, SharedInformer, field, label};
+use informer::Object;
+use informer::cache::{Indexers, SharedInformer, field, label};
 use serde_json::json;
 
 use crate::bench::{Map, maps};
@@ -48,7 +49,8 @@ async fn an_index_that_comes_later_covers_what_is_there(bench: Bench) -> Result<
 
 async fn namespaces_are_indexed(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 3).await?;
-    let informer: SharedInformer<Map> = SharedInformer::new(informer::KubeListWatch::all(bench.client()));
+    let informer: SharedInformer<Map> =
+        SharedInformer::new(informer::client::KubeListWatch::all(bench.client()));
     let watched = Watched::synced(informer).await?;
     watched
         .until(|cache| cache.by_index("namespace", &bench.namespace).is_ok_and(|maps| maps.len() == 3))

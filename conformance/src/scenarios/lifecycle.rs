@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use informer::{Gvr, SharedInformer, SharedInformerFactory, wait_for_cache_sync};
+use informer::Gvr;
+use informer::cache::{SharedInformer, SharedInformerFactory, wait_for_cache_sync};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 
 use crate::bench::{Map, maps};
@@ -60,7 +61,7 @@ async fn a_factory_starts_waits_and_stops(bench: Bench) -> Result<(), Failure> {
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
     assert_eq!(maps.indexer().len(), 3);
-    wait_for_cache_sync([&maps as &dyn informer::CacheSynced, &secrets], PATIENCE).await?;
+    wait_for_cache_sync([&maps as &dyn informer::cache::CacheSynced, &secrets], PATIENCE).await?;
     let services = factory.informer::<Service>();
     factory.start();
     services.wait_for_sync(PATIENCE).await?;

@@ -270,7 +270,7 @@ async fn webhooks_of_a_manager_are_asked_by_the_server(bench: Bench) -> Result<(
 /// Versions of one kind: the old one has another name for its field.
 macro_rules! greeting {
     ($name:ident, $group:ident, $version:literal, $field:ident) => {
-        #[derive(Serialize, Deserialize)]
+        #[derive(Clone, Serialize, Deserialize)]
         struct $name {
             metadata: ObjectMeta,
             $field: String,

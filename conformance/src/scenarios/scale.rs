@@ -1,6 +1,6 @@
-use informer::{
-    GenericInformer, Gvr, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory,
-};
+use informer::Gvr;
+use informer::cache::{GenericInformer, SharedInformer, SharedInformerFactory};
+use informer::client::{KubeListWatch, Metadata, ResourceKind};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -1,4 +1,6 @@
-use informer::{HashShares, Header, KubeListWatch, Lazy, ObjectKey, SharedInformer, SharedInformerFactory};
+use informer::cache::{SharedInformer, SharedInformerFactory};
+use informer::client::{HashShares, KubeListWatch, Lazy};
+use informer::{Header, ObjectKey};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
 
@@ -192,7 +194,7 @@ async fn shares_of_a_kind_hold_each_object_once(bench: Bench) -> Result<(), Fail
         for (watched, share) in &held {
             let keys = in_share(&bench, share).await?;
             assert!(keys.len() > 1, "{way:?}: {share}: {keys:?}");
-            let is_all = |cache: &informer::Indexer<Map>| {
+            let is_all = |cache: &informer::cache::Indexer<Map>| {
                 cache.len() == keys.len() && keys.iter().all(|key| cache.contains(key))
             };
             watched.until(is_all).await?;

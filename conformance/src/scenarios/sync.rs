@@ -1,11 +1,13 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use informer::reflector::{ReflectorConfig, RelistReason};
+use informer::ResourceVersion;
+use informer::cache::SharedInformer;
+use informer::cache::reflector::{ReflectorConfig, RelistReason};
+use informer::client::{KubeListWatch, Lazy};
 use informer::source::{
     ListPart, ListRequest, ListSource, SourceContext, VersionMatch, WatchEvent, WatchRequest, WatchSource,
 };
-use informer::{KubeListWatch, Lazy, ResourceVersion, SharedInformer};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use serde_json::json;
 
@@ -216,7 +218,7 @@ async fn a_bookmark_moves_the_version_of_a_quiet_informer(bench: Bench) -> Resul
     let other = json!({"metadata": {"name": "elsewhere"}});
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
     // Both servers send one a minute.
-    let quiet = informer::reflector::ReflectorStatus::default();
+    let quiet = informer::cache::reflector::ReflectorStatus::default();
     crate::poll::until(|| before.is_older_than(&watched.informer.last_sync_resource_version())).await;
     assert!(watched.seen().is_empty(), "bookmarks are not for handlers");
     assert_eq!(watched.informer.state().reflector.relists.total(), quiet.relists.total());

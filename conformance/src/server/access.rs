@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use informer::Client;
+use informer::client::Client;
 use kube_client::Config;
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use informer::{Client, Gvr};
+use informer::Gvr;
+use informer::client::Client;
 use informer_apiserver::ReservedPort;
 use kube_client::Config;
 use parking_lot::Mutex;

@@ -114,8 +114,8 @@ fn configured<K: Sample>(
     };
     let builder = builder.kind_of(&resource, options);
     match kind.representation {
-        Representation::Typed => builder.pin_representation::<Typed<K>>(&scoped),
-        Representation::Packed => builder.pin_representation::<Packed<K>>(&scoped),
+        Representation::Typed => builder.pin_representation::<Typed<K>>(&resource),
+        Representation::Packed => builder.pin_representation::<Packed<K>>(&resource),
         _ => builder,
     }
 }

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use informer::workqueue::{WorkQueue, Workers};
-use informer::{
-    BufferPolicy, Client, HandlerOptions, HandlerRegistration, Lazy, SharedInformer, SharedInformerFactory,
-    field, owner_uid,
+use informer::cache::{
+    BufferPolicy, HandlerOptions, HandlerRegistration, SharedInformer, SharedInformerFactory, field,
+    owner_uid,
 };
+use informer::client::{Client, Lazy};
+use informer::workqueue::{WorkQueue, Workers};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use tokio::time::Instant;
 
@@ -294,7 +295,7 @@ fn client(url: &str) -> Result<Client, Failure> {
 fn add(
     pods: &SharedInformer<Lazy<Pod>>,
     name: &str,
-    handler: impl informer::EventHandler<Lazy<Pod>>,
+    handler: impl informer::cache::EventHandler<Lazy<Pod>>,
 ) -> Result<HandlerRegistration<Lazy<Pod>>, Failure> {
     pods.add_handler_with(HandlerOptions::new().name(name), handler)
         .map_err(|error| Failure::caused("cannot add a handler", error))

@@ -22,10 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use informer::{
-    Client, FieldSelector, HandlerOptions, InformerRun, KubeListWatch, LabelSelector, Lazy, ResourceKind,
-    SharedInformer, StreamingLists, blocking,
-};
+use informer::cache::{HandlerOptions, InformerRun, SharedInformer, blocking};
+use informer::client::{Client, KubeListWatch, Lazy, ResourceKind, StreamingLists};
+use informer::{FieldSelector, LabelSelector};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 

@@ -1,31 +1,39 @@
-//! Shared informers, indexed caches and work queues for Kubernetes controllers.
+//! Shared informers, indexed caches, work queues and controllers for Kubernetes.
 //!
-//! Controllers live on the *informer*: it lists and watches one kind of object, keeps an indexed local copy, and tells any
-//! number of handlers what changed. In Go that is client-go; this is it for Rust, with a cache that takes a fraction of
-//! the memory, and with an API server to embed in tests.
+//! An *informer* lists and watches one kind of object, keeps an indexed local copy, and notifies any number of handlers of
+//! changes. Controllers are built on it. In Go these parts are client-go and controller-runtime. This crate provides them for
+//! Rust, with caches that take a fraction of the memory, and with an API server that runs inside a test.
 //!
 //! # An informer with an index and a handler
 //!
 //! ```no_run
-//! # use std::time::Duration;
-//! # use informer::{Client, Object, SharedInformerFactory, field, on_event};
-//! # use k8s_openapi::api::core::v1::Pod;
+//! use std::time::Duration;
+//!
+//! use informer::prelude::*;
+//! use k8s_openapi::api::core::v1::Pod;
+//!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let factory = SharedInformerFactory::new(Client::try_default().await?);
 //! let pods = factory.informer::<Pod>().index("node", field("spec.nodeName"));
 //! pods.add_handler(on_event(|event| println!("{event}")))?;
 //! factory.start();
-//! factory.wait_for_cache_sync(Duration::from_secs(30)).await?;      // the error names what is stuck, and why
-//! for pod in pods.lister().namespace("default").list(&"app in (web, api)".parse()?) { println!("{}", pod.key()); }
-//! for pod in pods.by_index("node", "worker-1")? { println!("{}", pod.get()?.spec.as_ref().map_or(0, |s| s.containers.len())); }
+//! // An error names the informers that have not synced, and why.
+//! factory.wait_for_cache_sync(Duration::from_secs(30)).await?;
+//! for pod in pods.lister().namespace("default").list(&"app in (web, api)".parse()?) {
+//!     println!("{}", pod.key());
+//! }
+//! for pod in pods.by_index("node", "worker-1")? {
+//!     println!("{}", pod.get()?.spec.as_ref().map_or(0, |spec| spec.containers.len()));
+//! }
 //! # Ok(()) }
 //! ```
 //!
 //! # Events as a stream
 //!
 //! ```no_run
-//! # use informer::{Event, Lazy, SharedInformer};
-//! # use k8s_openapi::api::core::v1::Pod;
+//! use informer::prelude::*;
+//! use k8s_openapi::api::core::v1::Pod;
+//!
 //! # async fn example(pods: SharedInformer<Lazy<Pod>>) {
 //! let mut events = pods.events();
 //! while let Some(event) = events.next().await {
@@ -36,7 +44,6 @@
 //!     }
 //! }
 //! # }
-//! # use informer::Object;
 //! ```
 //!
 //! # A controller
@@ -46,11 +53,14 @@
 //! ```no_run
 //! # #[cfg(feature = "runtime")]
 //! # mod example {
-//! # use std::time::Duration;
-//! # use informer::runtime::{Controller, Manager, ManagerError, Outcome, ctrl_c};
+//! use std::time::Duration;
+//!
+//! use informer::prelude::*;
+//! # use informer::runtime::ManagerError;
 //! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap as Website};
 //! # fn deployment_for(_: &Website) -> Deployment { Deployment::default() }
-//! # async fn example(client: informer::Client) -> Result<(), ManagerError> {
+//!
+//! # async fn example(client: Client) -> Result<(), ManagerError> {
 //! Manager::new(client)
 //!     .controller(Controller::new::<Website>("website").owns::<Deployment>().reconcile(|request, ctx| async move {
 //!         let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
@@ -67,53 +77,52 @@
 //!
 //! With the feature `testing`, see the module `testing`.
 //!
-//! # What is where
+//! # Modules
 //!
 //! | for | see |
 //! |---|---|
-//! | informers of a program | [`SharedInformerFactory`], [`SharedInformer`], [`InformerRun`], [`wait_for_cache_sync`] |
-//! | handlers | [`on_event`], [`on_event_async`], [`blocking`], [`handler_funcs`], [`filtered`], [`HandlerOptions`] |
-//! | reading the cache | [`Lister`], [`Indexer`], [`Snapshot`]; index functions [`field`], [`label`], [`owner_uid`] |
-//! | the form of objects | [`Lazy`] (the default), [`Typed`], [`Dynamic`], [`Metadata`] |
+//! | informers, handlers, listers, indexes | [`cache`] |
+//! | connections, representations of objects, kinds | `client` (feature `client`) |
 //! | queues of keys and workers | [`workqueue`] |
-//! | caches, managers, controllers | the module `runtime` (feature `runtime`) |
+//! | managers, controllers, clients that read from a cache | `runtime` (feature `runtime`) |
+//! | admission and conversion webhooks | `webhook` (feature `webhook`) |
+//! | an API server inside a test | `testing` (feature `testing`) |
 //! | sources that are not Kubernetes | [`source`] |
-//! | the parts by themselves | [`reflector`], [`queue`], [`controller`], [`store`], [`pump`] |
+//! | the types that most programs use | [`prelude`] |
+//!
+//! This page has the types that all modules share: objects, keys, versions, selectors.
 //!
 //! # Guarantees
 //!
-//! Per object, every handler sees a legal history, and the cache shows the state of an event, or a later one, when a
-//! handler is told of it. A slow or panicking handler holds up nobody. Reads wait for nobody. Nothing that a server sends
-//! makes the cache lose what it has. The contracts are on [`SharedInformer`], [`Event`] and [`reflector`].
+//! - Each handler sees a legal history of each object: an add, updates in order, a delete.
+//! - When a handler receives an event, the cache shows the state of that event or a later one.
+//! - A slow or panicking handler delays no other handler. Reads never wait for writers.
+//! - No response of a server makes the cache lose objects that it holds.
+//!
+//! The contracts are on [`SharedInformer`](cache::SharedInformer), [`Event`](cache::Event) and [`reflector`](cache::reflector).
 //!
 //! # Features
 //!
-//! `client` and `ring` (default), `aws-lc-rs`, `packed`, `prometheus`, `runtime`, `testing`, `webhook`. The version of `k8s-openapi` is chosen by the
-//! program: depend on it with a feature such as `latest`.
+//! | feature | for |
+//! |---|---|
+//! | `client` (default) | lists and watches of Kubernetes API servers |
+//! | `ring` (default), `aws-lc-rs` | the provider of TLS primitives |
+//! | `runtime` | caches, managers, controllers |
+//! | `webhook` | admission and conversion webhooks |
+//! | `testing` | an API server inside a test |
+//! | `packed` | objects that are held compressed |
+//! | `prometheus` | metrics of informers, queues and controllers |
+//!
+//! The program chooses the version of the Kubernetes types: it depends on `k8s-openapi` with a feature such as `latest`.
 
+pub mod cache;
+#[cfg(feature = "client")]
+pub mod client;
+pub mod prelude;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use informer_cache::handler::{
-    EventHandler, HandlerFuncs, blocking, filtered, handler_funcs, on_event, on_event_async,
-};
-pub use informer_cache::{
-    AddHandlerError, AnyObject, BufferPolicy, CacheSynced, Change, Event, EventStream, GenericEvent,
-    GenericInformer, GenericLister, GenericRegistration, HandlerOptions, HandlerRegistration, HandlerState,
-    InformerRun, InformerSet, InformerState, MAX_HANDLERS, MIN_RESYNC_PERIOD, Replacement,
-    SharedIndexInformer, SharedInformer, SharedInformerBuilder, SyncError, Undecodable, UndecodableLog,
-    Unsynced, wait_for_cache_sync,
-};
-pub use informer_cache::{controller, handler, listener, metrics, processor, pump, queue, reflector, source};
-#[cfg(feature = "packed")]
-pub use informer_client::Packed;
-#[cfg(feature = "client")]
-pub use informer_client::{
-    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
-    HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
-    RawObject, ReadOptions, Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists,
-    StaticKind, StreamingLists, Typed, program_name,
-};
+pub use informer_cache::source;
 pub use informer_core::{
     FieldOperator, FieldPath, FieldRequirement, FieldSelector, FieldSelectorProblem, Gvk, Gvr, Header,
     KeyError, LabelOperator, LabelRequirement, LabelSelector, Labels, Object, ObjectKey, OwnerReference,
@@ -121,16 +130,11 @@ pub use informer_core::{
     ResourceVersion, Tombstone,
 };
 #[cfg(feature = "runtime")]
-pub use informer_runtime::{
-    self as runtime, Cache, CacheInformer, Context, Controller, ControllerOptions, Edited, Fetched,
-    InformerOptions, KubeObject, ListOptions, Manager, Outcome, ReadError, ReconcileError, Reconciler,
-    Request, WriteError, ctrl_c,
-};
-pub use informer_store::{
-    self as store, Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,
-};
+pub use informer_runtime as runtime;
+#[cfg(feature = "webhook")]
+pub use informer_runtime::webhook;
 pub use informer_workqueue as workqueue;
-/// Ends reflectors and controllers that run by themselves.
+/// Stops reflectors and controllers that run without an informer or a manager.
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "client")]
 pub use {k8s_openapi, kube_client, kube_core};

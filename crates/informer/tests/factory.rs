@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer::cache::SharedInformerFactory;
+use informer::client::{Lazy, StaticKind, StreamingLists};
 use informer::testing::{TestServer, list, pod};
-use informer::{Gvr, Lazy, Object, SharedInformerFactory, StaticKind, StreamingLists};
+use informer::{Gvr, Object};
 use k8s_openapi::api::core::v1::Pod;
 
 const SOON: Duration = Duration::from_secs(5);

@@ -1,9 +1,10 @@
 //! The fake client and the environment of tests, through the facade.
 #![cfg(all(feature = "testing", feature = "runtime"))]
 
+use informer::cache::{SharedInformerFactory, field};
+use informer::runtime::ListOptions;
 use informer::runtime::{Next, Operation, OperationVerb, WriteError};
 use informer::testing::{FakeClient, TEST_SERVER_VARIABLE, TestEnvironment, TestServerKind, pod, watch};
-use informer::{ListOptions, SharedInformerFactory, field};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
 

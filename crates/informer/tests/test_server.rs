@@ -1,10 +1,11 @@
 //! The test server through the facade.
 #![cfg(feature = "testing")]
 
+use informer::Object;
+use informer::cache::Event;
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::kube_client::{Api, Client, Config};
 use informer::testing::{TestServer, list, pod, watch};
-use informer::{Event, Object};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
 #[tokio::test(start_paused = true)]

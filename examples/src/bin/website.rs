@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
+use informer::client::Client;
 use informer::k8s_openapi::api::core::v1::ConfigMap;
 use informer::kube_core::Resource;
-use informer::{Client, Context, Controller, Manager, Outcome, ReconcileError, Request, ctrl_c};
+use informer::runtime::{Context, Controller, Manager, Outcome, ReconcileError, Request, ctrl_c};
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use informer::{Event, EventHandler, Lazy, Object, ObjectKey, ResourceVersion, on_event, on_event_async};
+use informer::cache::{Event, EventHandler, on_event, on_event_async};
+use informer::client::Lazy;
+use informer::{Object, ObjectKey, ResourceVersion};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 

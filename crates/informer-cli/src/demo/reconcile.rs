@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use informer::cache::{Event, EventHandler, SharedInformer, on_event};
+use informer::client::Lazy;
 use informer::workqueue::{WorkOutcome, WorkQueue};
-use informer::{Event, EventHandler, FieldPath, Lazy, Object, SharedInformer, on_event};
+use informer::{FieldPath, Object};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
-use informer::{HandlerRegistration, Lazy};
+use informer::cache::HandlerRegistration;
+use informer::client::Lazy;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 

@@ -8,7 +8,9 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use informer::{Lazy, Object, SharedInformer};
+use informer::Object;
+use informer::cache::SharedInformer;
+use informer::client::Lazy;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use informer::reflector::MAX_RETRY_AFTER;
+use informer::cache::reflector::MAX_RETRY_AFTER;
+use informer::client::{Client, ResourceKind};
 use informer::source::SourceErrorKind;
-use informer::{Client, ResourceKind};
 use rand::RngExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 

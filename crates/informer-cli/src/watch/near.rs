@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, HeaderValue};
 use http_body_util::{BodyExt, Limited};
-use informer::Client;
+use informer::client::Client;
 use serde::Deserialize;
 use similar::get_close_matches;
 

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use informer::cache::InformerState;
+use informer::cache::reflector::ReflectorPhase;
 use informer::source::{SourceError, SourceErrorKind};
-use informer::{InformerState, reflector::ReflectorPhase};
 use parking_lot::Mutex;
 
 /// Different failures that are told of in one outage. A server that words each of its answers differently must not

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informer::MIN_RESYNC_PERIOD;
+use informer::cache::MIN_RESYNC_PERIOD;
 
 /// Reads `500ms`, `30s`, `10m`, `1h30m`, `1.5s`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {

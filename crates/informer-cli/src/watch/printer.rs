@@ -9,7 +9,9 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
-use informer::{Event, Object, ResourceKind};
+use informer::Object;
+use informer::cache::Event;
+use informer::client::ResourceKind;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::oneshot;

@@ -10,7 +10,7 @@ use informer_client::{Dynamic, HashShares, Lazy, Metadata, ResourceKind, Streami
 use informer_core::{LabelSelector, Object};
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, InformerOptions, ListOptions, Manager, MissingInformer,
-    ReadError, ResourceKind, Runnable, RunnableGroup, typed,
+    ReadError, Runnable, RunnableGroup, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};

@@ -12,7 +12,7 @@ use informer_runtime::source::{Enqueuer, function, watch, watch_metadata, watch_
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, Controller, ControllerBuilder, ControllerDefaults,
     ControllerHandle, ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request,
-    ResourceKind, RunnableGroup, runnable,
+    RunnableGroup, runnable,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};

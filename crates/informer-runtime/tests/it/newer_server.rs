@@ -8,7 +8,6 @@ use informer_client::{Call, Lazy, Packed, PatchFormat, ResourceKind, Typed};
 use informer_core::Object;
 use informer_runtime::{
     CachedClient, ClientMetrics, InformerOptions, KubeObject, ListOptions, Next, Operation, OperationResult,
-    ResourceKind,
 };
 use informer_store::field;
 use k8s_openapi::api::apps::v1::Deployment;

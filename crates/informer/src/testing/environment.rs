@@ -57,7 +57,7 @@ impl TestServerKind {
 /// use informer::testing::TestEnvironment;
 ///
 /// let environment = TestEnvironment::start().await?;
-/// let factory = informer::SharedInformerFactory::new(environment.client()).namespace(environment.namespace());
+/// let factory = informer::cache::SharedInformerFactory::new(environment.client()).namespace(environment.namespace());
 /// // ... the test ...
 /// environment.stop().await?;
 /// # Ok(()) }

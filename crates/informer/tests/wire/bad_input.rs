@@ -10,11 +10,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
-use informer::reflector::{ReflectorConfig, RelistReason};
+use informer::cache::SharedInformerFactory;
+use informer::cache::reflector::{ReflectorConfig, RelistReason};
+use informer::client::{Client, Lazy, ResourceKind, StreamingLists};
 use informer::testing::{TestServer, list, pod, watch};
-use informer::{
-    Client, FieldSelector, Lazy, Object as _, ResourceKind, SharedInformerFactory, StreamingLists,
-};
+use informer::{FieldSelector, Object as _};
 use informer_apiserver::{FaultAction, Kind};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -154,7 +154,7 @@ async fn a_line_of_two_gigabytes_is_given_up_at_the_limit_that_the_error_names()
             Ok::<_, Infallible>(json.body(body).unwrap())
         }
     });
-    let mut read = informer::ReadOptions::default();
+    let mut read = informer::client::ReadOptions::default();
     read.limits.object_bytes = 4 * CHUNK;
     let client = Client::from_service(service, "default");
     let factory = SharedInformerFactory::new(client).streaming_lists(StreamingLists::Off).read_options(read);

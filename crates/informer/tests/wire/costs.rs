@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer::cache::{Event, SharedInformerFactory, on_event};
+use informer::client::{DecodeError, Lazy, Representation, ResourceKind, StreamingLists};
 use informer::testing::{TestServer, list, pod, watch};
-use informer::{
-    DecodeError, Event, Header, Lazy, Object, Representation, ResourceKind, SharedInformerFactory,
-    StreamingLists, on_event,
-};
+use informer::{Header, Object};
 use informer_client::RawObject;
 use k8s_openapi::api::core::v1::Pod;
 

@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use informer::Object;
+use informer::cache::SharedInformer;
+use informer::client::{Encoding, Encodings, KubeListWatch, Lazy, StreamingLists};
 use informer::testing::{TestServer, pod};
-use informer::{Encoding, Encodings, KubeListWatch, Lazy, Object, SharedInformer, StreamingLists};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};

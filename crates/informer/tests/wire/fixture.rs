@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use informer::cache::{Event, EventStream};
+use informer::client::Lazy;
 use informer::testing::{RunningInformer, TestServer, list, pod, watch};
-use informer::{Event, EventStream, Lazy};
 use informer_apiserver::{Fault, FaultAction};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use informer::reflector::{ReflectorConfig, RelistReason};
+use informer::Object as _;
+use informer::cache::reflector::{ReflectorConfig, RelistReason};
+use informer::cache::{Event, SharedInformer, SharedInformerFactory};
+use informer::client::{Lazy, StreamingLists};
 use informer::testing::{TestServer, list, pod, watch};
-use informer::{Event, Lazy, Object as _, SharedInformer, SharedInformerFactory, StreamingLists};
 use informer_apiserver::{FaultAction, FaultMatch, FaultWhen};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 

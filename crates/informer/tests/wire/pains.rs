@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer::cache::{Event, SharedInformerFactory};
+use informer::client::StreamingLists;
 use informer::testing::{TestServer, list, pod, watch};
-use informer::{Event, Gvr, Object as _, SharedInformerFactory, StreamingLists};
+use informer::{Gvr, Object as _};
 use informer_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
@@ -104,7 +106,7 @@ async fn an_informer_that_is_started_again_lists_anew_and_tells_the_difference()
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_is_counted_and_takes_nobody_with_it() {
     let mut beside = Beside::start().await;
-    let panics = informer::on_event(|event: Event<informer::Lazy<Pod>>| {
+    let panics = informer::cache::on_event(|event: Event<informer::client::Lazy<Pod>>| {
         assert_ne!(event.key(), "default/trouble", "the handler's own bug");
     });
     let _registration = beside.pods.add_handler(panics).unwrap();

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use informer::cache::{InformerRun, SharedInformer};
+use informer::client::{KubeListWatch, Lazy, SplitLists, StreamingLists};
 use informer::testing::{TestServer, list, pod};
-use informer::{InformerRun, KubeListWatch, Lazy, SharedInformer, SplitLists, StreamingLists};
 use informer_apiserver::FaultMatch;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use serde_json::json;

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use informer::cache::SharedInformer;
+use informer::client::Lazy;
 use informer::testing::StaticSource;
-use informer::{Lazy, SharedInformer};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 

@@ -1,0 +1,20 @@
+//! The Kubernetes client that informers use: connections, representations of objects, lists and watches, kinds.
+//!
+//! | for | see |
+//! |---|---|
+//! | connections to an API server | [`Client`], [`ClientOptions`] |
+//! | how a cache holds its objects | [`Lazy`] (the default), [`Typed`], [`Dynamic`], [`Metadata`], and `Packed` (feature `packed`) |
+//! | which objects and fields a cache holds | [`ReadOptions`], [`Pruning`] |
+//! | the source of a shared informer | [`KubeListWatch`] |
+//! | kinds, also those that are found by discovery | [`ResourceKind`], [`DiscoveredKind`] |
+//!
+//! Controllers read and write through the client of the [runtime](crate::runtime), which is built on this one.
+
+#[cfg(feature = "packed")]
+pub use informer_client::Packed;
+pub use informer_client::{
+    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
+    HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
+    RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, SplitLists,
+    StaticKind, StreamingLists, Typed, program_name,
+};
