@@ -56,7 +56,7 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
     /// When the queue is closed: the changes are dropped, and the reflector ends.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed>;
 
-    /// Resolves while there is backpressure. A queue that is full makes the source wait, not the memory grow.
+    /// Resolves while there is room. A queue that is full makes the source wait, not the memory grow.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }

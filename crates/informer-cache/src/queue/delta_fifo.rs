@@ -3,14 +3,14 @@
 //!
 //! # Invariants
 //!
-//! 1. A key stands in shared once, at the place of its first delta; popping it takes all its deltas, in order.
+//! 1. A key is queued once, at the place of its first delta; popping it takes all its deltas, in order.
 //! 2. No state of a key is lost: only a deletion right after a deletion is merged with it.
 //! 3. What is popped and not yet processed counts as what processing will make of it: a list that comes meanwhile
 //!    reports deletions against the state that the store is about to have, not against the one it had.
 //!
 //! # Lock order
 //!
-//! The one lock of the shared only. The key function, the transform, the known-objects view and the process function run
+//! The one lock of the `SharedQueue` only. The key function, the transform, the known-objects view and the process function run
 //! without it. While the view is read, pops wait, so that queue and view are of one moment.
 //!
 //! # Shutdown

@@ -3,13 +3,13 @@
 //!
 //! # Invariants
 //!
-//! 1. A key stands in shared once, at the place of its first enqueue; what is popped is its newest state.
-//! 2. A deleted object is not popped. Its place in shared is kept while anything is queued.
+//! 1. A key is queued once, at the place of its first enqueue; what is popped is its newest state.
+//! 2. A deleted object is not popped. Its place in the queue is kept while anything is queued.
 //! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other limit.
 //!
 //! # Lock order
 //!
-//! The one lock of the shared only. The key function and the process function run without it.
+//! The one lock of the `SharedQueue` only. The key function and the process function run without it.
 //!
 //! # Shutdown
 //!

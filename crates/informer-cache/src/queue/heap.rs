@@ -9,7 +9,7 @@
 //!
 //! # Lock order
 //!
-//! The one lock of the shared only. The key and the rank function run without it; only ranks are compared under it, so
+//! The one lock of the `SharedQueue` only. The key and the rank function run without it; only ranks are compared under it, so
 //! a rank is plain data.
 //!
 //! # Shutdown

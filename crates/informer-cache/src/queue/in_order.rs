@@ -12,7 +12,7 @@
 //!
 //! # Lock order
 //!
-//! The one lock of the shared only, and nothing is awaited or dropped under it that could run foreign code. The transform
+//! The one lock of the `SharedQueue` only, and nothing is awaited or dropped under it that could run foreign code. The transform
 //! runs before it is taken.
 //!
 //! # Shutdown
@@ -170,7 +170,7 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
         self.shared.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
     }
 
-    /// Resolves while the queue has backpressure or is closed.
+    /// Resolves while the queue has room or is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }

@@ -123,7 +123,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Resolves while there is backpressure, and when the queue is closed.
+    /// Resolves while there is room, and when the queue is closed.
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send
     where
         S: Send,

@@ -18,7 +18,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 ///
 /// 1. The keys of `order` and of `items` are the same, each once.
 /// 2. `live` counts the objects in `items`; the other entries are places of deleted objects.
-/// 3. Where nothing is live, nothing is in order.
+/// 3. Where nothing is live, `order` is empty.
 pub struct FifoState<O> {
     /// `None` keeps the place of an object that was deleted.
     items: HashMap<ObjectKey, Option<Arc<O>>>,

@@ -95,13 +95,13 @@ impl<O> InOrderState<O> {
     /// A complete list and a resync go alone, and no batch crosses the end of the initial list.
     pub fn pop_batch(&mut self, max: usize) -> Option<PoppedBatch<O>> {
         let first = self.queue.front()?;
-        let backpressure = match self.initial_sync.queued() {
+        let limit = match self.initial_sync.queued() {
             0 => max.clamp(1, MAX_BATCH),
             initial => max.clamp(1, MAX_BATCH).min(initial),
         };
         let count = match goes_alone(first) {
             true => 1,
-            false => self.queue.iter().take(backpressure).take_while(|change| !goes_alone(change)).count(),
+            false => self.queue.iter().take(limit).take_while(|change| !goes_alone(change)).count(),
         };
         let is_initial = self.initial_sync.is_initial();
         let changes: Vec<_> = self.queue.drain(..count).collect();
