@@ -120,7 +120,7 @@ impl SharedInformerFactory {
         self.with(|options| options.read = read)
     }
 
-    /// Returns true if lists are asked for as watches.
+    /// Sets whether lists are requested as watches.
     pub fn streaming_lists(self, streaming: StreamingLists) -> Self {
         self.with(|options| options.streaming = streaming)
     }

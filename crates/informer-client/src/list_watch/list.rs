@@ -117,8 +117,8 @@ impl<O: Representation> Parts for ListParts<O> {
             Cutter::Json(list) => list.end(self.decoder.untyped_items.load(Ordering::Relaxed)),
             Cutter::Protobuf(list) => list.end(),
         };
-        let (end, items, buffered_max) = end.map_err(|problem| failed(attempt, problem))?;
-        tracing::debug!(attempt, items, buffered_max, "a list was read");
+        let (end, items, max_buffered) = end.map_err(|problem| failed(attempt, problem))?;
+        tracing::debug!(attempt, items, max_buffered, "a list was read");
         parts.push_back(ListPart::End(end));
         Ok(())
     }

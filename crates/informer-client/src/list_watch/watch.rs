@@ -109,8 +109,8 @@ impl<O: Representation> Parts for WatchParts<O> {
             let text = format!("{}: the stream broke off within an event", self.decoder.attempt);
             return Err(SourceError::new(SourceErrorKind::Connection, text));
         }
-        let buffered_max = self.cutter.buffered_max();
-        tracing::debug!(attempt = &*self.decoder.attempt, buffered_max, "the server closed a watch");
+        let max_buffered = self.cutter.max_buffered();
+        tracing::debug!(attempt = &*self.decoder.attempt, max_buffered, "the server closed a watch");
         Ok(())
     }
 
@@ -187,10 +187,10 @@ impl Cutter {
     }
 
     /// Returns the most bytes that were ever buffered at once.
-    fn buffered_max(&self) -> usize {
+    fn max_buffered(&self) -> usize {
         match self {
-            Self::Json(frames) => frames.buffered_max(),
-            Self::Protobuf(lengths) => lengths.buffered_max(),
+            Self::Json(frames) => frames.max_buffered(),
+            Self::Protobuf(lengths) => lengths.max_buffered(),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Frames {
     }
 
     /// Returns the most bytes that were ever buffered at once.
-    pub(crate) fn buffered_max(&self) -> usize {
-        self.value.buffered_max()
+    pub(crate) fn max_buffered(&self) -> usize {
+        self.value.max_buffered()
     }
 }

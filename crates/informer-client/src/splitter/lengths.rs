@@ -74,7 +74,7 @@ impl Lengths {
     }
 
     /// Returns the most bytes that were ever buffered at once.
-    pub(crate) fn buffered_max(&self) -> usize {
+    pub(crate) fn max_buffered(&self) -> usize {
         self.kept_max
     }
 }

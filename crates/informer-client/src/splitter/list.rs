@@ -116,8 +116,8 @@ impl ListSplitter {
     }
 
     /// Returns the most bytes that were ever buffered at once.
-    pub(crate) fn buffered_max(&self) -> usize {
-        self.value.buffered_max()
+    pub(crate) fn max_buffered(&self) -> usize {
+        self.value.max_buffered()
     }
 
     /// Where in the frame, which begins at `base`, a value begins or goes on, past space and punctuation;

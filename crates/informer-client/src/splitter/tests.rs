@@ -199,7 +199,7 @@ fn limits_are_named_by_the_error() {
             let mut at = 0;
             while splitter.next(frame, &mut at)?.is_some() {}
         }
-        Ok::<usize, SplitError>(splitter.buffered_max())
+        Ok::<usize, SplitError>(splitter.max_buffered())
     };
     let large = format!("{{\"items\":[\"{}", "x".repeat(1000));
     let error = feed(large.as_bytes()).unwrap_err().to_string();
@@ -234,7 +234,7 @@ fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
         frame = rest;
     }
     assert_eq!((items, splitter.is_complete()), (OBJECTS, true));
-    assert!(splitter.buffered_max() <= object.len(), "{} bytes", splitter.buffered_max());
+    assert!(splitter.max_buffered() <= object.len(), "{} bytes", splitter.max_buffered());
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_million_tiny_objects_are_split_and_none_is_buffered_beyond_its_size() {
         }
     }
     assert_eq!((items, splitter.is_complete()), (OBJECTS + 1, true));
-    assert!(splitter.buffered_max() <= 2, "{} bytes", splitter.buffered_max());
+    assert!(splitter.max_buffered() <= 2, "{} bytes", splitter.max_buffered());
 }
 
 /// Whoever has enough with the last value of a frame does not ask whether there is another one in it.

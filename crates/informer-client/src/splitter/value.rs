@@ -46,7 +46,7 @@ impl ValueReader {
     }
 
     /// Returns the most bytes that were ever buffered at once.
-    pub(super) fn buffered_max(&self) -> usize {
+    pub(super) fn max_buffered(&self) -> usize {
         self.kept_max
     }
 

@@ -87,7 +87,7 @@ impl JsonList {
             continue_token: metadata.continue_token.filter(|token| !token.is_empty()),
             remaining: metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok()),
         };
-        Ok((end, self.envelope.items, self.splitter.buffered_max()))
+        Ok((end, self.envelope.items, self.splitter.max_buffered()))
     }
 }
 

@@ -90,7 +90,7 @@ impl ProtobufList {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.items));
         }
-        Ok((self.end.clone(), self.items, self.splitter.buffered_max()))
+        Ok((self.end.clone(), self.items, self.splitter.max_buffered()))
     }
 }
 
