@@ -1,4 +1,4 @@
-//! What it costs to read a pod from the wire, beside the same from JSON.
+//! Benchmarks reading a pod from protobuf against JSON.
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 use std::hint::black_box;
@@ -8,7 +8,8 @@ use informer_schema::{Envelope, Scan, Schema};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-/// A pod as a Deployment makes it: two containers with probes, environment and mounts, conditions, managed fields.
+/// Returns a pod of a Deployment: two containers with probes, environment and mounts, conditions, managed
+/// fields.
 fn pod() -> Value {
     let fields = |names: &[&str]| -> Value {
         names

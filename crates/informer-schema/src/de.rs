@@ -1,8 +1,9 @@
-//! Typed objects straight from the wire: a deserializer of serde that says what JSON would.
+//! A serde deserializer for protobuf, which yields what the JSON of the object would yield.
 //!
-//! `stream` reads messages as a server of the table's version writes them: each field is known and occurs once,
-//! and the values of a list are contiguous. It buffers nothing. For any other message it gives up, and `general`
-//! reads the message from its beginning; it accepts everything that the format allows. Both yield the same members.
+//! `stream` reads messages as a server of the table's version writes them: each field is known and occurs
+//! once, and the values of a list are contiguous. It buffers nothing. For any other message it gives up, and
+//! `general` reads the message from its beginning; `general` accepts everything that the format allows. Both
+//! yield the same fields.
 
 mod general;
 mod stream;
@@ -18,25 +19,25 @@ use crate::kind::KindSchema;
 use crate::schema::Schema;
 use crate::transcode::view::MessageView;
 
-/// Why bytes are no value of a type. Values are never told.
+/// The error of decoding protobuf into a type. It never contains a value.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProtobufDecodeError {
-    /// The bytes are no object of the kind.
+    /// The bytes are not an object of the kind.
     #[error(transparent)]
     Wire(TranscodeError),
-    /// The object is none that the type takes.
+    /// The type rejects the object.
     #[error("cannot decode {kind}{}{path}: {expected}", if path.is_empty() { "" } else { " at " })]
     Type {
         /// The kind, as `v1 Pod`.
         kind: String,
         /// The field, as `spec.containers[0].image`.
         path: String,
-        /// What the type takes.
+        /// What the type expects.
         expected: String,
     },
     /// A newer server wrote the object: it has fields that the table does not know, and the type has fields
-    /// that may be those.
+    /// that may be among them.
     #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
     Newer {
         /// The kind, as `v1 Pod`.
@@ -45,7 +46,7 @@ pub enum ProtobufDecodeError {
 }
 
 impl Schema {
-    /// Reads a typed object from protobuf in its envelope, as if from the JSON that a server would write.
+    /// Decodes a typed object from protobuf in its envelope, as if from the JSON that a server would write.
     ///
     /// ```
     /// use informer_schema::Schema;
@@ -60,7 +61,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When the bytes are no object of a built-in kind, or the type does not take it.
+    /// Fails if the bytes are not an object of a built-in kind, or if the type rejects it.
     pub fn decode<'a, T: de::Deserialize<'a>>(&self, object: &'a [u8]) -> Result<T, ProtobufDecodeError> {
         let envelope = Envelope::parse(object).map_err(ProtobufDecodeError::Wire)?;
         let kind = self.kind_of_envelope(&envelope).map_err(ProtobufDecodeError::Wire)?;
@@ -69,27 +70,27 @@ impl Schema {
 }
 
 impl KindSchema<'_> {
-    /// Reads a typed object from a message of this kind without envelope, such as an item of a list.
+    /// Decodes a typed object from a message of this kind without envelope, such as an item of a list.
     ///
     /// # Errors
     ///
-    /// As [`Schema::decode`].
+    /// Same as [`Schema::decode`].
     pub fn decode_message<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, ProtobufDecodeError> {
         self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Skipped)
     }
 
-    /// As [`decode_message`](Self::decode_message), but fails if the value would lack something that JSON has:
-    /// the message has fields that the table does not know, and the type has members there that the table does
-    /// not know, or accepts any member.
+    /// Same as [`decode_message`](Self::decode_message), but fails if the value would lack data that the JSON
+    /// of the object has: the message has fields that the table does not know, and the type has fields that
+    /// the table does not know either, or accepts any field.
     ///
     /// # Errors
     ///
-    /// [`ProtobufDecodeError::Newer`] then; otherwise as [`Schema::decode`].
+    /// Returns [`ProtobufDecodeError::Newer`] in that case; otherwise the same as [`Schema::decode`].
     pub fn decode_complete<'a, T: de::Deserialize<'a>>(
         self,
         raw: &'a [u8],
     ) -> Result<T, ProtobufDecodeError> {
-        self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Refused)
+        self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Rejected)
     }
 
     fn decode_as<'a, T: de::Deserialize<'a>>(
@@ -106,11 +107,11 @@ impl KindSchema<'_> {
             }
             read => read,
         }
-        .map_err(|error| self.told(*error.0))
+        .map_err(|error| self.into_decode_error(*error.0))
     }
 
     #[cold]
-    fn told(self, failure: Failure) -> ProtobufDecodeError {
+    fn into_decode_error(self, failure: Failure) -> ProtobufDecodeError {
         if matches!(failure.cause, Cause::Newer) {
             return ProtobufDecodeError::Newer { kind: self.describe() };
         }
@@ -121,7 +122,7 @@ impl KindSchema<'_> {
         for name in failure.path.iter() {
             fault = fault.within(name);
         }
-        let error = fault.told("read", self.describe());
+        let error = fault.into_error("read", self.describe());
         match failure.cause {
             Cause::Wire(_) | Cause::Irregular | Cause::Newer => ProtobufDecodeError::Wire(error),
             Cause::Type(expected) => {
@@ -131,20 +132,20 @@ impl KindSchema<'_> {
     }
 }
 
-/// How fields that the table does not know are treated.
+/// Policy for fields that the table does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
-    /// They are skipped.
+    /// Skips them.
     Skipped,
-    /// They are an error if the type may have them.
-    Refused,
+    /// Fails if the type may have them.
+    Rejected,
 }
 
-/// What went wrong below a visitor. Small, because every value that is read comes beside one.
+/// The error below a visitor. It is boxed, because every `Result` of a value has room for it.
 #[derive(Debug)]
 struct Error(Box<Failure>);
 
-/// The cause, and the way to it from the inside out.
+/// The cause, and the field path from the innermost field outwards.
 #[derive(Debug)]
 struct Failure {
     cause: Cause,
@@ -153,7 +154,7 @@ struct Failure {
 
 #[derive(Debug)]
 enum Cause {
-    /// The bytes are none that `stream` reads; `general` may.
+    /// `stream` cannot read the message; `general` may.
     Irregular,
     /// The table does not know all fields of the type.
     Newer,
@@ -182,9 +183,9 @@ impl From<Problem> for Error {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        let told = fault.told("", "");
-        let error = Self::new(Cause::Wire(told.problem));
-        if told.path.is_empty() { error } else { error.within(&told.path) }
+        let wire = fault.into_error("", "");
+        let error = Self::new(Cause::Wire(wire.problem));
+        if wire.path.is_empty() { error } else { error.within(&wire.path) }
     }
 }
 
@@ -201,33 +202,33 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-fn refused(expected: impl fmt::Display) -> Error {
+fn type_error(expected: impl fmt::Display) -> Error {
     Error::new(Cause::Type(format!("expected {expected}")))
 }
 
-/// What visitors say of values would show them; what they expect does not.
+/// Visitors would quote values in their messages; the expected type contains none.
 impl de::Error for Error {
     fn custom<T: fmt::Display>(_: T) -> Self {
-        refused("another value")
+        type_error("another value")
     }
 
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        refused(expected)
+        type_error(expected)
     }
 
     fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        refused(expected)
+        type_error(expected)
     }
 
     fn invalid_length(_: usize, expected: &dyn Expected) -> Self {
-        refused(expected)
+        type_error(expected)
     }
 
     fn unknown_variant(_: &str, _: &'static [&'static str]) -> Self {
-        refused("one of the known words")
+        type_error("one of the known words")
     }
 
     fn missing_field(field: &'static str) -> Self {
-        refused("a field that is not there").within(field)
+        type_error("a field that is not there").within(field)
     }
 }

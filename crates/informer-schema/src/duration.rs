@@ -1,4 +1,4 @@
-//! Lengths of time, as Go writes and reads them.
+//! Durations as Go parses and formats them.
 
 use std::fmt;
 
@@ -7,38 +7,38 @@ use thiserror::Error;
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
-/// So many nanoseconds are the longest time, and only to the past.
+/// The largest magnitude in nanoseconds; only a negative duration reaches it.
 const MAX_NANOS: u64 = 1 << 63;
-/// Digits of a fraction that are read; what follows changes nothing that a nanosecond can show.
+/// Digits of a fraction that are read; further digits do not change a nanosecond.
 const FRACTION_DIGITS: usize = 18;
 
-/// Why a text is not a duration, told in Go's words. They have the text itself.
+/// The error for a string that is not a duration, with the message of Go, which quotes the string.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// There is no number where one must be, or more time than 64 bits hold.
+    /// A number is missing, or the duration does not fit into 64 bits.
     #[error("time: invalid duration {}", Quoted(text))]
     Invalid {
-        /// The whole text.
+        /// The whole string.
         text: String,
     },
     /// A number without a unit.
     #[error("time: missing unit in duration {}", Quoted(text))]
     MissingUnit {
-        /// The whole text.
+        /// The whole string.
         text: String,
     },
-    /// A unit that is none.
+    /// The unit is unknown.
     #[error("time: unknown unit {} in duration {}", Quoted(unit), Quoted(text))]
     UnknownUnit {
         /// The unit.
         unit: String,
-        /// The whole text.
+        /// The whole string.
         text: String,
     },
 }
 
-/// A text in quotes, as Go's package of time has them: bytes that are not ASCII, or no letters, by their numbers.
+/// Quotes a string as Go's `time` package does: control and non-ASCII bytes are written as numbers.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -55,29 +55,30 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Reads a length of time as Go does, in nanoseconds: numbers with units, as `1h30m`, `1.5s` or `-5ms`.
+/// Parses a duration as Go does and returns nanoseconds. It consists of numbers with units, such as `1h30m`,
+/// `1.5s` or `-5ms`.
 ///
 /// # Errors
 ///
-/// When the text is not a duration: what is wrong with it, in Go's words.
+/// Returns Go's error if the string is not a duration.
 pub fn read_duration(text: &str) -> Result<i64, DurationError> {
     read(text).map_err(|wrong| {
         let text = text.to_owned();
         match wrong {
-            Wrong::Number => DurationError::Invalid { text },
-            Wrong::Unit("") => DurationError::MissingUnit { text },
-            Wrong::Unit(unit) => DurationError::UnknownUnit { unit: unit.to_owned(), text },
+            DurationProblem::Number => DurationError::Invalid { text },
+            DurationProblem::Unit("") => DurationError::MissingUnit { text },
+            DurationProblem::Unit(unit) => DurationError::UnknownUnit { unit: unit.to_owned(), text },
         }
     })
 }
 
-/// What is wrong with a part of a length of time.
-enum Wrong<'a> {
+/// The problem of one component of a duration.
+enum DurationProblem<'a> {
     Number,
     Unit(&'a str),
 }
 
-fn read(text: &str) -> Result<i64, Wrong<'_>> {
+fn read(text: &str) -> Result<i64, DurationProblem<'_>> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -85,8 +86,9 @@ fn read(text: &str) -> Result<i64, Wrong<'_>> {
     }
     let mut total = 0_u64;
     loop {
-        let (nanos, after) = part(rest)?;
-        total = total.checked_add(nanos).filter(|total| *total <= MAX_NANOS).ok_or(Wrong::Number)?;
+        let (nanos, after) = component(rest)?;
+        total =
+            total.checked_add(nanos).filter(|total| *total <= MAX_NANOS).ok_or(DurationProblem::Number)?;
         rest = after;
         if rest.is_empty() {
             break;
@@ -94,43 +96,43 @@ fn read(text: &str) -> Result<i64, Wrong<'_>> {
     }
     match negative {
         true => Ok(0_i64.wrapping_sub_unsigned(total)),
-        false => i64::try_from(total).map_err(|_| Wrong::Number),
+        false => i64::try_from(total).map_err(|_| DurationProblem::Number),
     }
 }
 
-/// One number with its unit, and what follows.
-fn part(text: &str) -> Result<(u64, &str), Wrong<'_>> {
+/// Parses one number with its unit, and returns its nanoseconds and the rest.
+fn component(text: &str) -> Result<(u64, &str), DurationProblem<'_>> {
     let (whole, mut rest) = digits(text);
     let mut fraction = "";
     if let Some(after) = rest.strip_prefix('.') {
         (fraction, rest) = digits(after);
     }
     if whole.is_empty() && fraction.is_empty() {
-        return Err(Wrong::Number);
+        return Err(DurationProblem::Number);
     }
-    let whole = number(whole).filter(|whole| *whole <= MAX_NANOS).ok_or(Wrong::Number)?;
+    let whole = whole_number(whole).filter(|whole| *whole <= MAX_NANOS).ok_or(DurationProblem::Number)?;
     let (name, rest) =
         rest.split_at(rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len()));
-    let unit = unit(name).ok_or(Wrong::Unit(name))?;
-    let nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= MAX_NANOS).ok_or(Wrong::Number)?;
-    let nanos = nanos + of_fraction(fraction, unit).ok_or(Wrong::Number)?;
-    if nanos <= MAX_NANOS { Ok((nanos, rest)) } else { Err(Wrong::Number) }
+    let unit = unit(name).ok_or(DurationProblem::Unit(name))?;
+    let nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= MAX_NANOS).ok_or(DurationProblem::Number)?;
+    let nanos = nanos + fraction_nanos(fraction, unit).ok_or(DurationProblem::Number)?;
+    if nanos <= MAX_NANOS { Ok((nanos, rest)) } else { Err(DurationProblem::Number) }
 }
 
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// The number that digits are; none are nothing.
-fn number(digits: &str) -> Option<u64> {
+/// Parses digits; no digits are 0.
+fn whole_number(digits: &str) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { digits.parse().ok() }
 }
 
-/// What the digits behind a point are worth, less than one unit.
-fn of_fraction(digits: &str, unit: u64) -> Option<u64> {
+/// Returns the nanoseconds of the digits after the decimal point, which are less than one unit.
+fn fraction_nanos(digits: &str, unit: u64) -> Option<u64> {
     let kept = &digits[..digits.len().min(FRACTION_DIGITS)];
     let scale = 10_u128.pow(u32::try_from(kept.len()).ok()?);
-    u64::try_from(u128::from(number(kept)?) * u128::from(unit) / scale).ok()
+    u64::try_from(u128::from(whole_number(kept)?) * u128::from(unit) / scale).ok()
 }
 
 fn unit(name: &str) -> Option<u64> {
@@ -145,7 +147,7 @@ fn unit(name: &str) -> Option<u64> {
     })
 }
 
-/// Writes a length of time: `1h0m0.5s`, `1.5ms`, `0s`.
+/// Writes a duration: `1h0m0.5s`, `1.5ms`, `0s`.
 pub(crate) fn write(out: &mut Vec<u8>, nanos: i64) {
     use std::io::Write;
     let size = nanos.unsigned_abs();
@@ -167,7 +169,7 @@ pub(crate) fn write(out: &mut Vec<u8>, nanos: i64) {
             }
         }
     };
-    done.expect("a Vec takes everything");
+    done.expect("writing to a Vec does not fail");
 }
 
 fn decimal(value: u64, unit: u64) -> String {

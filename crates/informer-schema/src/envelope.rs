@@ -1,13 +1,13 @@
-//! What stands around an object on the wire: the envelope, and the frames of a watch.
+//! Framing of objects on the wire: the protobuf envelope, and the frames of a watch.
 
 use crate::error::{Problem, TranscodeError};
 use crate::transcode::each;
 use crate::wire::Writer;
 
-/// What every protobuf object begins with.
+/// The prefix of every protobuf object.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// The object in a protobuf body, and its names.
+/// A decoded envelope of a protobuf body: type and message.
 ///
 /// ```
 /// use informer_schema::{Envelope, Schema};
@@ -23,16 +23,16 @@ pub struct Envelope<'a> {
     pub api_version: &'a str,
     /// The kind.
     pub kind: &'a str,
-    /// The message itself.
+    /// The message.
     pub raw: &'a [u8],
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads an envelope with the four bytes in front of it.
+    /// Parses an envelope including its four-byte prefix.
     ///
     /// # Errors
     ///
-    /// When the prefix is not there, the bytes are no envelope, or it says that its object is not plain protobuf.
+    /// Fails if the prefix is missing, the envelope is invalid, or its object is not plain protobuf.
     pub fn parse(object: &'a [u8]) -> Result<Self, TranscodeError> {
         Self::read(object).map_err(|problem| failed("the envelope of an object", problem))
     }
@@ -71,10 +71,10 @@ impl<'a> Envelope<'a> {
 }
 
 fn failed(what: &str, problem: Problem) -> TranscodeError {
-    TranscodeError { doing: "read", kind: what.to_owned(), path: String::new(), problem }
+    TranscodeError { operation: "read", kind: what.to_owned(), path: String::new(), problem }
 }
 
-/// Writes an envelope around what `message` writes, from the end.
+/// Writes an envelope around the output of `message`. The writer works backwards.
 pub(crate) fn close<E>(
     out: &mut Writer,
     (api_version, kind): (&str, &str),
@@ -92,7 +92,7 @@ pub(crate) fn close<E>(
     Ok(())
 }
 
-/// Puts a message that is there already into an envelope.
+/// Wraps an encoded message in an envelope.
 pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     let done: Result<(), std::convert::Infallible> = close(&mut out, (api_version, kind), |out| {
@@ -105,11 +105,11 @@ pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Type and object, still in its envelope, of one event of a watch.
+/// Returns the type and the object, still in its envelope, of one watch event.
 ///
 /// # Errors
 ///
-/// When the bytes are no event.
+/// Fails if the bytes are not an event.
 pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), TranscodeError> {
     let (mut event_type, mut object) = ("", &[][..]);
     let read = each(event, |number, raw| {
@@ -128,7 +128,7 @@ pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), TranscodeError> {
     read.map(|()| (event_type, object)).map_err(|problem| failed("a watch event", problem))
 }
 
-/// Writes one event of a watch with its length in front: what a server sends. `object` is in its envelope.
+/// Writes one watch event with its length prefix, as a server sends it. `object` is in its envelope.
 ///
 /// ```
 /// let frame = informer_schema::write_frame("ADDED", b"k8s\0");
@@ -148,8 +148,8 @@ pub fn write_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// What stands before a message of this length in its envelope, and [`ENVELOPE_TAIL`] behind it: for lists, which are written piece
-/// by piece.
+/// Returns the bytes before a message of this length in its envelope. [`ENVELOPE_TAIL`] follows the message.
+/// Lists use them, because they are written piece by piece.
 ///
 /// ```
 /// use informer_schema::{ENVELOPE_TAIL, enclose, envelope_head};
@@ -168,16 +168,17 @@ pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     head
 }
 
-/// What stands behind a message in its envelope.
+/// The bytes after a message in its envelope.
 pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// What stands before the bytes of a field: its number, and how many there are.
+/// Returns the tag and length of a length-delimited field.
 ///
 /// # Panics
 ///
-/// When the number is over 15: such fields have longer heads, and nothing that is written in pieces has them.
+/// Panics if the number is over 15. The tags of such fields are longer, and no field that is written piece by
+/// piece has one.
 pub fn block_head(number: u8, length: usize) -> Vec<u8> {
-    assert!(number < 16, "the head of field {number} is longer");
+    assert!(number < 16, "the head of field {number} is longer than one byte");
     let mut head = vec![number << 3 | 2];
     let mut rest = length;
     while rest > 0x7f {
@@ -188,14 +189,14 @@ pub fn block_head(number: u8, length: usize) -> Vec<u8> {
     head
 }
 
-/// The first event of a watch stream and what follows it; `None` when more bytes are needed. How long an event may be is the
-/// caller's to say: [`frame_length`] tells it before the event is there.
+/// Returns the first event of a watch stream and the rest; `None` if more bytes are needed. The caller must
+/// bound the length of an event: [`frame_length`] returns it before the event is complete.
 pub fn frame(stream: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(frame_length(stream)?).ok()?;
     stream[4..].split_at_checked(length)
 }
 
-/// How long the next event is, without the four bytes that say it.
+/// Returns the length of the next event, without its four-byte prefix.
 pub fn frame_length(stream: &[u8]) -> Option<u32> {
     stream.first_chunk().copied().map(u32::from_be_bytes)
 }

@@ -1,87 +1,87 @@
 use thiserror::Error;
 
-/// Why bytes are not what they should be. Where is in `path`, in names of JSON; values are never told.
+/// The error of converting an object. `path` is the JSON path of the field; the error never contains a value.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("cannot {doing} {kind}{}{path}", if path.is_empty() { "" } else { " at " })]
+#[error("cannot {operation} {kind}{}{path}", if path.is_empty() { "" } else { " at " })]
 pub struct TranscodeError {
-    /// What was attempted.
-    pub(crate) doing: &'static str,
-    /// Of which kind, as `apps/v1 Deployment`.
+    /// The attempted operation.
+    pub(crate) operation: &'static str,
+    /// The kind, such as `apps/v1 Deployment`.
     pub(crate) kind: String,
-    /// Which field, as `spec.containers[0].image`.
+    /// The field, such as `spec.containers[0].image`.
     pub(crate) path: String,
-    /// What is wrong with it.
+    /// The problem with the field.
     #[source]
     pub(crate) problem: Problem,
 }
 
 impl TranscodeError {
-    /// The field, as `spec.containers[0].image`; empty for the object itself.
+    /// Returns the field, such as `spec.containers[0].image`; empty for the object itself.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What is wrong.
+    /// Returns the problem.
     pub fn problem(&self) -> Problem {
         self.problem
     }
 }
 
-/// What is wrong with bytes.
+/// A problem of encoded data.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Protobuf or JSON ends in the middle of something.
+    /// Protobuf or JSON ends too early.
     #[error("the data ends too early")]
     Truncated,
-    /// A number of protobuf has more than 64 bits.
+    /// A protobuf varint has more than 64 bits.
     #[error("a variable-length integer has more than 64 bits")]
     Overflow,
-    /// A tag of protobuf that nobody may write: field 0, or an end of a group that did not begin.
+    /// An invalid protobuf tag: field 0, or the end of a group that did not begin.
     #[error("illegal protobuf tag")]
     Tag,
-    /// A field of protobuf has another wire type than the table says.
+    /// A protobuf field has another wire type than in the table.
     #[error("wrong wire type {found}")]
     WireType {
-        /// What was found.
+        /// The wire type of the field.
         found: u8,
     },
-    /// Text that is not UTF-8.
+    /// A string is not UTF-8.
     #[error("text is not UTF-8")]
     Utf8,
-    /// More nesting than [`MAX_DEPTH`](crate::MAX_DEPTH) or [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH).
+    /// Nesting exceeds [`MAX_DEPTH`](crate::MAX_DEPTH) or [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH).
     #[error("nested too deeply")]
     TooDeep,
-    /// More than [`MAX_INPUT`](crate::MAX_INPUT) bytes.
+    /// The input exceeds [`MAX_INPUT`](crate::MAX_INPUT) bytes.
     #[error("the input is too long")]
     TooLong,
-    /// What stands there is no value of the type.
+    /// The value does not fit the type.
     #[error("expected {expected}")]
     Value {
-        /// What belongs there.
+        /// What the type expects.
         expected: &'static str,
     },
-    /// JSON that is not JSON.
+    /// Invalid JSON.
     #[error("invalid JSON at byte {at}")]
     Json {
-        /// Where.
+        /// The offset of the error.
         at: usize,
     },
-    /// The four bytes in front of every protobuf object are not there.
+    /// The four-byte prefix of a protobuf object is missing.
     #[error("the data does not begin with the prefix of a protobuf object")]
     Magic,
-    /// `apiVersion` and `kind` name nothing that the table has.
+    /// `apiVersion` and `kind` are not in the table.
     #[error("no built-in kind has this name")]
     UnknownKind,
-    /// The kind has no protobuf form.
+    /// The kind has no protobuf encoding.
     #[error("the kind has no protobuf form")]
     NoProtobuf,
-    /// The object in an envelope is compressed, or not protobuf.
+    /// The object in an envelope is compressed, or is not protobuf.
     #[error("the envelope holds another encoding than protobuf")]
     Encoding,
 }
 
-/// A problem and the way to it, which grows from the innermost field outwards.
+/// A problem and its field path, which is built from the innermost field outwards.
 #[derive(Debug)]
 pub(crate) struct Fault {
     problem: Problem,
@@ -95,7 +95,7 @@ impl From<Problem> for Fault {
 }
 
 impl Fault {
-    /// Says which field the fault is in.
+    /// Prepends the field that contains the fault.
     #[cold]
     pub(crate) fn within(mut self, name: &str) -> Self {
         let path = self.path.get_or_insert_default();
@@ -105,15 +105,15 @@ impl Fault {
         self
     }
 
-    /// Says which entry of a list the fault is in.
+    /// Prepends the list index that contains the fault.
     #[cold]
     pub(crate) fn entry(self, index: usize) -> Self {
         self.within(&format!("[{index}]"))
     }
 
     #[cold]
-    pub(crate) fn told(self, doing: &'static str, kind: impl ToString) -> TranscodeError {
+    pub(crate) fn into_error(self, operation: &'static str, kind: impl ToString) -> TranscodeError {
         let path = self.path.unwrap_or_default();
-        TranscodeError { doing, kind: kind.to_string(), path, problem: self.problem }
+        TranscodeError { operation, kind: kind.to_string(), path, problem: self.problem }
     }
 }

@@ -2,58 +2,58 @@ use crate::kind::Message;
 use crate::resource::Names;
 use crate::schema::{MessageId, Schema};
 
-/// Whether a field holds one value or many.
+/// The cardinality of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// One value. Absent and zero (`""`, `0`, `false`) are the same.
     Value,
-    /// One value or none: absent and zero are told apart.
+    /// An optional value: absent and zero differ.
     Pointer,
-    /// Any number of values in order.
+    /// An ordered list of values.
     List,
-    /// Values by name.
+    /// A map from strings to values.
     Map,
 }
 
-/// What a value of a field, or each of its values, is.
+/// The type of a field's value, or of each of its values.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum BaseType<'s> {
-    /// Text.
+    /// A string.
     String,
     /// `true` or `false`.
     Bool,
-    /// A number of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// A number of 64 bits.
+    /// A 64-bit integer.
     Int64,
-    /// A floating point number of 64 bits.
+    /// A 64-bit floating point number.
     Double,
     /// Bytes; base64 in JSON.
     Bytes,
-    /// An instant, told in seconds.
+    /// A timestamp with seconds.
     Time,
-    /// An instant, told in microseconds.
+    /// A timestamp with microseconds.
     MicroTime,
-    /// A length of time, as `1h30m0s`.
+    /// A duration such as `1h30m0s`.
     Duration,
-    /// An amount with a suffix, as `250Mi`.
+    /// A quantity such as `250Mi`.
     Quantity,
-    /// A number or a text.
+    /// An integer or a string.
     IntOrString,
     /// An object of any kind (`RawExtension`).
     RawExtension,
-    /// Names of managed fields (`FieldsV1`).
+    /// The `FieldsV1` of managed fields.
     FieldsV1,
     /// Any JSON value.
     Json,
-    /// A list of texts, which is a message of its own in protobuf.
+    /// A list of strings, which is a message of its own in protobuf.
     Strings,
     /// A `JSONSchemaProps` or a list of them.
     SchemaOrArray,
     /// A `JSONSchemaProps` or a boolean.
     SchemaOrBool,
-    /// A `JSONSchemaProps` or a list of texts.
+    /// A `JSONSchemaProps` or a list of strings.
     SchemaOrStrings,
     /// A struct with fields of its own.
     Message(Message<'s>),
@@ -66,22 +66,22 @@ pub enum ListType {
     Atomic,
     /// Values are unique.
     Set,
-    /// Entries are told apart by their [keys](Field::list_map_keys).
+    /// Entries are identified by their [keys](Field::list_map_keys).
     Map,
 }
 
-/// What strategic merge does with a field. Both may hold.
+/// How a strategic merge patch treats a field. `merge` and `retain_keys` may both be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PatchStrategy {
     /// Lists are merged instead of replaced.
     pub merge: bool,
-    /// `$retainKeys` may name the members that stay.
+    /// `$retainKeys` may list the keys that stay.
     pub retain_keys: bool,
     /// Objects and lists are replaced as a whole.
     pub replace: bool,
 }
 
-/// How a value is written, with the place of its message.
+/// The encoding of a value, with the index of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     String,
@@ -122,7 +122,7 @@ impl Flags {
 }
 
 impl Base {
-    /// Whether a value is a struct in Go, which is never empty.
+    /// Returns true if a value is a struct in Go, which is never empty.
     fn is_struct(self) -> bool {
         !matches!(
             self,
@@ -145,22 +145,23 @@ impl Base {
 #[derive(Debug)]
 pub(crate) struct FieldData {
     pub(crate) name: &'static str,
-    /// 0 for what is not on the wire.
+    /// 0 if the field is not on the wire.
     pub(crate) number: u8,
     pub(crate) shape: Shape,
     pub(crate) base: Base,
     pub(crate) flags: Flags,
-    /// Whether JSON has no such member when the wire has no such field.
+    /// True if JSON omits the field when it is absent on the wire.
     pub(crate) quiet: bool,
-    /// The place of what is said beside this among the schema's extras, plus 1; 0 where there is nothing, which is with nine of ten.
+    /// The index of the rare attributes of the field in the schema's extras, plus 1. 0 if it has none, as
+    /// nine of ten fields.
     pub(crate) extra: u16,
 }
 
-/// What some fields have beside a type.
+/// Rare attributes of a field.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     list: Option<ListType>,
-    /// Names apart by commas.
+    /// Comma-separated names.
     keys: Option<&'static str>,
     merge: Option<&'static str>,
     strategy: PatchStrategy,
@@ -171,7 +172,7 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// Reads `key=value`, apart by tabs.
+    /// Parses `key=value` pairs that are separated by tabs.
     pub(crate) fn parse(text: &'static str) -> Self {
         let mut extra = Self::default();
         for (key, value) in text.split('\t').filter_map(|pair| pair.split_once('=')) {
@@ -224,22 +225,23 @@ pub struct Field<'s> {
 }
 
 impl<'s> Field<'s> {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         self.data.name
     }
 
-    /// The number in protobuf; `None` where the field is only in JSON (`apiVersion`, `kind`, tables).
+    /// Returns the number in protobuf; `None` if the field exists only in JSON (`apiVersion`, `kind`,
+    /// tables).
     pub fn number(self) -> Option<u32> {
         (self.data.number > 0).then_some(u32::from(self.data.number))
     }
 
-    /// One value or many.
+    /// Returns the cardinality.
     pub fn shape(self) -> Shape {
         self.data.shape
     }
 
-    /// What each value is.
+    /// Returns the type of each value.
     pub fn base(self) -> BaseType<'s> {
         match self.data.base {
             Base::String => BaseType::String,
@@ -264,22 +266,22 @@ impl<'s> Field<'s> {
         }
     }
 
-    /// The message that a value of this field is.
+    /// Returns the message type of the field's values, if they are messages.
     pub fn message(self) -> Option<Message<'s>> {
         self.schema.message_of(self.data.base)
     }
 
-    /// Whether JSON leaves the field out when it is empty.
+    /// Returns true if JSON omits the field when it is empty.
     pub fn omits_empty(self) -> bool {
         self.data.flags.omit_empty
     }
 
-    /// Whether JSON always has the field: where there is no value, with the zero one, or with `null`.
+    /// Returns true if JSON always contains the field: an absent value is written as zero or `null`.
     pub fn is_always_written(self) -> bool {
         !self.data.quiet
     }
 
-    /// Whether a server says that the field must be there.
+    /// Returns true if the published schema requires the field.
     pub fn is_required(self) -> bool {
         self.data.flags.required
     }
@@ -288,42 +290,42 @@ impl<'s> Field<'s> {
         self.schema.extras.get(usize::from(self.data.extra).checked_sub(1)?)
     }
 
-    /// What strategic merge does.
+    /// Returns the strategy of a strategic merge patch.
     pub fn patch_strategy(self) -> PatchStrategy {
         self.extra().map_or_else(PatchStrategy::default, |extra| extra.strategy)
     }
 
-    /// The member by which strategic merge tells the entries of a list apart.
+    /// Returns the key by which a strategic merge patch matches the entries of a list.
     pub fn merge_key(self) -> Option<&'static str> {
         self.extra()?.merge
     }
 
-    /// How server-side apply merges a list; `None` is as atomic.
+    /// Returns how server-side apply merges a list; `None` is treated as atomic.
     pub fn list_type(self) -> Option<ListType> {
         self.extra()?.list
     }
 
-    /// The members by which server-side apply tells the entries of a list apart.
+    /// Returns the keys by which server-side apply matches the entries of a list.
     pub fn list_map_keys(self) -> Names {
         Names::new(self.extra().and_then(|extra| extra.keys).unwrap_or("-"))
     }
 
-    /// Whether server-side apply replaces this object or map as a whole.
+    /// Returns true if server-side apply replaces this object or map as a whole.
     pub fn is_atomic(self) -> bool {
         self.extra().is_some_and(|extra| extra.atomic) || self.message().is_some_and(Message::is_atomic)
     }
 
-    /// The values that are allowed, where the server publishes them.
+    /// Returns the allowed values, if the server publishes them.
     pub fn enum_values(self) -> Option<Names> {
         self.extra()?.enums.map(Names::new)
     }
 
-    /// The default as JSON, where the server publishes one that is not the zero value.
+    /// Returns the default as JSON, if the server publishes one that is not the zero value.
     pub fn default_json(self) -> Option<&'static str> {
         self.extra()?.default
     }
 
-    /// The first Kubernetes release that has the field, as `1.37`; `None` if the server of
+    /// Returns the first Kubernetes release that has the field, such as `1.37`; `None` if the server of
     /// [`Schema::server_version`] has it.
     pub fn since(self) -> Option<&'static str> {
         self.extra()?.since

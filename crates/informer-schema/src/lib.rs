@@ -1,7 +1,8 @@
-//! What the built-in Kubernetes kinds are made of, as one generated table, and what follows from it.
+//! Schema of the built-in Kubernetes kinds, as one generated table, and the encoders, decoders and patches
+//! that use it.
 //!
-//! [`Schema::builtin`] holds names, types and numbers: the fields of each kind in both encodings, how lists are merged,
-//! which resources a server has and which columns it prints.
+//! [`Schema::builtin`] contains names, types and numbers: the fields of each kind in JSON and protobuf, merge
+//! strategies of lists, the resources of a server and their printer columns.
 //!
 //! ```
 //! use informer_core::Gvk;
@@ -18,29 +19,30 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
-//! | to | there is |
+//! | task | API |
 //! |---|---|
-//! | turn objects into the other encoding, byte for byte as a server | [`Schema::to_json`], [`Schema::to_protobuf`], [`KindSchema::message_to_json`] |
-//! | read and write what stands around them | [`Envelope`], [`enclose`], [`envelope_head`], [`frame`], [`write_frame`], [`Schema::watch_event_to_json`] |
-//! | cut a list into objects as it comes in | [`ListSplitter`] |
-//! | know an object without decoding it, and drop its managed fields | [`Scan`] |
+//! | convert objects between JSON and protobuf, byte for byte as a server does | [`Schema::to_json`], [`Schema::to_protobuf`], [`KindSchema::message_to_json`] |
+//! | read and write envelopes and watch frames | [`Envelope`], [`enclose`], [`envelope_head`], [`frame`], [`write_frame`], [`Schema::watch_event_to_json`] |
+//! | split the body of a list into objects while it arrives | [`ListSplitter`] |
+//! | read the metadata of an object without decoding it, and remove its managed fields | [`Scan`] |
 //! | read one field | [`KindSchema::scalar`] |
-//! | find out whether a newer server wrote more than the table knows | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
-//! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`KindSchema::decode_message`] |
-//! | find members that a kind does not have, or that are there twice | [`KindSchema::strict_problems`] |
+//! | detect fields of a newer server that the table does not know | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
+//! | decode a type of `k8s-openapi`, or any other `Deserialize` type | [`Schema::decode`], [`KindSchema::decode_message`] |
+//! | find unknown fields and duplicate keys (strict decoding) | [`KindSchema::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
-//! | read a length of time as Go does | [`read_duration`] |
-//! | read an instant as Go does, and write it as it does | [`canonical_time`], [`canonical_micro_time`] |
+//! | parse a duration as Go does | [`read_duration`] |
+//! | parse and format a timestamp as Go does | [`canonical_time`], [`canonical_micro_time`] |
 //!
 //! # Bad input
 //!
-//! Whatever the bytes are, readers return an error that names the field and no value; none panics. Memory is bounded by the input:
-//! what is found in it takes a small multiple of its bytes, and JSON at most [`MAX_GROWTH`] times as many. Nesting is bounded by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by
-//! [`MAX_INPUT`] and by the limit of a [`ListSplitter`]. Protobuf is read as the format allows it (fields in any order, messages in
-//! pieces, unknown fields); it is written as Go writes it.
+//! Readers never panic. For invalid input they return an error that names the field but no value. Memory is
+//! bounded by the input: decoded data takes a small multiple of its bytes, and JSON at most [`MAX_GROWTH`]
+//! times as many. Nesting is bounded by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by [`MAX_INPUT`] and by
+//! the limit of a [`ListSplitter`]. Protobuf is read as the format allows it (fields in any order, split
+//! messages, unknown fields) and written as Go writes it.
 //!
-//! This crate knows neither tokio nor HTTP, and keeps no state of its own: who needs the table makes one [`Schema`] and
-//! shares it.
+//! This crate depends neither on tokio nor on HTTP and has no global state: create one [`Schema`] and share
+//! it.
 
 mod de;
 mod duration;

@@ -1,24 +1,24 @@
-//! A list on the wire, cut into its items as it comes in.
+//! Splits a protobuf list into its items while it arrives.
 
 use crate::envelope::MAGIC;
 use crate::error::{Problem, TranscodeError};
 use crate::transcode::each;
 use crate::wire::{Raw, Reader};
 
-/// A tag and a length: what must be there before it is known how long a field is.
+/// The largest tag and length. The length of a field is known once they are complete.
 const HEAD: usize = 20;
 
-/// A part of a list, in the order of the wire: the names, the metadata, the items.
+/// A segment of a list: type, metadata and items, in the order of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListSegment<'a> {
-    /// What list it is.
+    /// The type of the list.
     TypeMeta {
         /// Group and version, as `apps/v1`.
         api_version: &'a str,
         /// The kind of the list.
         kind: &'a str,
     },
-    /// Where the list ends and how it goes on.
+    /// The metadata of the list.
     Metadata {
         /// `metadata.resourceVersion`.
         resource_version: &'a str,
@@ -27,11 +27,11 @@ pub enum ListSegment<'a> {
         /// `metadata.remainingItemCount`.
         remaining: Option<i64>,
     },
-    /// An object, without envelope: to be read with [`Scan`](crate::Scan) or [`KindSchema`](crate::KindSchema).
+    /// An object without envelope. Read it with [`Scan`](crate::Scan) or [`KindSchema`](crate::KindSchema).
     Item(&'a [u8]),
 }
 
-/// Cuts the body of a list into its items, at any border of chunks. Holds no more than the item that is incomplete.
+/// Splits the body of a list into its items, at any chunk boundary. It buffers at most the incomplete item.
 ///
 /// ```
 /// use informer_schema::{ListSegment, ListSplitter, Schema};
@@ -49,13 +49,13 @@ pub enum ListSegment<'a> {
 #[derive(Debug)]
 pub struct ListSplitter {
     state: State,
-    held: Vec<u8>,
-    /// The most that `held` ever held.
-    held_max: usize,
+    buffer: Vec<u8>,
+    /// The maximum length that `held` has reached.
+    max_buffered: usize,
     limit: usize,
 }
 
-/// What a buffer that one large object made may keep for the small ones after it.
+/// Capacity that the buffer keeps after a large object.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,78 +64,79 @@ enum State {
     Magic,
     /// Between fields of the envelope, before the list.
     Envelope,
-    /// Between fields of the envelope, behind the list.
-    Behind,
-    /// In the list, with so many bytes to come.
+    /// Between fields of the envelope, after the list.
+    AfterList,
+    /// In the list, with the number of remaining bytes.
     List(u64),
 }
 
-/// What stands at the beginning of some bytes.
-enum Found<'a> {
-    /// So many bytes are needed to tell.
+/// The result of parsing the beginning of a buffer.
+enum Parsed<'a> {
+    /// Incomplete: at least this many bytes are needed.
     Short(usize),
-    /// The list begins behind so many bytes, and has so many.
+    /// The list begins after this many bytes and has this length.
     Enter(usize, u64),
-    /// A field of so many bytes.
+    /// A field of this many bytes.
     Field(usize, Option<ListSegment<'a>>),
 }
 
 impl ListSplitter {
-    /// A splitter that refuses items, and other fields, of more than `limit` bytes.
+    /// Returns a splitter that rejects items and other fields of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { state: State::Magic, held: Vec::new(), held_max: 0, limit }
+        Self { state: State::Magic, buffer: Vec::new(), max_buffered: 0, limit }
     }
 
-    /// Takes the next bytes and hands on what is complete.
+    /// Parses the next bytes and passes complete segments to `part`.
     ///
     /// # Errors
     ///
-    /// When the bytes are no list, or one of its fields is longer than the limit. The splitter is of no use then.
+    /// Fails if the bytes are not a list, or if a field is longer than the limit. The splitter must not be
+    /// used after that.
     pub fn push(
         &mut self,
         mut chunk: &[u8],
         mut part: impl FnMut(ListSegment<'_>),
     ) -> Result<(), TranscodeError> {
         let read = self.advance(&mut chunk, &mut part);
-        self.held.shrink_to(MAX_KEPT_CAPACITY);
+        self.buffer.shrink_to(MAX_KEPT_CAPACITY);
         read.map_err(failed)
     }
 
-    /// The most bytes that were ever held at once.
-    pub fn buffered_max(&self) -> usize {
-        self.held_max
+    /// Returns the maximum number of bytes that were buffered at once.
+    pub fn max_buffered(&self) -> usize {
+        self.max_buffered
     }
 
     fn advance(&mut self, chunk: &mut &[u8], part: &mut impl FnMut(ListSegment<'_>)) -> Result<(), Problem> {
-        let mut needed = usize::from(!self.held.is_empty());
-        while !chunk.is_empty() || self.held.len() >= needed.max(1) {
-            if self.held.is_empty() {
-                // Whole fields are handed on where they are; the rest waits.
+        let mut needed = usize::from(!self.buffer.is_empty());
+        while !chunk.is_empty() || self.buffer.len() >= needed.max(1) {
+            if self.buffer.is_empty() {
+                // Complete fields are passed on without a copy; the rest is buffered.
                 let used = self.fields(chunk, part)?;
                 *chunk = &chunk[used..];
-                self.held.extend_from_slice(chunk);
-                self.held_max = self.held_max.max(self.held.len());
+                self.buffer.extend_from_slice(chunk);
+                self.max_buffered = self.max_buffered.max(self.buffer.len());
                 return Ok(());
             }
-            let mut held = std::mem::take(&mut self.held);
-            match self.look(&held)? {
-                Found::Short(length) if chunk.is_empty() => {
-                    (self.held, needed) = (held, length);
-                    if self.held.len() < length {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            match self.parse_next(&buffer)? {
+                Parsed::Short(length) if chunk.is_empty() => {
+                    (self.buffer, needed) = (buffer, length);
+                    if self.buffer.len() < length {
                         return Ok(());
                     }
                 }
-                Found::Short(length) => {
-                    let taken = length.saturating_sub(held.len()).clamp(1, chunk.len());
-                    held.extend_from_slice(&chunk[..taken]);
-                    self.held_max = self.held_max.max(held.len());
+                Parsed::Short(length) => {
+                    let taken = length.saturating_sub(buffer.len()).clamp(1, chunk.len());
+                    buffer.extend_from_slice(&chunk[..taken]);
+                    self.max_buffered = self.max_buffered.max(buffer.len());
                     *chunk = &chunk[taken..];
-                    (self.held, needed) = (held, length);
+                    (self.buffer, needed) = (buffer, length);
                 }
-                found => {
-                    let used = self.take(found, part);
-                    held.drain(..used);
-                    self.held = held;
+                parsed => {
+                    let used = self.apply(parsed, part);
+                    buffer.drain(..used);
+                    self.buffer = buffer;
                     needed = 1;
                 }
             }
@@ -143,55 +144,55 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Hands on the fields that are whole, and returns how many bytes they are.
+    /// Passes complete fields on, and returns their length in bytes.
     fn fields(&mut self, bytes: &[u8], part: &mut impl FnMut(ListSegment<'_>)) -> Result<usize, Problem> {
         let mut used = 0;
         while used < bytes.len() {
-            match self.look(&bytes[used..])? {
-                Found::Short(_) => break,
-                found => used += self.take(found, part),
+            match self.parse_next(&bytes[used..])? {
+                Parsed::Short(_) => break,
+                parsed => used += self.apply(parsed, part),
             }
         }
         Ok(used)
     }
 
-    fn take(&mut self, found: Found<'_>, part: &mut impl FnMut(ListSegment<'_>)) -> usize {
-        match (found, self.state) {
-            (Found::Short(_), _) => 0,
-            (Found::Enter(used, length), _) => {
-                self.state = if length == 0 { State::Behind } else { State::List(length) };
+    fn apply(&mut self, parsed: Parsed<'_>, part: &mut impl FnMut(ListSegment<'_>)) -> usize {
+        match (parsed, self.state) {
+            (Parsed::Short(_), _) => 0,
+            (Parsed::Enter(used, length), _) => {
+                self.state = if length == 0 { State::AfterList } else { State::List(length) };
                 used
             }
-            (Found::Field(used, found), state) => {
+            (Parsed::Field(used, parsed), state) => {
                 self.state = match state {
                     State::Magic => State::Envelope,
                     State::List(left) if left > used as u64 => State::List(left - used as u64),
-                    State::List(_) | State::Behind => State::Behind,
+                    State::List(_) | State::AfterList => State::AfterList,
                     State::Envelope => State::Envelope,
                 };
-                if let Some(found) = found {
-                    part(found);
+                if let Some(parsed) = parsed {
+                    part(parsed);
                 }
                 used
             }
         }
     }
 
-    fn look<'b>(&self, bytes: &'b [u8]) -> Result<Found<'b>, Problem> {
+    fn parse_next<'b>(&self, bytes: &'b [u8]) -> Result<Parsed<'b>, Problem> {
         if self.state == State::Magic {
             let common = MAGIC.len().min(bytes.len());
             return match (bytes[..common] == MAGIC[..common], common == MAGIC.len()) {
                 (false, _) => Err(Problem::Magic),
-                (true, true) => Ok(Found::Field(MAGIC.len(), None)),
-                (true, false) => Ok(Found::Short(MAGIC.len())),
+                (true, true) => Ok(Parsed::Field(MAGIC.len(), None)),
+                (true, false) => Ok(Parsed::Short(MAGIC.len())),
             };
         }
         let mut head = Reader::new(bytes);
-        let Some((number, wire_type, length)) = whole(head.head(), bytes)? else {
-            return Ok(Found::Short(bytes.len() + 1));
+        let Some((number, wire_type, length)) = if_complete(head.head(), bytes)? else {
+            return Ok(Parsed::Short(bytes.len() + 1));
         };
         if let (State::Envelope, 2, 2) = (self.state, number, wire_type) {
-            return Ok(Found::Enter(head.position(), length));
+            return Ok(Parsed::Enter(head.position(), length));
         }
         let length =
             usize::try_from(length).ok().filter(|length| *length <= self.limit).ok_or(Problem::TooLong)?;
@@ -202,43 +203,43 @@ impl ListSplitter {
             return Err(Problem::Truncated);
         }
         match bytes.get(head.position()..total) {
-            None => Ok(Found::Short(total)),
-            Some(content) if wire_type == 2 => Ok(Found::Field(total, self.part(number, content)?)),
-            Some(_) => Ok(Found::Field(total, None)),
+            None => Ok(Parsed::Short(total)),
+            Some(content) if wire_type == 2 => Ok(Parsed::Field(total, self.part(number, content)?)),
+            Some(_) => Ok(Parsed::Field(total, None)),
         }
     }
 
     fn part<'b>(&self, number: u32, content: &'b [u8]) -> Result<Option<ListSegment<'b>>, Problem> {
         match (self.state, number) {
-            (State::Envelope, 1) => names(content).map(Some),
-            (State::Envelope | State::Behind, 3) if !content.is_empty() => Err(Problem::Encoding),
+            (State::Envelope, 1) => type_meta(content).map(Some),
+            (State::Envelope | State::AfterList, 3) if !content.is_empty() => Err(Problem::Encoding),
             (State::List(_), 1) => metadata(content).map(Some),
             (State::List(_), 2) => Ok(Some(ListSegment::Item(content))),
             _ => Ok(None),
         }
     }
 
-    /// Whether the list is complete.
+    /// Returns true if the list is complete.
     pub fn is_complete(&self) -> bool {
-        self.state == State::Behind && self.held.is_empty()
+        self.state == State::AfterList && self.buffer.is_empty()
     }
 
-    /// Says that there is no more.
+    /// Checks that the list is complete, at the end of the body.
     ///
     /// # Errors
     ///
-    /// When the list is not complete.
+    /// Fails if the list is incomplete.
     pub fn finish(self) -> Result<(), TranscodeError> {
         if self.is_complete() { Ok(()) } else { Err(failed(Problem::Truncated)) }
     }
 }
 
 fn failed(problem: Problem) -> TranscodeError {
-    TranscodeError { doing: "read", kind: "a list".to_owned(), path: String::new(), problem }
+    TranscodeError { operation: "read", kind: "a list".to_owned(), path: String::new(), problem }
 }
 
-/// The head of a field, unless the bytes end in it.
-fn whole<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, Problem> {
+/// Returns the tag and length of a field; `None` if they are incomplete.
+fn if_complete<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, Problem> {
     match head {
         Ok(head) => Ok(Some(head)),
         Err(Problem::Truncated) if bytes.len() < HEAD => Ok(None),
@@ -246,7 +247,7 @@ fn whole<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, Problem
     }
 }
 
-fn names(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
+fn type_meta(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
     let (mut api_version, mut kind) = ("", "");
     each(content, |number, raw| {
         match number {

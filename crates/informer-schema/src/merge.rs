@@ -1,4 +1,4 @@
-//! Strategic merge patch: objects are merged member by member, lists as the table says.
+//! Strategic merge patch: objects are merged by field, lists as the table defines.
 
 mod lists;
 mod meta;
@@ -14,59 +14,59 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Why a patch cannot be applied. No text shows a value of the object or the patch, but the word of a wrong directive.
+/// The error of applying a patch. It shows no value of the object or the patch except an unknown directive.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
     /// The object or the patch is not a JSON object.
     #[error("invalid JSON document")]
     Document,
-    /// A list in a list that is to be merged.
+    /// A list of lists in a list that is to be merged.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// `$deleteFromPrimitiveList` without the name of a list.
+    /// `$deleteFromPrimitiveList` has no list name.
     #[error("invalid patch format of primitive list")]
     PrimitiveList,
-    /// `$retainKeys` is no list, or does not name everything that the patch sets.
+    /// `$retainKeys` is not a list, or does not contain every key that the patch sets.
     #[error("invalid patch format of retainKeys")]
     RetainKeys,
-    /// `$setElementOrder` is no list, or without the name of one.
+    /// `$setElementOrder` is not a list, or has no list name.
     #[error("invalid patch format of setElementOrder list")]
     ElementOrder,
-    /// `$setElementOrder` and the list beside it are in different orders.
+    /// `$setElementOrder` and the list of the patch have different orders.
     #[error("the order of the patch list `{field}` does not match its $setElementOrder list")]
     OrderMismatch {
         /// The list.
         field: String,
     },
-    /// A directive that is none.
+    /// The directive is unknown.
     #[error("unknown patch type: {directive}")]
     Directive {
-        /// The word behind `$patch`.
+        /// The value of `$patch`.
         directive: String,
     },
     /// `$patch: merge` in an entry of a list.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeDirective,
-    /// An entry of a list has not the member that tells entries apart.
+    /// An entry of a list lacks the merge key.
     #[error("an entry does not contain the declared merge key: {key}")]
     NoMergeKey {
-        /// The member.
+        /// The merge key.
         key: String,
     },
-    /// A list of objects that is to be merged and has no merge key.
+    /// A list of objects is to be merged but has no merge key.
     #[error("cannot merge lists without merge key for struct")]
     Unkeyed,
-    /// Entries of one list are of several types, or null.
+    /// The entries of a list have different types, or are null.
     #[error("list element types are not identical")]
     MixedList,
-    /// `$setElementOrder` for lists that are both empty.
+    /// `$setElementOrder` for two empty lists.
     #[error("no elements in any of the given slices")]
     NoElements,
-    /// A value is of another type than the directive needs.
+    /// A directive needs a value of another type.
     #[error("expected {expected}")]
     Type {
-        /// What it needs.
+        /// The type that it needs.
         expected: &'static str,
     },
     /// The type has no such field.
@@ -77,22 +77,22 @@ pub enum MergeError {
         /// The field.
         field: String,
     },
-    /// A member of something that is no struct is to be merged.
+    /// A field is to be merged into something that is not a struct.
     #[error("merging an object in json but data type is not struct, instead is: {found}")]
     NotAStruct {
-        /// What it is.
+        /// The type that was found.
         found: &'static str,
     },
-    /// Two lists stand where the type has none.
+    /// Both values are lists, but the type of the field is not.
     #[error("expected slice or array type, but got: {found}")]
     NotAList {
-        /// What it is.
+        /// The type that was found.
         found: &'static str,
     },
 }
 
 impl MergeError {
-    /// The HTTP status with which a server answers.
+    /// Returns the HTTP status of the server's response.
     pub fn status(&self) -> u16 {
         match self {
             Self::Document | Self::PrimitiveList | Self::RetainKeys | Self::ElementOrder => 400,
@@ -105,11 +105,11 @@ impl MergeError {
 /// Applies a strategic merge patch to an object of this kind, with the directives `$patch`, `$retainKeys`,
 /// `$deleteFromPrimitiveList` and `$setElementOrder`.
 ///
-/// Both values are read down to the depth they have; take them from a parser that bounds it, as serde's does.
+/// Both values are processed recursively. Take them from a parser that bounds nesting, such as serde_json.
 ///
 /// # Errors
 ///
-/// When the patch is wrong in itself, or merges what the kind does not have; see [`MergeError::status`].
+/// Fails if the patch is invalid, or merges fields that the kind does not have; see [`MergeError::status`].
 ///
 /// ```
 /// use informer_core::Gvk;
@@ -157,7 +157,7 @@ fn objects(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Ob
     Ok(original)
 }
 
-/// Takes `$retainKeys` from the patch, and from the object what it does not name.
+/// Removes `$retainKeys` from the patch, and the keys that it does not list from the object.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let retained = retained.as_array().ok_or(MergeError::RetainKeys)?;
@@ -175,7 +175,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeErr
     Ok(())
 }
 
-/// Merges one member. `deletes` says that the value lists what to take from a list.
+/// Merges one field. With `deletes` the value lists entries that are removed from a list.
 fn member(
     original: &mut Object,
     name: &str,
@@ -212,7 +212,7 @@ fn member(
     Ok(())
 }
 
-/// Takes members that are null from what is new: there is nothing that they could remove.
+/// Removes null fields from a new object, because there is nothing to delete.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -224,7 +224,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// Leaves out objects with a directive: there is nothing that it could apply to.
+/// Removes objects with a directive, because there is nothing to apply it to.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(DIRECTIVE) => None,

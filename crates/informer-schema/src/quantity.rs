@@ -1,20 +1,21 @@
-//! Amounts as Kubernetes writes them: what a server makes of `1024Ki`, `0.5` or `1e3`.
+//! Quantities as Kubernetes writes them: the canonical form of `1024Ki`, `0.5` or `1e3`.
 //!
-//! Both encodings hold the text that the server's type would write, so every text that is read is brought into that form.
+//! Both encodings contain the string that the server's type would write, so every string is canonicalized
+//! when it is read.
 
 use std::borrow::Cow;
 
 use crate::error::Problem;
 
-const WRONG: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
+const INVALID: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
 
-/// Fractions smaller than this many digits behind the point are rounded up.
+/// Digits after the decimal point; smaller fractions are rounded up.
 const NANO: i64 = 9;
 
-/// Digits that surely fit into 64 bits; with more, the text is never kept as it is.
+/// Digits that always fit into 64 bits. A longer string is never kept unchanged.
 const SAFE_DIGITS: usize = 18;
 
-/// How an amount was written, which decides how it is written again.
+/// The notation of a quantity, which determines how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     DecimalExponent,
@@ -22,8 +23,8 @@ enum Format {
     DecimalSi,
 }
 
-/// The parts of a text.
-struct Parts<'a> {
+/// The components of a quantity string.
+struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
@@ -31,13 +32,13 @@ struct Parts<'a> {
     format: Format,
 }
 
-/// An amount without its sign: `digits` times ten to the `exponent`.
+/// A quantity without sign: `digits` times ten to the `exponent`.
 struct Amount {
     digits: Vec<u8>,
     exponent: i64,
 }
 
-/// The form in which a server writes this quantity.
+/// Returns the canonical form of a quantity.
 pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
     if text == "0" {
         return Ok(Cow::Borrowed(text));
@@ -49,7 +50,7 @@ pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
     }
 }
 
-/// The form in which a server writes an amount: `1Gi` for `1024Mi`.
+/// Returns the canonical form of a quantity as a server writes it: `1Gi` for `1024Mi`.
 ///
 /// ```
 /// assert_eq!(informer_schema::canonical_quantity("1024Mi")?, "1Gi");
@@ -58,25 +59,37 @@ pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
 ///
 /// # Errors
 ///
-/// When the text is no amount.
+/// Fails if the string is not a quantity.
 pub fn canonical_quantity(text: &str) -> Result<String, Problem> {
     canonical(text).map(Cow::into_owned)
 }
 
-fn parse(text: &str) -> Result<Parts<'_>, Problem> {
+fn parse(text: &str) -> Result<QuantityParts<'_>, Problem> {
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if text.is_empty() {
-        return Err(WRONG);
+        return Err(INVALID);
     }
     let rest = unsigned.trim_start_matches('0');
     if rest.is_empty() {
-        return Ok(Parts { negative, whole: "0", fraction: "", exponent: 0, format: Format::DecimalSi });
+        return Ok(QuantityParts {
+            negative,
+            whole: "0",
+            fraction: "",
+            exponent: 0,
+            format: Format::DecimalSi,
+        });
     }
     let (whole, rest) = digits(rest);
     let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), digits);
-    let (exponent, format) = interpret(suffix).ok_or(WRONG)?;
-    Ok(Parts { negative, whole: if whole.is_empty() { "0" } else { whole }, fraction, exponent, format })
+    let (exponent, format) = interpret(suffix).ok_or(INVALID)?;
+    Ok(QuantityParts {
+        negative,
+        whole: if whole.is_empty() { "0" } else { whole },
+        fraction,
+        exponent,
+        format,
+    })
 }
 
 fn digits(text: &str) -> (&str, &str) {
@@ -101,15 +114,15 @@ fn interpret(suffix: &str) -> Option<(i32, Format)> {
         "Ti" => (40, Format::BinarySi),
         "Pi" => (50, Format::BinarySi),
         "Ei" => (60, Format::BinarySi),
-        // Exponents beyond 32 bits are cut to them, as upstream does.
+        // Exponents beyond 32 bits are truncated, as in apimachinery.
         other => (other.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32, Format::DecimalExponent),
     };
     Some((exponent, format))
 }
 
-/// Whether the type keeps the text that it was given: short numbers that look canonical at a glance, though `+5` and
-/// `007` are among them.
-fn keeps_its_text(parts: &Parts<'_>) -> bool {
+/// Returns true if apimachinery keeps the string unchanged: short numbers that look canonical. This includes
+/// `+5` and `007`.
+fn keeps_its_text(parts: &QuantityParts<'_>) -> bool {
     let length = parts.whole.len() + parts.fraction.len();
     if parts.format == Format::BinarySi {
         let precision = 15 - parts.whole.len().cast_signed() - parts.exponent as isize * 3 / 10 - 1;
@@ -126,7 +139,7 @@ fn keeps_its_text(parts: &Parts<'_>) -> bool {
         && !parts.whole.starts_with('0')
 }
 
-fn amount(parts: &Parts<'_>) -> Result<String, Problem> {
+fn amount(parts: &QuantityParts<'_>) -> Result<String, Problem> {
     let mut format = parts.format;
     let mut amount = Amount {
         digits: parts.whole.bytes().chain(parts.fraction.bytes()).map(|digit| digit - b'0').collect(),
@@ -150,7 +163,7 @@ fn amount(parts: &Parts<'_>) -> Result<String, Problem> {
     Ok(amount.decimal(parts.negative, format))
 }
 
-/// Whole numbers of 1024 and more, in powers of 1024.
+/// Formats an integer of at least 1024 with a binary suffix.
 fn binary(negative: bool, value: u128) -> String {
     let mut value = value.min(i64::MAX as u128);
     let mut power = 0;
@@ -162,7 +175,7 @@ fn binary(negative: bool, value: u128) -> String {
 }
 
 impl Amount {
-    /// Times two to the `power`.
+    /// Multiplies by two to the `power`.
     fn double(&mut self, power: i32) {
         for _ in 0..power / 10 {
             let mut carry = 0_u32;
@@ -176,7 +189,7 @@ impl Amount {
         }
     }
 
-    /// Rounds up what is smaller than a billionth.
+    /// Rounds up below a billionth.
     fn round_up(&mut self) {
         self.trim();
         let Some(excess) = usize::try_from(-NANO - self.exponent).ok().filter(|excess| *excess > 0) else {
@@ -205,7 +218,7 @@ impl Amount {
         self.digits.insert(0, 1);
     }
 
-    /// Takes zeros from both ends.
+    /// Removes zeros from both ends.
     fn trim(&mut self) {
         let leading = self.digits.iter().take_while(|digit| **digit == 0).count();
         self.digits.drain(..leading);
@@ -215,7 +228,7 @@ impl Amount {
         }
     }
 
-    /// The value if it is whole; what does not fit is larger than anything that is told apart.
+    /// Returns the value if it is an integer. A value that does not fit is larger than every relevant bound.
     fn as_integer(&self) -> Option<u128> {
         let zeros = u32::try_from(self.exponent).ok()?;
         let digits = self
@@ -244,7 +257,7 @@ impl Amount {
     }
 }
 
-/// Beyond an exa, upstream writes no suffix at all, and so the amount is another one. So it is here.
+/// Above an exa, apimachinery writes no suffix, which changes the value. This does the same.
 fn suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",

@@ -1,11 +1,11 @@
 use crate::kind::KindSchema;
 use crate::schema::Schema;
 
-/// Names apart by commas; a dash is none.
+/// Comma-separated names; `-` is the empty list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameList(pub(crate) &'static str);
 
-/// Some names of the table, in its order.
+/// An iterator over names of the table, in its order.
 #[derive(Clone, Debug)]
 pub struct Names(Option<std::str::Split<'static, char>>);
 
@@ -47,7 +47,7 @@ pub(crate) struct ResourceData {
     pub(crate) columns: Vec<(&'static str, &'static str, &'static str, i32)>,
 }
 
-/// What a resource or subresource takes and answers.
+/// The kind of the request and response bodies of a resource or subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseKind {
     /// The group.
@@ -56,11 +56,11 @@ pub struct ResponseKind {
     pub version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// Whether discovery names group and version: it does where they are not those of the resource.
+    /// True if discovery shows group and version, because they differ from those of the resource.
     pub foreign: bool,
 }
 
-/// A resource of a server: a path below a group and version.
+/// A resource of an API server: a path under a group and version.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'s> {
     pub(crate) schema: &'s Schema,
@@ -68,38 +68,38 @@ pub struct Resource<'s> {
 }
 
 impl<'s> Resource<'s> {
-    /// The group; the core group is `""`.
+    /// Returns the group; the core group is `""`.
     pub fn group(self) -> &'static str {
         self.schema.groups[usize::from(self.data.group_version)].group
     }
 
-    /// The version.
+    /// Returns the version.
     pub fn version(self) -> &'static str {
         self.schema.groups[usize::from(self.data.group_version)].version
     }
 
-    /// The name in paths: `pods`.
+    /// Returns the plural name in paths: `pods`.
     pub fn plural(self) -> &'static str {
         self.data.plural
     }
 
-    /// `pod`.
+    /// Returns the singular name: `pod`.
     pub fn singular(self) -> &'static str {
         self.data.singular
     }
 
-    /// Whether its objects are in namespaces.
+    /// Returns true if the resource is namespaced.
     pub fn is_namespaced(self) -> bool {
         self.data.namespaced
     }
 
-    /// The kind of its objects.
+    /// Returns the kind of its objects.
     pub fn kind(self) -> Option<KindSchema<'s>> {
         let response = self.response_kind();
         self.schema.kind(&informer_core::Gvk::new(response.group, response.version, response.kind))
     }
 
-    /// The kind that it takes and answers, as discovery tells it.
+    /// Returns the kind of its request and response bodies, as in discovery.
     pub fn response_kind(self) -> ResponseKind {
         self.complete(self.data.response)
     }
@@ -111,32 +111,32 @@ impl<'s> Resource<'s> {
         }
     }
 
-    /// What may be done, in alphabetical order.
+    /// Returns the verbs, sorted.
     pub fn verbs(self) -> Names {
         Names::new(self.data.verbs.0)
     }
 
-    /// `po`.
+    /// Returns the short names: `po`.
     pub fn short_names(self) -> Names {
         Names::new(self.data.short_names.0)
     }
 
-    /// `all`.
+    /// Returns the categories: `all`.
     pub fn categories(self) -> Names {
         Names::new(self.data.categories.0)
     }
 
-    /// The hash of the version in which a server keeps it, as legacy discovery tells it; `""` where it tells none.
+    /// Returns the hash of the storage version, as in legacy discovery; `""` if it has none.
     pub fn storage_version_hash(self) -> &'static str {
         self.data.storage_hash
     }
 
-    /// Whether a server without flags has it. The others need `--runtime-config`.
+    /// Returns true if a server without flags serves it. Other resources need `--runtime-config`.
     pub fn is_served_by_default(self) -> bool {
         !self.data.on_request
     }
 
-    /// `status`, `scale` and the like.
+    /// Returns the subresources, such as `status` and `scale`.
     pub fn subresources(self) -> impl ExactSizeIterator<Item = SubresourceInfo> + 's {
         self.data.subresources.iter().map(move |(name, response, verbs)| SubresourceInfo {
             name,
@@ -145,7 +145,7 @@ impl<'s> Resource<'s> {
         })
     }
 
-    /// The columns of its table.
+    /// Returns the printer columns.
     pub fn columns(self) -> impl ExactSizeIterator<Item = Column> + 's {
         self.data.columns.iter().map(|&(name, kind, format, priority)| Column {
             name,
@@ -156,26 +156,26 @@ impl<'s> Resource<'s> {
     }
 }
 
-/// A part of a resource with a path of its own.
+/// A subresource, with a path of its own.
 #[derive(Clone, Debug)]
 pub struct SubresourceInfo {
-    /// The last part of the path.
+    /// The last segment of the path.
     pub name: &'static str,
-    /// What it takes and answers.
+    /// The kind of the request and response bodies.
     pub response_kind: ResponseKind,
-    /// What may be done, in alphabetical order.
+    /// The verbs, sorted.
     pub verbs: Names,
 }
 
-/// A column of a table.
+/// A printer column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
     /// The title.
     pub name: &'static str,
     /// The type in OpenAPI terms.
     pub kind: &'static str,
-    /// `name` for the column with the name, else mostly `""`.
+    /// `name` for the column of the name, otherwise mostly `""`.
     pub format: &'static str,
-    /// 0 is always shown, others when more is asked for.
+    /// 0 if the column is always shown; other columns are shown in wide output.
     pub priority: i32,
 }

@@ -1,4 +1,4 @@
-//! What a cache needs of an object, read from its bytes on the wire without decoding it.
+//! Reads the metadata that a cache needs from the protobuf bytes of an object, without decoding it.
 
 mod cut;
 
@@ -17,7 +17,8 @@ use crate::transcode::each;
 use crate::transcode::view::{MessageView, Pieces, View, occurrences};
 use crate::wire::Raw;
 
-// The numbers of `metadata` in every kind, and of what is in it. A test holds them against the table.
+// Protobuf field numbers of `metadata`, and of its fields, which are the same in every kind. A test compares
+// them with the table.
 const METADATA: u32 = 1;
 const NAME: u32 = 1;
 const NAMESPACE: u32 = 3;
@@ -31,10 +32,10 @@ const ANNOTATIONS: u32 = 12;
 const OWNERS: u32 = 13;
 const FINALIZERS: u32 = 14;
 const MANAGED_FIELDS: u32 = 17;
-/// What a template gives all objects that are made from it.
+/// Metadata that is usually equal in all objects of one pod template.
 const TEMPLATED: [u32; 3] = [LABELS, ANNOTATIONS, OWNERS];
 
-/// An object on the wire, without its envelope, of which `metadata` was read.
+/// The bytes of a protobuf object without its envelope, whose `metadata` was scanned.
 ///
 /// ```
 /// use informer_core::Object;
@@ -60,21 +61,21 @@ pub struct Scan<'a> {
     managed: bool,
 }
 
-/// Why there is no header.
+/// The error of reading the header of a protobuf object.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProtobufHeaderError {
-    /// The bytes are no object.
+    /// The bytes are not an object.
     #[error("cannot read the labels or owners of an object")]
     Wire(#[source] TranscodeError),
-    /// Name and namespace are no key.
+    /// Name and namespace are not a valid key.
     #[error("the object has no valid key")]
     Key(#[source] ParseKeyError),
 }
 
 fn failed(problem: Problem) -> TranscodeError {
     TranscodeError {
-        doing: "read",
+        operation: "read",
         kind: "the metadata of an object".to_owned(),
         path: String::new(),
         problem,
@@ -82,17 +83,18 @@ fn failed(problem: Problem) -> TranscodeError {
 }
 
 impl<'a> Scan<'a> {
-    /// Reads the metadata of an object and goes over the rest.
+    /// Scans the metadata of an object and skips the rest.
     ///
     /// # Errors
     ///
-    /// When the bytes are no message, or metadata is not what every kind has there.
+    /// Fails if the bytes are not a message, or metadata has an unexpected type.
     pub fn of(object: &'a [u8]) -> Result<Self, TranscodeError> {
         let (scan, error) = Self::partial(object);
         error.map_or(Ok(scan), Err)
     }
 
-    /// The same, and what could be read before an error: enough to say which object it is that cannot be read.
+    /// Same as [`of`](Self::of), but returns what was read before an error. This is enough to identify an
+    /// undecodable object.
     pub fn partial(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
         let mut scan = Self {
             object,
@@ -145,16 +147,16 @@ impl<'a> Scan<'a> {
         self.version
     }
 
-    /// Whether there are managed fields to cut.
+    /// Returns true if the object has managed fields.
     pub fn has_managed_fields(&self) -> bool {
         self.managed
     }
 
-    /// Name and namespace as a key.
+    /// Returns namespace and name as a key.
     ///
     /// # Errors
     ///
-    /// When they are none.
+    /// Fails if they are invalid.
     pub fn key(&self) -> Result<ObjectKey, ProtobufHeaderError> {
         let key = match self.namespace {
             "" => ObjectKey::cluster(self.name),
@@ -163,11 +165,11 @@ impl<'a> Scan<'a> {
         key.map_err(ProtobufHeaderError::Key)
     }
 
-    /// `metadata.creationTimestamp`, as JSON has it.
+    /// Returns `metadata.creationTimestamp` as in JSON.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails if it is invalid.
     pub fn creation_timestamp(&self) -> Result<Option<Box<str>>, TranscodeError> {
         let mut found = None;
         self.metadata(|number, raw| {
@@ -179,11 +181,11 @@ impl<'a> Scan<'a> {
         Ok(found)
     }
 
-    /// `metadata.annotations`, in the order of the wire.
+    /// Returns `metadata.annotations`, in the order of the wire.
     ///
     /// # Errors
     ///
-    /// When they cannot be read.
+    /// Fails if they are invalid.
     pub fn annotations(&self) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {
@@ -195,11 +197,11 @@ impl<'a> Scan<'a> {
         Ok(found)
     }
 
-    /// `metadata.finalizers`.
+    /// Returns `metadata.finalizers`.
     ///
     /// # Errors
     ///
-    /// When they cannot be read.
+    /// Fails if they are invalid.
     pub fn finalizers(&self) -> Result<Vec<&'a str>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {
@@ -222,11 +224,11 @@ impl<'a> Scan<'a> {
         read.map_err(failed)
     }
 
-    /// All that a cache keeps beside the bytes.
+    /// Returns the metadata that a cache stores next to the bytes.
     ///
     /// # Errors
     ///
-    /// When labels or owners cannot be read, or name and namespace are no key.
+    /// Fails if labels or owners are invalid, or if name and namespace are not a valid key.
     pub fn header(&self) -> Result<Header, ProtobufHeaderError> {
         let key = self.key()?;
         let (labels, owners, deletion) =
@@ -240,7 +242,7 @@ impl<'a> Scan<'a> {
             .with_owners(owners))
     }
 
-    #[expect(clippy::type_complexity, reason = "three parts of one header, named where they go")]
+    #[expect(clippy::type_complexity, reason = "labels, owners and deletion timestamp of one header")]
     fn parts(&self) -> Result<(Vec<(&'a str, &'a str)>, Vec<OwnerReference>, Option<Box<str>>), Problem> {
         let (mut labels, mut owners) = (Vec::new(), Vec::new());
         each(self.object, |number, raw| match number {
@@ -258,11 +260,12 @@ impl<'a> Scan<'a> {
         Ok((labels, owners, deletion))
     }
 
-    /// The object without `metadata.managedFields`, all else byte for byte.
+    /// Returns the object without `metadata.managedFields`. All other bytes are unchanged.
     ///
     /// # Errors
     ///
-    /// None for what [`Scan::of`] has read; the type says that bytes are read again.
+    /// Never fails for bytes that [`Scan::of`] accepted. The result type exists because the bytes are parsed
+    /// again.
     pub fn without_managed_fields(&self) -> Result<Cow<'a, [u8]>, TranscodeError> {
         match self.managed {
             true => cut::without(self.object, &[MANAGED_FIELDS]).map(Cow::Owned).map_err(failed),
@@ -270,8 +273,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Labels, annotations and owners as they stand there, of which objects of one workload mostly have the same. `None` for a part
-    /// that is not there, or not in one piece.
+    /// Returns the bytes of labels, annotations and owners, which objects of one workload mostly have in
+    /// common. An element is `None` if it is absent or not contiguous.
     ///
     /// ```
     /// use informer_core::Object;
@@ -293,16 +296,17 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// None for what [`Scan::of`] has read.
+    /// Never fails for bytes that [`Scan::of`] accepted.
     pub fn templated(&self) -> Result<[Option<&'a [u8]>; 3], TranscodeError> {
         cut::runs(self.object, TEMPLATED).map_err(failed)
     }
 
-    /// The object without `metadata.managedFields`, and without those of [`templated`](Self::templated) that are chosen.
+    /// Returns the object without `metadata.managedFields` and without the chosen elements of
+    /// [`templated`](Self::templated).
     ///
     /// # Errors
     ///
-    /// None for what [`Scan::of`] has read.
+    /// Never fails for bytes that [`Scan::of`] accepted.
     pub fn without_templated(&self, chosen: [bool; 3]) -> Result<Vec<u8>, TranscodeError> {
         let mut unwanted = [MANAGED_FIELDS; 4];
         for ((place, number), chosen) in unwanted.iter_mut().zip(TEMPLATED).zip(chosen) {
@@ -311,17 +315,18 @@ impl<'a> Scan<'a> {
         cut::without(self.object, &unwanted).map_err(failed)
     }
 
-    /// An object that has nothing but these fields of `metadata`, as [`templated`](Self::templated) answers them.
+    /// Returns an object that consists only of these fields of `metadata`, as [`templated`](Self::templated)
+    /// returns them.
     pub fn object_of_metadata(fields: &[u8]) -> Vec<u8> {
         cut::object(fields)
     }
 
-    /// The object, with the fields behind its own that the `metadata` of others have: what [`without_templated`](Self::without_templated)
-    /// left out is in it again.
+    /// Returns the object with the `metadata` fields of other objects appended to its own. This restores what
+    /// [`without_templated`](Self::without_templated) removed.
     ///
     /// # Errors
     ///
-    /// When one of them is no message.
+    /// Fails if one of the objects is not a message.
     pub fn with_metadata_of<'b>(
         object: &[u8],
         others: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
@@ -376,8 +381,9 @@ fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
 }
 
 impl KindSchema<'_> {
-    /// The scalar at `path` as text, read from a message of this kind without decoding it: what
-    /// [`message_to_json`](Self::message_to_json) would show there. `None` where nothing is, or an object or a list.
+    /// Returns the scalar at `path` as a string, read from a message of this kind without decoding it. The
+    /// string is the one in [`message_to_json`](Self::message_to_json). Returns `None` if the value is
+    /// absent, an object or a list.
     ///
     /// ```
     /// use informer_schema::{Envelope, Schema};
@@ -392,16 +398,16 @@ impl KindSchema<'_> {
     ///
     /// # Errors
     ///
-    /// When the bytes on the way cannot be read.
+    /// Fails if bytes on the path are invalid.
     pub fn scalar<'a>(self, raw: &'a [u8], path: &FieldPath) -> Result<Option<Cow<'a, str>>, TranscodeError> {
         self.scalar_at(raw, path.segments())
     }
 
-    /// The same at the names of a path, whatever is in them.
+    /// Same as [`scalar`](Self::scalar) for a list of path segments, which may contain any character.
     ///
     /// # Errors
     ///
-    /// When the bytes on the way cannot be read.
+    /// Fails if bytes on the path are invalid.
     pub fn scalar_at<'a, 'p>(
         self,
         raw: &'a [u8],
@@ -409,7 +415,7 @@ impl KindSchema<'_> {
     ) -> Result<Option<Cow<'a, str>>, TranscodeError> {
         let message = MessageView::new(self.schema, self.data.message, raw);
         let found = walk(View::Message(message), path.into_iter());
-        found.map_err(|fault| fault.told("read", self.describe()))
+        found.map_err(|fault| fault.into_error("read", self.describe()))
     }
 }
 
@@ -446,8 +452,8 @@ fn walk<'a, 'p>(
 
 type Step<'s, 'a> = Result<Option<View<'s, 'a>>, crate::error::Fault>;
 
-/// The member that the next name of the path is, which may be in an embedded type; in a map the name after it is taken, too.
-/// Nothing is allocated where every field is there once, as servers write it.
+/// Returns the value of the next path segment, which may be in an embedded type. In a map it consumes the key
+/// segment, too. Allocates nothing if every field occurs once, as servers write it.
 fn member<'s, 'a, 'p>(
     message: &MessageView<'s, 'a>,
     path: &mut std::iter::Peekable<impl Iterator<Item = &'p str>>,
@@ -465,29 +471,30 @@ fn member<'s, 'a, 'p>(
                 path.next();
                 return message.entry(field, key);
             }
-            return match sole(&message.pieces, number)? {
-                Sole::Many => message.view(field, &occurrences(&message.pieces, number)?),
-                Sole::Not => message.view(field, &[]),
-                Sole::One(raw) => message.view(field, &[(0, raw)]),
+            return match occurrence(&message.pieces, number)? {
+                Occurrence::Many => message.view(field, &occurrences(&message.pieces, number)?),
+                Occurrence::Absent => message.view(field, &[]),
+                Occurrence::One(raw) => message.view(field, &[(0, raw)]),
             };
         }
     }
     Ok(None)
 }
 
-/// Whether a field is there once.
-enum Sole<'a> {
-    Not,
+/// The occurrences of a field in a message.
+enum Occurrence<'a> {
+    Absent,
     One(Raw<'a>),
     Many,
 }
 
-fn sole<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Sole<'a>, Problem> {
-    let mut found = Sole::Not;
+fn occurrence<'a>(pieces: &Pieces<'a>, number_wanted: u32) -> Result<Occurrence<'a>, Problem> {
+    let mut found = Occurrence::Absent;
     for piece in pieces.as_slice() {
         each(piece, |number, raw| {
-            if number == wanted {
-                found = if matches!(found, Sole::Not) { Sole::One(raw) } else { Sole::Many };
+            if number == number_wanted {
+                found =
+                    if matches!(found, Occurrence::Absent) { Occurrence::One(raw) } else { Occurrence::Many };
             }
             Ok(())
         })?;
@@ -500,13 +507,13 @@ fn embedded<'s, 'a>(
     field: &FieldData,
     id: MessageId,
 ) -> Result<MessageView<'s, 'a>, Problem> {
-    debug_assert_eq!(field.shape, Shape::Value, "embedded types are no pointers");
+    debug_assert_eq!(field.shape, Shape::Value, "embedded types are not pointers");
     let number = u32::from(field.number);
-    let found = if number == 0 { Sole::Not } else { sole(&message.pieces, number)? };
+    let found = if number == 0 { Occurrence::Absent } else { occurrence(&message.pieces, number)? };
     let pieces = match found {
-        Sole::Not => Pieces::None,
-        Sole::One(raw) => Pieces::One(raw.bytes()?),
-        Sole::Many => {
+        Occurrence::Absent => Pieces::None,
+        Occurrence::One(raw) => Pieces::One(raw.bytes()?),
+        Occurrence::Many => {
             let raws = occurrences(&message.pieces, number)?;
             Pieces::Many(raws.iter().map(|(_, raw)| raw.bytes()).collect::<Result<_, _>>()?)
         }

@@ -5,38 +5,38 @@ use std::sync::Arc;
 use informer_core::{Gvk, Gvr};
 
 use crate::field::{Base, Extra, FieldData};
-use crate::kind::{KindData, KindSchema, Message, MessageData, slot};
+use crate::kind::{KindData, KindSchema, Message, MessageData, hash};
 use crate::resource::{GroupVersionData, Resource, ResourceData};
 
 pub(crate) mod extra;
 mod load;
 
-/// The table, as `cargo xtask schema` writes it; `docs/schema.md` tells its grammar.
+/// The table that `cargo xtask schema` generates; `docs/schema.md` describes its grammar.
 const BUILTIN: &str = include_str!("builtin.txt");
 
-/// The releases whose kinds and fields a schema has.
+/// The Kubernetes releases whose kinds and fields a schema contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Releases {
     /// Those of the recorded server.
     Served,
-    /// Those of the newest types too.
+    /// Those of the recorded server and of the newest Go types.
     All,
 }
 
-/// The place of a message in the table.
+/// The index of a message in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageId(pub(crate) u16);
 
-/// The built-in kinds: their fields, their resources, and how they are written.
+/// The built-in kinds: their fields, their resources and their encodings.
 ///
-/// A value, not a global: reading the table takes about a millisecond, so make one and share it in an `Arc`. It never
-/// changes.
+/// Not a global: parsing the table takes about a millisecond, so create one and share it in an `Arc`. It is
+/// immutable.
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
-    /// What few fields have.
+    /// Rare attributes of fields.
     pub(crate) extras: Vec<Extra>,
-    /// For each message one run, indexed by protobuf field number: the field, counted from its message's first, plus 1.
+    /// One run per message, indexed by protobuf field number: the index of the field in its message, plus 1.
     pub(crate) numbers: Vec<u8>,
     /// Sorted by group, version, kind.
     pub(crate) kinds: Vec<KindData>,
@@ -45,31 +45,32 @@ pub struct Schema {
     pub(crate) server_version: &'static str,
     pub(crate) types_version: &'static str,
     by_name: HashMap<&'static str, MessageId>,
-    /// The kinds by what they are called, each with its place plus 1: at least half of it is empty.
+    /// A hash table from group, version and kind to the index of the kind plus 1. At least half of it is
+    /// empty.
     by_kind: Box<[u16]>,
 }
 
 impl Schema {
-    /// Reads the table that is part of this crate: the kinds and fields of the server of
-    /// [`Schema::server_version`], and those of the newer types of [`Schema::types_version`]. For clients, which meet
-    /// servers of any version.
+    /// Parses the table that is part of this crate: the kinds and fields of the server of
+    /// [`Schema::server_version`], and those of the newer types of [`Schema::types_version`]. For clients,
+    /// because they talk to servers of any version.
     pub fn builtin() -> Self {
         load::parse(BUILTIN, Releases::All)
     }
 
-    /// Reads the same table without the kinds and fields that the server of [`Schema::server_version`] does not have.
-    /// For a server: it treats a field of a newer release as unknown.
+    /// Parses the same table without the kinds and fields that the server of [`Schema::server_version`] does
+    /// not have. For servers: a field of a newer release is unknown.
     pub fn builtin_served() -> Self {
         load::parse(BUILTIN, Releases::Served)
     }
 
-    /// A kind. Those of `meta/v1` that are in every group (`DeleteOptions`, `Status`, `PartialObjectMetadata`, ...) are found in
-    /// any of them.
+    /// Returns a kind. Kinds of `meta/v1` that exist in every group (`DeleteOptions`, `Status`,
+    /// `PartialObjectMetadata`, ...) are found in each of them.
     pub fn kind(&self, gvk: &Gvk) -> Option<KindSchema<'_>> {
         self.kind_of(&gvk.group, &gvk.version, &gvk.kind)
     }
 
-    /// The same, with `apiVersion` as objects have it.
+    /// Returns a kind by the `apiVersion` and `kind` of an object.
     pub fn kind_by_api_version(&self, api_version: &str, kind: &str) -> Option<KindSchema<'_>> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         self.kind_of(group, version, kind)
@@ -83,11 +84,11 @@ impl Schema {
     fn index_of(&self, group: &str, version: &str, kind: &str) -> Option<usize> {
         let find = |group: &str, version: &str| {
             let mask = self.by_kind.len() - 1;
-            let mut at = kind_slot(group, version, kind) & mask;
-            while let Some(place) = usize::from(self.by_kind[at]).checked_sub(1) {
-                let data = &self.kinds[place];
+            let mut at = kind_hash(group, version, kind) & mask;
+            while let Some(index) = usize::from(self.by_kind[at]).checked_sub(1) {
+                let data = &self.kinds[index];
                 if (data.kind, data.version, data.group) == (kind, version, group) {
-                    return Some(place);
+                    return Some(index);
                 }
                 at = (at + 1) & mask;
             }
@@ -96,7 +97,7 @@ impl Schema {
         find(group, version).or_else(|| find("meta.k8s.io", "v1"))
     }
 
-    /// A kind that keeps its table: for objects that are read long after they came.
+    /// Returns a kind that shares ownership of its table: for objects that outlive the request.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -112,25 +113,25 @@ impl Schema {
         Some(SharedKindSchema { schema: Arc::clone(self), index })
     }
 
-    /// All kinds, sorted by group, version and kind.
+    /// Returns all kinds, sorted by group, version and kind.
     pub fn kinds(&self) -> impl ExactSizeIterator<Item = KindSchema<'_>> {
         self.kinds.iter().map(|data| KindSchema { schema: self, data })
     }
 
-    /// A type by the name under which servers publish it (`io.k8s.api.core.v1.PodSpec`), or by the last three parts of
-    /// that (`core.v1.PodSpec`).
+    /// Returns a type by its published name (`io.k8s.api.core.v1.PodSpec`) or by the last three components of
+    /// it (`core.v1.PodSpec`).
     pub fn message(&self, name: &str) -> Option<Message<'_>> {
         let short = name.rmatch_indices('.').nth(2).map_or(name, |(at, _)| &name[at + 1..]);
         let message = self.message_at(*self.by_name.get(short)?);
         (name == short || message.is_named(name)).then_some(message)
     }
 
-    /// All types, sorted by the last three parts of their names.
+    /// Returns all types, sorted by the last three components of their names.
     pub fn messages(&self) -> impl ExactSizeIterator<Item = Message<'_>> {
         self.messages.iter().map(|data| Message { schema: self, data })
     }
 
-    /// The resource that a path names.
+    /// Returns the resource of a path.
     pub fn resource(&self, gvr: &Gvr) -> Option<Resource<'_>> {
         self.resources().find(|resource| {
             resource.group() == gvr.group
@@ -139,22 +140,23 @@ impl Schema {
         })
     }
 
-    /// All resources in the order of discovery: groups and versions as the server prefers them.
+    /// Returns all resources in the order of discovery: the server's preference of groups and versions.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = Resource<'_>> {
         self.resources.iter().map(|data| Resource { schema: self, data })
     }
 
-    /// All groups and versions that a server has, in its order of preference; the core group, `""`, is first.
+    /// Returns all groups and versions in the server's order of preference. The core group, `""`, is first.
     pub fn group_versions(&self) -> impl ExactSizeIterator<Item = (&'static str, &'static str)> {
         self.groups.iter().map(|data| (data.group, data.version))
     }
 
-    /// The version of the server that the resources were read from, as `v1.36.3`.
+    /// Returns the version of the server that was recorded, such as `v1.36.3`.
     pub fn server_version(&self) -> &'static str {
         self.server_version
     }
 
-    /// The version of the newest Go modules that the types were read from, as `v0.37.2`: those of Kubernetes 1.37.
+    /// Returns the version of the newest Go modules whose types were recorded, such as `v0.37.2` for
+    /// Kubernetes 1.37.
     pub fn types_version(&self) -> &'static str {
         self.types_version
     }
@@ -163,7 +165,7 @@ impl Schema {
         Message { schema: self, data: &self.messages[usize::from(id.0)] }
     }
 
-    /// The fields of a message, in the order of JSON.
+    /// Returns the fields of a message, in the order of JSON.
     pub(crate) fn fields_of(&self, id: MessageId) -> &[FieldData] {
         &self.fields[self.range_of(id)]
     }
@@ -173,40 +175,40 @@ impl Schema {
         data.fields.start as usize..data.fields.end as usize
     }
 
-    /// The place of a field in its message, by its protobuf number.
-    pub(crate) fn place_of(&self, id: MessageId, number: u32) -> Option<usize> {
+    /// Returns the index of a field in its message, by protobuf number.
+    pub(crate) fn index_by_number(&self, id: MessageId, number: u32) -> Option<usize> {
         let run = &self.messages[usize::from(id.0)].numbers;
         let run = &self.numbers[run.start as usize..run.end as usize];
         usize::from(*run.get(number as usize)?).checked_sub(1)
     }
 
-    /// The place of a message's own field in it, by its name in JSON.
-    pub(crate) fn place_named(&self, id: MessageId, name: &str) -> Option<usize> {
+    /// Returns the index of a field in its own message, by JSON name.
+    pub(crate) fn index_by_name(&self, id: MessageId, name: &str) -> Option<usize> {
         let range = self.range_of(id);
-        match self.message_at(id).place(name) {
-            Some(place) if range.contains(&place) => Some(place - range.start),
-            // An embedded type has one of that name, and may come before this one's own.
+        match self.message_at(id).index(name) {
+            Some(index) if range.contains(&index) => Some(index - range.start),
+            // An embedded type has a field with the same name, which may come before the message's own field.
             Some(_) => self.fields[range].iter().position(|field| field.name == name && !field.flags.inline),
             None => None,
         }
     }
 
-    /// For each protobuf number the place of the field in its message, plus 1.
+    /// Returns the index of the field in its message, plus 1, for each protobuf number.
     pub(crate) fn numbers_of(&self, id: MessageId) -> &[u8] {
         let run = &self.messages[usize::from(id.0)].numbers;
         &self.numbers[run.start as usize..run.end as usize]
     }
 
-    /// Places of the fields that the wire has, from the highest number down.
-    pub(crate) fn places_from_the_end(&self, id: MessageId) -> impl Iterator<Item = usize> {
+    /// Returns the indexes of the fields that exist on the wire, in descending order of their numbers.
+    pub(crate) fn indexes_by_descending_number(&self, id: MessageId) -> impl Iterator<Item = usize> {
         let run = &self.messages[usize::from(id.0)].numbers;
         self.numbers[run.start as usize..run.end as usize]
             .iter()
             .rev()
-            .filter_map(|place| usize::from(*place).checked_sub(1))
+            .filter_map(|index| usize::from(*index).checked_sub(1))
     }
 
-    /// The message that a base type is.
+    /// Returns the message of a base type.
     pub(crate) fn message_of(&self, base: Base) -> Option<Message<'_>> {
         match base {
             Base::Message(id) => Some(self.message_at(id)),
@@ -215,12 +217,12 @@ impl Schema {
     }
 }
 
-/// Where the search for a kind begins.
-fn kind_slot(group: &str, version: &str, kind: &str) -> usize {
-    slot(kind) * 3 + slot(version) * 5 + slot(group) * 7
+/// Hashes a kind.
+fn kind_hash(group: &str, version: &str, kind: &str) -> usize {
+    hash(kind) * 3 + hash(version) * 5 + hash(group) * 7
 }
 
-/// A [`KindSchema`] with a share of its table.
+/// A [`KindSchema`] that shares ownership of its table.
 #[derive(Clone)]
 pub struct SharedKindSchema {
     schema: Arc<Schema>,
@@ -228,12 +230,12 @@ pub struct SharedKindSchema {
 }
 
 impl SharedKindSchema {
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> KindSchema<'_> {
         KindSchema { schema: &self.schema, data: &self.schema.kinds[self.index] }
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }

@@ -1,4 +1,5 @@
-//! Members of JSON that a type does not have, or that are there twice: what a server warns of, or refuses when asked to be strict.
+//! Unknown fields and duplicate keys in JSON: a server warns about them, or rejects them with strict field
+//! validation.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,20 +10,20 @@ use crate::kind::{KindSchema, Message};
 use crate::text::{At, JsonKind, Tape};
 use crate::transcode::MAX_DEPTH;
 
-/// How many are told of one object, so that an answer stays readable. A server has the same bound.
+/// The maximum number of problems that are reported per object, as in kube-apiserver.
 pub const MAX_STRICT_PROBLEMS: usize = 100;
 
-/// A member that is ignored. Its text is that of a server's warning, which shows names and no values.
+/// A field that is ignored. The text is that of a server's warning; it shows names and no values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StrictProblem {
     /// The type has no field of this name.
     Unknown {
-        /// The way to it, as `spec.containers[0].imge`.
+        /// The path, such as `spec.containers[0].imge`.
         path: String,
     },
-    /// The member is there more than once; the last one counts.
+    /// The key occurs more than once; the last one wins.
     Duplicate {
-        /// The way to it.
+        /// The path.
         path: String,
     },
 }
@@ -37,7 +38,7 @@ impl fmt::Display for StrictProblem {
 }
 
 impl KindSchema<'_> {
-    /// Members of an object in JSON that this kind does not have, and those that are there twice, in the order of the text, each told
+    /// Returns the unknown fields and duplicate keys of a JSON object of this kind, in document order, each
     /// once.
     ///
     /// ```
@@ -51,26 +52,32 @@ impl KindSchema<'_> {
     ///
     /// # Errors
     ///
-    /// When the text is not JSON, or nests too deeply. Values of wrong types are passed over: who writes the object finds them.
+    /// Fails if the text is not JSON or nests too deeply. Values of wrong types are ignored, because decoding
+    /// reports them.
     pub fn strict_problems(self, json: &[u8]) -> Result<Vec<StrictProblem>, TranscodeError> {
-        let failed = |problem| Fault::from(problem).told("read", self.describe());
+        let failed = |problem| Fault::from(problem).into_error("read", self.describe());
         let tape = Tape::parse(json).map_err(failed)?;
-        let mut walk =
-            Walk { tape: &tape, path: String::new(), depth: 0, found: Vec::new(), told: HashSet::new() };
+        let mut walk = StrictWalk {
+            tape: &tape,
+            path: String::new(),
+            depth: 0,
+            found: Vec::new(),
+            reported: HashSet::new(),
+        };
         walk.message(self.message(), tape.root()).map_err(failed)?;
         Ok(walk.found)
     }
 }
 
-struct Walk<'w, 't> {
+struct StrictWalk<'w, 't> {
     tape: &'w Tape<'t>,
     path: String,
     depth: usize,
     found: Vec<StrictProblem>,
-    told: HashSet<StrictProblem>,
+    reported: HashSet<StrictProblem>,
 }
 
-impl Walk<'_, '_> {
+impl StrictWalk<'_, '_> {
     fn message(&mut self, message: Message<'_>, at: At) -> Result<(), Problem> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep);
@@ -83,11 +90,11 @@ impl Walk<'_, '_> {
         for (key, value) in self.tape.members(at) {
             let Some(name) = self.tape.string(key) else { continue };
             let Some(field) = message.field(&name) else {
-                self.tell(&name, |path| StrictProblem::Unknown { path });
+                self.report(&name, |path| StrictProblem::Unknown { path });
                 continue;
             };
             if !seen.insert(field.name()) {
-                self.tell(&name, |path| StrictProblem::Duplicate { path });
+                self.report(&name, |path| StrictProblem::Duplicate { path });
             }
             self.within(&name, |walk| walk.field(field, value))?;
         }
@@ -111,7 +118,7 @@ impl Walk<'_, '_> {
                 for (key, value) in self.tape.members(at) {
                     let Some(name) = self.tape.string(key) else { continue };
                     if !seen.insert(name.clone()) {
-                        self.tell(&name, |path| StrictProblem::Duplicate { path });
+                        self.report(&name, |path| StrictProblem::Duplicate { path });
                     }
                     self.within(&name, |walk| walk.value(field, value))?;
                 }
@@ -122,7 +129,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// One value. Types that read themselves are not looked into, as upstream does not.
+    /// Checks one value. Types with their own unmarshaler are not checked, as in Go.
     fn value(&mut self, field: Field<'_>, at: At) -> Result<(), Problem> {
         match (field.data.base, field.message()) {
             (Base::Message(_), Some(message)) => self.message(message, at),
@@ -149,9 +156,9 @@ impl Walk<'_, '_> {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    fn tell(&mut self, name: &str, problem: impl FnOnce(String) -> StrictProblem) {
+    fn report(&mut self, name: &str, problem: impl FnOnce(String) -> StrictProblem) {
         let problem = problem(self.named(name));
-        if self.found.len() < MAX_STRICT_PROBLEMS && self.told.insert(problem.clone()) {
+        if self.found.len() < MAX_STRICT_PROBLEMS && self.reported.insert(problem.clone()) {
             self.found.push(problem);
         }
     }

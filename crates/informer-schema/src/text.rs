@@ -1,16 +1,16 @@
-//! JSON as bytes: where its values stand, and how strings are written.
+//! JSON as bytes: a tape of its values, and Go-compatible string escaping.
 
 use std::borrow::Cow;
 
 use crate::error::Problem;
 
-/// Nesting of JSON values that is read. A Kubernetes API server has the same bound.
+/// The maximum nesting of JSON values, as in kube-apiserver.
 pub const MAX_JSON_DEPTH: usize = 10_000;
 
-/// Bytes of input that are read. Places in a text are kept as 32 bits.
+/// The maximum input in bytes. Offsets are stored in 32 bits.
 pub const MAX_INPUT: usize = u32::MAX as usize;
 
-/// What a value is.
+/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonKind {
     Null,
@@ -22,23 +22,23 @@ pub(crate) enum JsonKind {
     Object,
 }
 
-/// A value, and where it stands. The values in it follow it.
+/// A value and its range in the text. The nodes of nested values follow it.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: JsonKind,
-    /// Whether a string has escapes.
+    /// True if a string contains escapes.
     escaped: bool,
     start: u32,
     end: u32,
-    /// The node behind this one and all that is in it.
+    /// The index of the node after this one and all its descendants.
     next: u32,
 }
 
-/// A value of a [`Tape`].
+/// The index of a value in a [`Tape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At(u32);
 
-/// A text whose values were found, in one pass and without recursion.
+/// A JSON text and the positions of its values, which are found in one pass without recursion.
 pub(crate) struct Tape<'a> {
     text: &'a str,
     nodes: Vec<Node>,
@@ -68,13 +68,13 @@ impl<'a> Tape<'a> {
         self.node(at).kind
     }
 
-    /// The text of a value as it stands.
+    /// Returns the raw text of a value.
     pub(crate) fn slice(&self, at: At) -> &'a str {
         let node = self.node(at);
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// What a string says.
+    /// Returns the unescaped string.
     pub(crate) fn string(&self, at: At) -> Option<Cow<'a, str>> {
         let node = self.node(at);
         let inner = self.slice(at).get(1..self.slice(at).len().checked_sub(1)?)?;
@@ -85,7 +85,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// The values of an array.
+    /// Returns the values of an array.
     pub(crate) fn entries(&self, at: At) -> impl Iterator<Item = At> + '_ {
         let end = self.node(at).next;
         let mut place = at.0 + 1;
@@ -96,13 +96,13 @@ impl<'a> Tape<'a> {
         })
     }
 
-    /// Names and values of an object. A name may be there twice.
+    /// Returns the keys and values of an object, including duplicate keys.
     pub(crate) fn members(&self, at: At) -> impl Iterator<Item = (At, At)> + '_ {
         let mut entries = self.entries(at);
         std::iter::from_fn(move || Some((entries.next()?, entries.next()?)))
     }
 
-    /// The last member of that name.
+    /// Returns the value of the last key with this name.
     pub(crate) fn member(&self, at: At, name: &str) -> Option<At> {
         let named = self.members(at).filter(|(key, _)| self.string(*key).is_some_and(|key| key == name));
         named.last().map(|(_, value)| value)
@@ -113,7 +113,7 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     nodes: Vec<Node>,
-    /// The arrays and objects that are not closed yet.
+    /// The arrays and objects that are still open.
     open: Vec<u32>,
 }
 
@@ -124,10 +124,10 @@ impl Parser<'_> {
             self.step(container)?;
         }
         self.space();
-        if self.at == self.bytes.len() { Ok(()) } else { Err(self.wrong()) }
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.invalid()) }
     }
 
-    /// What comes next in an array or object: another value, or its end.
+    /// Parses the next value of an array or object, or its end.
     fn step(&mut self, container: u32) -> Result<(), Problem> {
         let object = self.nodes[container as usize].kind == JsonKind::Object;
         let first = self.nodes.len() == container as usize + 1;
@@ -142,11 +142,11 @@ impl Parser<'_> {
                 self.space();
             }
             _ if first => {}
-            _ => return Err(self.wrong()),
+            _ => return Err(self.invalid()),
         }
         if object {
             if self.peek()? != b'"' {
-                return Err(self.wrong());
+                return Err(self.invalid());
             }
             self.string()?;
             self.space();
@@ -192,7 +192,7 @@ impl Parser<'_> {
         let start = self.at;
         if !self.bytes[start..].starts_with(word) {
             let truncated = word.starts_with(&self.bytes[start..]);
-            return Err(if truncated { Problem::Truncated } else { self.wrong() });
+            return Err(if truncated { Problem::Truncated } else { self.invalid() });
         }
         self.at += word.len();
         self.push(kind, start, false);
@@ -212,7 +212,7 @@ impl Parser<'_> {
                     self.at += 1;
                     self.escape()?;
                 }
-                _ => return Err(self.wrong()),
+                _ => return Err(self.invalid()),
             }
         }
         self.at += 1;
@@ -227,12 +227,12 @@ impl Parser<'_> {
                 self.at += 1;
                 for _ in 0..4 {
                     if !self.peek()?.is_ascii_hexdigit() {
-                        return Err(self.wrong());
+                        return Err(self.invalid());
                     }
                     self.at += 1;
                 }
             }
-            _ => return Err(self.wrong()),
+            _ => return Err(self.invalid()),
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Parser<'_> {
         match self.peek()? {
             b'0' => self.at += 1,
             b'1'..=b'9' => self.digits()?,
-            _ => return Err(self.wrong()),
+            _ => return Err(self.invalid()),
         }
         if self.bytes.get(self.at) == Some(&b'.') {
             self.at += 1;
@@ -260,7 +260,7 @@ impl Parser<'_> {
 
     fn digits(&mut self) -> Result<(), Problem> {
         if !self.peek()?.is_ascii_digit() {
-            return Err(self.wrong());
+            return Err(self.invalid());
         }
         while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
             self.at += 1;
@@ -280,23 +280,24 @@ impl Parser<'_> {
 
     fn expect(&mut self, byte: u8) -> Result<(), Problem> {
         if self.peek()? != byte {
-            return Err(self.wrong());
+            return Err(self.invalid());
         }
         self.at += 1;
         Ok(())
     }
 
     #[cold]
-    fn wrong(&self) -> Problem {
+    fn invalid(&self) -> Problem {
         Problem::Json { at: self.at }
     }
 }
 
-/// How many bytes come before the first one that ends a string, escapes something, or is not allowed in one: eight at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. Processes eight bytes
+/// at a time.
 fn plain_length(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
-    // The lowest high bit of these is right; those above it may not be, since a byte borrows from the next one.
+    // Only the lowest set high bit is reliable, because a byte borrows from the next one.
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
     let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     let mut at = 0;
@@ -312,7 +313,7 @@ fn plain_length(bytes: &[u8]) -> usize {
     last.map_or(bytes.len(), |more| at + more)
 }
 
-/// What stands between quotes, its escapes read. Halves of pairs become U+FFFD, as in Go.
+/// Unescapes the text between quotes. Unpaired surrogates become U+FFFD, as in Go.
 fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
@@ -334,7 +335,7 @@ fn unescape(inner: &str) -> String {
     out
 }
 
-/// The character of `\uXXXX`, whose `\u` was read.
+/// Returns the code unit of `\uXXXX`; the `\u` was consumed.
 fn unit(rest: &mut &str) -> char {
     let hex = |text: &str| text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let high = hex(rest).unwrap_or(0xfffd);
@@ -349,15 +350,15 @@ fn unit(rest: &mut &str) -> char {
     }
 }
 
-/// Writes a string with quotes, escaped as Go's encoder does: control characters, quotes, `<`, `>`, `&`, and the two line
-/// separators of Unicode.
+/// Writes a quoted string, escaped as by Go's encoder: control characters, quotes, `<`, `>`, `&`, U+2028 and
+/// U+2029.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escape_into(out, text, true);
     out.push(b'"');
 }
 
-/// Writes text of a string; quotes and backslashes are escaped only where it is not JSON already.
+/// Writes the content of a string. Quotes and backslashes are escaped only if it is not JSON already.
 fn escape_into(out: &mut Vec<u8>, text: &str, quotes: bool) {
     let bytes = text.as_bytes();
     let mut done = 0;
@@ -397,7 +398,7 @@ fn escape_one(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Writes JSON that came from elsewhere as Go's encoder would: without white space, and with its escapes.
+/// Writes foreign JSON as Go's encoder would: without white space, and with Go's escapes.
 pub(crate) fn write_compact(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Problem> {
     let tape = Tape::parse(raw)?;
     let mut end = 0;
@@ -415,7 +416,7 @@ pub(crate) fn write_compact(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Problem
     Ok(())
 }
 
-/// What stands between values, without space.
+/// Writes the characters between values, without white space.
 fn punctuation(out: &mut Vec<u8>, between: &[u8]) {
     out.extend(between.iter().filter(|byte| !byte.is_ascii_whitespace()));
 }

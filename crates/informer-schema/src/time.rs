@@ -1,4 +1,4 @@
-//! Instants, as Go writes and reads them.
+//! Timestamps as Go parses and formats them.
 
 mod layout;
 
@@ -6,14 +6,14 @@ use crate::error::Problem;
 
 pub use self::layout::TimeError;
 
-/// 0001-01-01T00:00:00Z: Go's zero instant, which is "none" in both encodings.
+/// 0001-01-01T00:00:00Z: Go's zero time, which both encodings treat as absent.
 pub(crate) const ZERO: i64 = -62_135_596_800;
 
 const DAY: i64 = 86_400;
 
-const INSTANT: Problem = Problem::Value { expected: "an instant as RFC 3339 writes it" };
+const INSTANT: Problem = Problem::Value { expected: "a timestamp in RFC 3339 format" };
 
-/// Writes an instant; with six digits of a second where `micros` is given.
+/// Writes a timestamp, with six fractional digits if `micros` is given.
 pub(crate) fn write(out: &mut Vec<u8>, seconds: i64, micros: Option<i64>) {
     let (day, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let (year, month, date) = civil(day);
@@ -33,8 +33,8 @@ pub(crate) fn write(out: &mut Vec<u8>, seconds: i64, micros: Option<i64>) {
     out.push(b'Z');
 }
 
-/// Writes a number with at least so many digits. Every object has a dozen instants, and the machinery of formats takes longer
-/// than the rest of them.
+/// Writes a number with at least `DIGITS` digits. It avoids `format!`, because every object has about a dozen
+/// timestamps.
 fn padded<const DIGITS: usize>(out: &mut Vec<u8>, number: u64) {
     let mut digits = [b'0'; DIGITS];
     let mut rest = number;
@@ -48,9 +48,9 @@ fn padded<const DIGITS: usize>(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// The date of a day since 1970 in the Gregorian calendar, which is thought back and on for ever.
+/// Returns the date of a day since 1970 in the proleptic Gregorian calendar.
 fn civil(day: i64) -> (i64, i64, i64) {
-    // Years here begin in March, so that the day that comes and goes is the last one; an era is 400 years.
+    // Years begin in March here, so that the leap day is the last one. An era is 400 years.
     let day = day + 719_468;
     let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -68,26 +68,27 @@ fn day_of(year: i64, month: i64, date: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Reads an instant as seconds and nanoseconds. `micro` demands exactly six digits of a second, as `MicroTime` does.
+/// Parses a timestamp as seconds and nanoseconds. With `micro` exactly six fractional digits are required, as
+/// by `MicroTime`.
 pub(crate) fn read(text: &str, micro: bool) -> Result<(i64, i64), Problem> {
     strict(text, micro).or_else(|| layout::read(text, micro).ok()).ok_or(INSTANT)
 }
 
-/// Brings an instant into the form that Go gives it in a `Time`: in UTC and whole seconds. `None` is Go's zero instant, in whose
-/// place JSON has `null`.
+/// Returns a timestamp in the form of Go's `Time`: in UTC and whole seconds. Returns `None` for Go's zero
+/// time, which is `null` in JSON.
 ///
 /// # Errors
 ///
-/// When the text is no instant: why, in Go's words.
+/// Returns Go's error if the string is not a timestamp.
 pub fn canonical_time(text: &str) -> Result<Option<String>, TimeError> {
     canonical(text, false)
 }
 
-/// The same of a `MicroTime`, which has exactly six digits of a second.
+/// Same as [`canonical_time`] for a `MicroTime`, which has exactly six fractional digits.
 ///
 /// # Errors
 ///
-/// When the text is no instant: why, in Go's words.
+/// Returns Go's error if the string is not a timestamp.
 pub fn canonical_micro_time(text: &str) -> Result<Option<String>, TimeError> {
     canonical(text, true)
 }
@@ -95,7 +96,7 @@ pub fn canonical_micro_time(text: &str) -> Result<Option<String>, TimeError> {
 fn canonical(text: &str, micro: bool) -> Result<Option<String>, TimeError> {
     let (seconds, nanos) = match strict(text, micro) {
         Some(read) => read,
-        None => layout::read(text, micro).map_err(|wrong| wrong.told(text, micro))?,
+        None => layout::read(text, micro).map_err(|problem| problem.into_error(text, micro))?,
     };
     let micros = micro.then_some(nanos / 1_000);
     if seconds == ZERO && micros.unwrap_or(0) == 0 {
@@ -103,10 +104,10 @@ fn canonical(text: &str, micro: bool) -> Result<Option<String>, TimeError> {
     }
     let mut out = Vec::with_capacity(text.len());
     write(&mut out, seconds, micros);
-    Ok(Some(String::from_utf8(out).expect("digits and marks are ASCII")))
+    Ok(Some(String::from_utf8(out).expect("timestamps are ASCII")))
 }
 
-/// Reads an instant that is written as RFC 3339 has it, as nearly all are.
+/// Parses the RFC 3339 notation, which nearly all timestamps use.
 fn strict(text: &str, micro: bool) -> Option<(i64, i64)> {
     let bytes = text.as_bytes();
     let head = bytes.get(..19)?;
@@ -144,7 +145,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// Nanoseconds of `.123`, and how many bytes that is.
+/// Parses a fraction such as `.123`. Returns nanoseconds and the number of bytes.
 fn fraction(rest: &[u8]) -> Option<(i64, usize)> {
     if !matches!(rest.first(), Some(b'.' | b',')) {
         return Some((0, 0));

@@ -1,4 +1,4 @@
-//! Objects from one encoding to the other, by the table.
+//! Converts objects between JSON and protobuf, by the table.
 
 mod json;
 mod protobuf;
@@ -13,24 +13,26 @@ use crate::schema::Schema;
 use crate::text::Tape;
 use crate::wire::{Reader, Writer};
 
-/// Nesting of messages that is read or written, far beyond any object that a server accepts; it bounds the stack.
+/// The maximum nesting of messages, which is far beyond any object that a server accepts. It bounds the
+/// stack.
 pub const MAX_DEPTH: usize = 128;
 
-/// How many times longer than its wire form JSON may become; objects of users grow two- or threefold. An empty message is two bytes
-/// on the wire, and hundreds of names and zeros in JSON: without a bound, a few megabytes would become gigabytes.
+/// The maximum ratio of JSON to protobuf size; real objects grow two- or threefold. An empty message is two
+/// bytes in protobuf and hundreds of names and zeros in JSON. Without a limit, a few megabytes would become
+/// gigabytes.
 pub const MAX_GROWTH: usize = 64;
 
-/// What JSON may have in any case, so that small objects are not judged.
+/// JSON size that is always allowed, so that small objects are not limited by the ratio.
 const FREE_GROWTH: usize = 1 << 16;
 
 impl Schema {
-    /// Writes an object that came as protobuf, in its envelope, as a server would write it as JSON: without white space, fields in
-    /// the order of their types, maps sorted.
+    /// Converts a protobuf object in its envelope to the JSON that a server would write: without white space,
+    /// fields in the order of their types, maps sorted.
     ///
     /// # Errors
     ///
-    /// When the bytes are no such object, or of a kind that the table does not have. Fields that it does not have are left out, as
-    /// a server does.
+    /// Fails if the bytes are not an object, or its kind is not in the table. Unknown fields are dropped, as
+    /// by a server.
     ///
     /// ```
     /// let schema = informer_schema::Schema::builtin();
@@ -51,12 +53,12 @@ impl Schema {
         let kind = self.kind_of_envelope(&envelope)?;
         let type_meta = Some((envelope.kind, envelope.api_version));
         json::write(self, kind.data.message, envelope.raw, type_meta, out)
-            .map_err(|fault| fault.told("read", envelope.describe()))
+            .map_err(|fault| fault.into_error("read", envelope.describe()))
     }
 
     pub(crate) fn kind_of_envelope(&self, envelope: &Envelope<'_>) -> Result<KindSchema<'_>, TranscodeError> {
         let unknown = || TranscodeError {
-            doing: "read",
+            operation: "read",
             kind: envelope.describe(),
             path: String::new(),
             problem: Problem::UnknownKind,
@@ -64,16 +66,16 @@ impl Schema {
         self.kind_by_api_version(envelope.api_version, envelope.kind).ok_or_else(unknown)
     }
 
-    /// Writes an object that came as JSON as protobuf in its envelope, byte for byte as a server would. Its `apiVersion` and `kind`
-    /// say what it is.
+    /// Converts a JSON object to protobuf in its envelope, byte for byte as a server would. Its `apiVersion`
+    /// and `kind` determine the type.
     ///
     /// # Errors
     ///
-    /// When the text is not JSON, a value is of another type than the table says, or the kind is not in the table. Fields that it
-    /// does not have are left out.
+    /// Fails if the text is not JSON, a value has the wrong type, or the kind is not in the table. Unknown
+    /// fields are dropped.
     pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let failed = |problem| TranscodeError {
-            doing: "read",
+            operation: "read",
             kind: "an object".to_owned(),
             path: String::new(),
             problem,
@@ -88,11 +90,11 @@ impl Schema {
         found.write_protobuf(&tape, (&api_version, &kind))
     }
 
-    /// Writes one event of a watch stream as JSON. `event` is what [`frame`](crate::frame) found.
+    /// Converts one watch event to JSON. `event` is a frame that [`frame`](crate::frame) returned.
     ///
     /// # Errors
     ///
-    /// When the bytes are no event, or the object in it cannot be read.
+    /// Fails if the bytes are not an event, or its object is invalid.
     pub fn watch_event_to_json(&self, event: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let (event_type, object) = crate::envelope::watch_event(event)?;
         let mut out = Vec::with_capacity(event.len() * 2);
@@ -106,26 +108,27 @@ impl Schema {
 }
 
 impl KindSchema<'_> {
-    /// Writes a message of this kind, without envelope, as JSON without `kind` and `apiVersion`: as in the items of a list.
+    /// Converts a message of this kind without envelope to JSON without `kind` and `apiVersion`, as in the
+    /// items of a list.
     ///
     /// # Errors
     ///
-    /// When the bytes are no such message.
+    /// Fails if the bytes are not a message of this kind.
     pub fn message_to_json(self, raw: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let mut out = Vec::with_capacity(raw.len() * 2);
         json::write(self.schema, self.data.message, raw, None, &mut out)
-            .map_err(|fault| fault.told("read", self.describe()))?;
+            .map_err(|fault| fault.into_error("read", self.describe()))?;
         Ok(out)
     }
 
-    /// Writes JSON of this kind as protobuf in its envelope, whatever `apiVersion` and `kind` it has itself.
+    /// Converts JSON of this kind to protobuf in its envelope, ignoring its `apiVersion` and `kind`.
     ///
     /// # Errors
     ///
-    /// As [`Schema::to_protobuf`].
+    /// Same as [`Schema::to_protobuf`].
     pub fn to_protobuf(self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let tape = Tape::parse(json).map_err(|problem| TranscodeError {
-            doing: "read",
+            operation: "read",
             kind: self.describe(),
             path: String::new(),
             problem,
@@ -134,7 +137,7 @@ impl KindSchema<'_> {
     }
 
     fn write_protobuf(self, tape: &Tape<'_>, type_meta: (&str, &str)) -> Result<Vec<u8>, TranscodeError> {
-        let failed = |fault: crate::error::Fault| fault.told("write", self.describe());
+        let failed = |fault: crate::error::Fault| fault.into_error("write", self.describe());
         if !self.has_protobuf() {
             return Err(failed(Problem::NoProtobuf.into()));
         }
@@ -151,7 +154,7 @@ impl KindSchema<'_> {
     }
 }
 
-/// Reads a message whose fields are known here, too: calls `field` for each.
+/// Calls `field` for each field of a message.
 pub(crate) fn each<'a>(
     data: &'a [u8],
     mut field: impl FnMut(u32, crate::wire::Raw<'a>) -> Result<(), Problem>,

@@ -1,4 +1,4 @@
-//! Fields on the wire that the table does not know: a newer server wrote them.
+//! Fields on the wire that the table does not know, because a newer server wrote them.
 //!
 //! Readers skip such fields, so an object that has some is incomplete here. It is examined when a caller
 //! depends on it, not when it arrives: the walk visits every field of the message.
@@ -31,13 +31,13 @@ impl<'s> KindSchema<'s> {
         has_unknown(self.schema, self.data.message, message, 0)
     }
 
-    /// Returns true if the table knows every name of a path of this kind. Names of maps and of free-form JSON
-    /// are known.
+    /// Returns true if the table knows every segment of a path in this kind. Map keys and free-form JSON are
+    /// known.
     pub fn has_path<'p>(self, path: impl IntoIterator<Item = &'p str>) -> bool {
         let (mut message, mut path) = (self.message(), path.into_iter());
         while let Some(name) = path.next() {
             let Some(field) = message.field(name) else { return false };
-            // The name after that of a map is a key.
+            // The segment after a map is a key.
             if field.data.shape == Shape::Map && path.next().is_none() {
                 return true;
             }

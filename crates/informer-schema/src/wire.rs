@@ -1,8 +1,8 @@
-//! Protobuf as bytes: tags, numbers and lengths, without any knowledge of what they mean.
+//! The protobuf wire format: tags, varints and lengths.
 
 use crate::error::Problem;
 
-/// One field as it stands on the wire.
+/// The value of one field on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Raw<'a> {
     /// Wire type 0.
@@ -11,7 +11,7 @@ pub(crate) enum Raw<'a> {
     Fixed64(u64),
     /// Wire type 2.
     Bytes(&'a [u8]),
-    /// Wire type 5, and groups: the built-in kinds have none.
+    /// Wire type 5, and groups, which built-in kinds do not use.
     Other(u8),
 }
 
@@ -19,14 +19,14 @@ impl<'a> Raw<'a> {
     pub(crate) fn varint(self) -> Result<u64, Problem> {
         match self {
             Raw::Varint(value) => Ok(value),
-            other => Err(other.wrong()),
+            other => Err(other.wrong_type()),
         }
     }
 
     pub(crate) fn bytes(self) -> Result<&'a [u8], Problem> {
         match self {
             Raw::Bytes(bytes) => Ok(bytes),
-            other => Err(other.wrong()),
+            other => Err(other.wrong_type()),
         }
     }
 
@@ -37,12 +37,12 @@ impl<'a> Raw<'a> {
     pub(crate) fn double(self) -> Result<f64, Problem> {
         match self {
             Raw::Fixed64(bits) => Ok(f64::from_bits(bits)),
-            other => Err(other.wrong()),
+            other => Err(other.wrong_type()),
         }
     }
 
     #[cold]
-    fn wrong(self) -> Problem {
+    fn wrong_type(self) -> Problem {
         let found = match self {
             Raw::Varint(_) => 0,
             Raw::Fixed64(_) => 1,
@@ -65,22 +65,22 @@ impl<'a> Reader<'a> {
         Self { data, at: 0 }
     }
 
-    /// The bytes behind a place.
-    pub(crate) fn behind(&self, place: usize) -> &'a [u8] {
+    /// Returns the bytes from an offset on.
+    pub(crate) fn bytes_from(&self, place: usize) -> &'a [u8] {
         &self.data[place..]
     }
 
-    /// Whether all bytes were read.
+    /// Returns true if all bytes are consumed.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.data.len()
     }
 
-    /// How many bytes were read.
+    /// Returns the number of consumed bytes.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// The next field, with its number; `None` at the end.
+    /// Returns the number and value of the next field; `None` at the end.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, Problem> {
         if let Some((number, block)) = self.short() {
@@ -91,8 +91,8 @@ impl<'a> Reader<'a> {
         Ok((number > 0).then_some((number, raw)))
     }
 
-    /// The same: its number, or 0 at the end. The value is written where it will be read from: moved about, what was just stored
-    /// in parts would be loaded as a whole, for which the processor waits.
+    /// Same as [`next`](Self::next), but returns the number only, or 0 at the end. The value is written to
+    /// its final location, because moving it causes a store-forwarding stall.
     #[inline]
     pub(crate) fn read(&mut self, raw: &mut Raw<'a>) -> Result<u32, Problem> {
         if let Some((number, block)) = self.short() {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         self.rest(raw)
     }
 
-    /// Nearly every field: a number below 16 and a block shorter than 128 bytes.
+    /// Fast path for nearly every field: a number below 16 and a length below 128.
     #[inline]
     fn short(&mut self) -> Option<(u32, &'a [u8])> {
         if let [tag, length, rest @ ..] = &self.data[self.at..]
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    /// Number and wire type of the next field, and how many bytes it has behind its head.
+    /// Returns the number and wire type of the next field, and the length after its tag.
     pub(crate) fn head(&mut self) -> Result<(u32, u8, u64), Problem> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, Problem> {
         match self.data.get(self.at) {
-            // Nearly all tags and lengths.
+            // Fast path for nearly all tags and lengths.
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
                 Ok(u64::from(byte))
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Bytes behind their length.
+    /// Returns a length-delimited value.
     #[inline]
     fn block(&mut self) -> Result<&'a [u8], Problem> {
         let length = usize::try_from(self.varint()?).map_err(|_| Problem::Truncated)?;
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         Ok(block)
     }
 
-    /// Goes over a group, which no built-in kind has. Groups nest, so this counts instead of calling itself.
+    /// Skips a group, which no built-in kind uses. Groups nest; a counter avoids recursion.
     fn group(&mut self) -> Result<Raw<'a>, Problem> {
         let mut open = 1_usize;
         while open > 0 {
@@ -213,22 +213,22 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes a message from its end to its beginning: a length is known when it is to be written.
+/// Writes a message backwards, so that the length of a nested message is known when it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// The bytes in the wrong order of pieces: each piece is right, the first written is the last.
+    /// The bytes, in ascending order within each piece. Pieces are written from the end.
     bytes: Vec<u8>,
-    /// Where the message begins in `bytes`.
+    /// The beginning of the message in `bytes`.
     start: usize,
 }
 
 impl Writer {
-    /// How many bytes were written.
+    /// Returns the number of written bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// What was written.
+    /// Returns the written bytes.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.bytes.drain(..self.start);
         self.bytes
@@ -280,7 +280,7 @@ impl Writer {
         self.close(number, before);
     }
 
-    /// Puts length and tag in front of what was written since `before`.
+    /// Writes length and tag before the bytes that were written since `before`.
     pub(crate) fn close(&mut self, number: u8, before: usize) {
         self.varint((self.len() - before) as u64);
         self.tag(number, 2);

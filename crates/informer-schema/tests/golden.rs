@@ -1,7 +1,7 @@
-//! Objects of every kind, filled at random and written by Go in both encodings, against the transcoder: byte for byte.
+//! Compares the transcoder byte for byte with Go: random objects of every kind in both encodings.
 //!
-//! `tests/corpus` holds a few of each kind. `cargo xtask schema --verify N` makes new ones from other seeds and runs these tests
-//! over them, by naming their folder in `INFORMER_SCHEMA_CORPUS`.
+//! `tests/corpus` contains a few objects of each kind. `cargo xtask schema --verify N` generates new ones
+//! from other seeds and runs these tests with their folder in `INFORMER_SCHEMA_CORPUS`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -34,7 +34,7 @@ fn read(name: &str) -> String {
     text
 }
 
-/// What a real server has sent: each of its lists in both encodings.
+/// Lists that a real server sent in both encodings.
 fn served() -> Vec<Sample> {
     read("served.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -43,7 +43,7 @@ fn samples() -> Vec<Sample> {
     let mut samples: Vec<Sample> =
         read("objects.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for sample in &mut samples {
-        // Go writes null for a list that it has read without items; servers send none such.
+        // Go writes null for a list that it has read without items; servers never send one.
         if sample.kind.ends_with("List") && sample.json.ends_with(r#""items":null}"#) {
             sample.json.truncate(sample.json.len() - "null}".len());
             sample.json.push_str("[]}");
@@ -57,7 +57,8 @@ fn bytes(text: &str) -> Vec<u8> {
     STANDARD.decode(text).unwrap()
 }
 
-/// Where two texts part, with a little of both: whole objects are too long to compare by eye.
+/// Returns the first difference of two texts with some context, because whole objects are too long to compare
+/// by eye.
 fn parting(ours: &[u8], theirs: &[u8]) -> String {
     let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     let part = |bytes: &[u8]| {
@@ -81,7 +82,7 @@ fn check(
     }
 }
 
-fn told(error: &dyn std::error::Error) -> String {
+fn with_sources(error: &dyn std::error::Error) -> String {
     format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default())
 }
 
@@ -91,24 +92,24 @@ fn report(failures: &[String]) {
 }
 
 #[test]
-fn json_is_what_go_writes_after_reading_the_wire() {
+fn protobuf_to_json_matches_go() {
     let (schema, mut failures) = (Schema::builtin(), Vec::new());
     for sample in samples() {
-        let ours = schema.to_json(&bytes(&sample.wire)).map_err(|error| told(&error));
+        let ours = schema.to_json(&bytes(&sample.wire)).map_err(|error| with_sources(&error));
         check("json", &mut failures, &sample, ours, sample.json.as_bytes());
     }
     report(&failures);
 }
 
 #[test]
-fn lists_of_a_real_server_are_the_same_in_both_encodings() {
+fn recorded_lists_are_equal_in_both_encodings() {
     let (schema, mut failures) = (Schema::builtin(), Vec::new());
     let served = served();
     for sample in &served {
         let wire = bytes(&sample.wire);
-        let ours = schema.to_json(&wire).map_err(|error| told(&error));
+        let ours = schema.to_json(&wire).map_err(|error| with_sources(&error));
         check("served json", &mut failures, sample, ours, sample.json.as_bytes());
-        let ours = schema.to_protobuf(sample.json.as_bytes()).map_err(|error| told(&error));
+        let ours = schema.to_protobuf(sample.json.as_bytes()).map_err(|error| with_sources(&error));
         check("served wire", &mut failures, sample, ours, &wire);
     }
     report(&failures);
@@ -116,10 +117,10 @@ fn lists_of_a_real_server_are_the_same_in_both_encodings() {
 }
 
 #[test]
-fn the_wire_is_what_go_writes_after_reading_json() {
+fn json_to_protobuf_matches_go() {
     let (schema, mut failures) = (Schema::builtin(), Vec::new());
     for sample in samples() {
-        let ours = schema.to_protobuf(sample.json.as_bytes()).map_err(|error| told(&error));
+        let ours = schema.to_protobuf(sample.json.as_bytes()).map_err(|error| with_sources(&error));
         let theirs = bytes(sample.back.as_ref().unwrap_or(&sample.wire));
         check("wire", &mut failures, &sample, ours, &theirs);
     }
@@ -127,13 +128,13 @@ fn the_wire_is_what_go_writes_after_reading_json() {
 }
 
 #[test]
-fn json_that_no_server_would_write_is_read_as_go_reads_it() {
+fn unusual_json_is_decoded_as_by_go() {
     let (schema, mut failures) = (Schema::builtin(), Vec::new());
     for sample in samples() {
         let (Some(loose), Some(wire)) = (&sample.loose, &sample.loose_wire) else { continue };
-        let ours = schema.to_protobuf(loose.as_bytes()).map_err(|error| told(&error));
+        let ours = schema.to_protobuf(loose.as_bytes()).map_err(|error| with_sources(&error));
         check("loose", &mut failures, &sample, ours, &bytes(wire));
-        // It has one member that no kind has, and Go wrote the others.
+        // The object has one unknown field, and Go wrote the others.
         let [group, version, name] = sample.kind.split('/').collect::<Vec<_>>().try_into().unwrap();
         let kind = schema.kind(&informer_core::Gvk::new(group, version, name)).unwrap();
         let problems = kind.strict_problems(loose.as_bytes()).unwrap();
@@ -143,7 +144,7 @@ fn json_that_no_server_would_write_is_read_as_go_reads_it() {
 }
 
 #[test]
-fn watch_frames_are_read_and_written_as_go_does() {
+fn watch_frames_match_go() {
     let (schema, mut count) = (Schema::builtin(), 0);
     for sample in samples() {
         let Some(theirs) = sample.frame.as_deref().map(bytes) else { continue };
@@ -169,7 +170,7 @@ fn every_kind_with_a_protobuf_form_is_in_the_corpus() {
 }
 
 #[test]
-fn no_part_of_an_object_makes_the_readers_panic() {
+fn truncated_objects_do_not_panic() {
     let schema = Schema::builtin();
     for sample in samples().iter().step_by(5) {
         let wire = bytes(&sample.wire);

@@ -1,4 +1,4 @@
-//! Strategic merge patches that Go has made and applied, against ours. See `golden.rs` for the corpus.
+//! Compares strategic merge patches with Go, which computed and applied them. See `golden.rs` for the corpus.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -34,7 +34,7 @@ fn kind<'s>(schema: &'s Schema, name: &str) -> KindSchema<'s> {
     schema.kind(&Gvk::new(group, version, kind)).unwrap()
 }
 
-/// Go writes whole numbers without a point, however they were written.
+/// Normalizes numbers: Go writes integral numbers without a decimal point.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -47,7 +47,7 @@ fn plain(value: &Value) -> Value {
 }
 
 #[test]
-fn patches_give_what_go_gives() {
+fn strategic_merge_matches_go() {
     let (schema, mut failures, mut refused) = (Schema::builtin(), Vec::new(), 0);
     let cases = cases();
     for case in &cases {
@@ -79,7 +79,7 @@ fn merged(original: Value, patch: Value) -> Value {
 }
 
 #[test]
-fn an_order_places_entries_and_keeps_those_of_the_server() {
+fn set_element_order_keeps_entries_of_the_server() {
     let pod = json!({"spec": {"containers": [{"name": "a"}, {"name": "s"}, {"name": "b"}]}});
     let patch = json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "b", "image": "i"}]}});
     let expected =
@@ -88,14 +88,14 @@ fn an_order_places_entries_and_keeps_those_of_the_server() {
 }
 
 #[test]
-fn primitive_lists_lose_what_is_named() {
+fn delete_from_primitive_list_removes_values() {
     let pod = json!({"metadata": {"finalizers": ["a", "b", "c"]}});
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["b"], "finalizers": ["d"]}});
     assert_eq!(merged(pod, patch), json!({"metadata": {"finalizers": ["d", "a", "c"]}}));
 }
 
 #[test]
-fn retained_keys_clear_a_union() {
+fn retain_keys_clears_a_union() {
     let pod = json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}});
     let patch = json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "c"}}]}});
     let expected = json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "c"}}]}});
@@ -103,7 +103,7 @@ fn retained_keys_clear_a_union() {
 }
 
 #[test]
-fn large_lists_take_no_quadratic_time() {
+fn merging_large_lists_is_not_quadratic() {
     let entries = |image: &str| -> Value {
         (0..20_000).map(|at| json!({"name": format!("n{at}"), "image": image})).collect()
     };

@@ -1,5 +1,5 @@
-//! The table has every kind and every field of the newest types of `k8s-openapi`. Otherwise a typed read from protobuf
-//! would lose a field that the program's own type has.
+//! Checks that the table has every kind and every field of the newest types of `k8s-openapi`. Otherwise a
+//! typed read from protobuf would lose a field of the program's own type.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -11,18 +11,18 @@ use informer_schema::Schema;
 
 /// Types that are never read from protobuf.
 const NOT_IN_PROTOBUF: [&str; 3] = [
-    // The answer of `/version`.
+    // The response of `/version`.
     "io.k8s.apimachinery.pkg.version.Info",
-    // The list of any kind, of `k8s-openapi` itself.
+    // The generic list type of `k8s-openapi`.
     "io.k8s.List",
-    // The frame of a watch event; the reader of watches takes it apart.
+    // The frame of a watch event, which the watch reader parses.
     "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
 ];
 
 /// The locked `k8s-openapi`, from `cargo metadata`.
 struct Package {
     sources: PathBuf,
-    /// The minor version of Kubernetes of its newest feature: 37 for `v1_37`.
+    /// The newest Kubernetes minor version among its features: 37 for `v1_37`.
     newest: u32,
 }
 
@@ -33,7 +33,8 @@ fn output(command: &mut Command) -> String {
 }
 
 fn package() -> Package {
-    // Without a platform cargo reads the manifests of every platform's dependencies, which are not downloaded.
+    // Without `--filter-platform` cargo reads the manifests of all platforms' dependencies, which are not
+    // downloaded.
     let versions = output(Command::new("rustc").arg("-vV"));
     let host = versions.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
     let metadata = output(
@@ -50,8 +51,8 @@ fn package() -> Package {
     Package { sources: manifest.with_file_name("src").join(format!("v1_{newest}")), newest }
 }
 
-/// The types that `k8s-openapi` is generated from: their published names, the names of their fields in JSON, and their
-/// kind, if they are one.
+/// A type that `k8s-openapi` is generated from: its published name, the JSON names of its fields, and its
+/// kind, if it has one.
 struct Definition {
     name: String,
     fields: Vec<String>,
@@ -147,7 +148,7 @@ fn fields_newer_than_the_server_are_unknown_to_a_server_only() {
 #[test]
 fn absent_struct_of_a_newer_release_is_not_written_to_json() {
     let schema = Schema::builtin();
-    // Go writes this field always, because it is a struct and no pointer. A server of 1.36 does not have it.
+    // Go writes this field always, because it is a struct, not a pointer. A server of 1.36 does not have it.
     let status = schema.message("storage.v1.CSINode").unwrap().field("status").unwrap();
     assert_eq!((status.since(), status.is_always_written()), (Some("1.37"), false));
     let json = br#"{"kind":"CSINode","apiVersion":"storage.k8s.io/v1","metadata":{"name":"a"},"spec":{"drivers":null}}"#;

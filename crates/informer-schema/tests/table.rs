@@ -1,4 +1,4 @@
-//! What the table says of kinds that everybody knows.
+//! Checks well-known kinds in the table.
 
 use informer_core::{Gvk, Gvr};
 use informer_schema::{BaseType, ExtraField, Field, KindSchema, ListType, Message, Schema, Shape};
@@ -16,7 +16,7 @@ fn message<'s>(schema: &'s Schema, name: &str) -> Message<'s> {
 }
 
 #[test]
-fn metadata_has_the_numbers_that_readers_rely_on() {
+fn metadata_field_numbers_match_the_table() {
     let schema = Schema::builtin();
     let expected: [(&str, &[(&str, u32)]); 3] = [
         (
@@ -55,7 +55,7 @@ fn metadata_has_the_numbers_that_readers_rely_on() {
 }
 
 #[test]
-fn lists_say_how_they_are_merged() {
+fn list_fields_have_merge_keys_and_list_types() {
     let schema = Schema::builtin();
     let spec = message(&schema, "io.k8s.api.core.v1.PodSpec");
     let volumes = field(spec, "volumes");
@@ -73,7 +73,7 @@ fn lists_say_how_they_are_merged() {
 }
 
 #[test]
-fn embedded_types_stand_where_json_has_them() {
+fn embedded_fields_have_the_order_of_json() {
     let schema = Schema::builtin();
     let volume = message(&schema, "core.v1.Volume");
     assert!(matches!(field(volume, "emptyDir").base(), BaseType::Message(_)));
@@ -86,7 +86,7 @@ fn embedded_types_stand_where_json_has_them() {
 }
 
 #[test]
-fn resources_are_those_of_discovery() {
+fn resources_match_discovery() {
     let schema = Schema::builtin();
     let deployments = schema.resource(&Gvr::new("apps", "v1", "deployments")).expect("served");
     assert_eq!(deployments.singular(), "deployment");
@@ -103,7 +103,7 @@ fn resources_are_those_of_discovery() {
 }
 
 #[test]
-fn members_that_are_ignored_are_told_in_the_order_of_the_text() {
+fn unknown_and_duplicate_fields_are_reported_in_document_order() {
     let schema = Schema::builtin();
     let json = br#"{"kind":"Pod","b":1,"spec":{"containers":[{"name":"a"},{"imge":"x","name":"b","name":"c"}],"nodeName":"n","nodeName":"m"},"b":2}"#;
     let problems = kind(&schema, "", "v1", "Pod").strict_problems(json).expect("is JSON");
@@ -191,7 +191,7 @@ fn unknown_fields_are_found_at_any_depth() {
 }
 
 #[test]
-fn extra_fields_that_cannot_be_added_are_refused() {
+fn invalid_extra_fields_are_rejected() {
     let refused = |field| Schema::with_extra_fields(&[field]).unwrap_err().to_string();
     let none = refused(ExtraField::new("core.v1.Pot", "x", 200, "string"));
     assert_eq!(none, "add field x to core.v1.Pot: there is no such message");
@@ -202,11 +202,11 @@ fn extra_fields_that_cannot_be_added_are_refused() {
     let embedded = refused(ExtraField::new("core.v1.Volume", "secret", 200, "string"));
     assert_eq!(embedded, "add field secret to core.v1.Volume: the name is already used");
     let value = refused(ExtraField::new("core.v1.PodSpec", "x", 200, "strings"));
-    assert_eq!(value, "add field x to core.v1.PodSpec: there is no such type of value");
+    assert_eq!(value, "add field x to core.v1.PodSpec: the value type is unknown");
 }
 
 #[test]
-fn paths_are_known_as_far_as_the_table_names_fields() {
+fn has_path_follows_the_fields_of_the_table() {
     let schema = Schema::builtin();
     let pod = kind(&schema, "", "v1", "Pod");
     let known = [

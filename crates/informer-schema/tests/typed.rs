@@ -1,4 +1,4 @@
-//! Headers, field paths and typed objects read from the wire, against the same read from JSON.
+//! Compares headers, field paths and typed objects read from protobuf with the same from JSON.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -25,7 +25,7 @@ struct Sample {
     json: String,
 }
 
-/// Read once for all tests and cases.
+/// Parsed once for all tests.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
 
@@ -46,7 +46,8 @@ fn samples() -> Vec<Sample> {
     text.lines().map(sample).collect()
 }
 
-/// Typed from the wire is what typed from JSON is. Returns how many objects there were that the type takes.
+/// Asserts that decoding from protobuf equals decoding from JSON. Returns the number of objects that the type
+/// accepts.
 fn agree<T: DeserializeOwned + PartialEq + Debug>(gvk: &Gvk) -> usize {
     let (schema, mut taken) = (&*SCHEMA, 0);
     for sample in SAMPLES.iter().filter(|sample| sample.kind == *gvk) {
@@ -63,7 +64,7 @@ fn agree<T: DeserializeOwned + PartialEq + Debug>(gvk: &Gvk) -> usize {
 }
 
 #[test]
-fn typed_objects_are_those_of_json() {
+fn typed_objects_from_protobuf_equal_those_from_json() {
     let taken = [
         agree::<core::v1::Pod>(&Gvk::new("", "v1", "Pod")),
         agree::<k8s_openapi::List<core::v1::Pod>>(&Gvk::new("", "v1", "PodList")),
@@ -95,7 +96,7 @@ fn typed_objects_are_those_of_json() {
 }
 
 #[test]
-fn every_object_is_the_same_as_json_values() {
+fn every_object_decodes_to_the_same_json_value() {
     let schema = &*SCHEMA;
     for sample in &*SAMPLES {
         let theirs: Value = serde_json::from_str(&sample.json).unwrap();
@@ -104,11 +105,11 @@ fn every_object_is_the_same_as_json_values() {
 }
 
 #[test]
-fn messages_in_pieces_are_the_same_as_json_values() {
+fn split_messages_decode_to_the_same_json_value() {
     let (schema, mut count) = (&*SCHEMA, 0);
     for sample in &*SAMPLES {
         let envelope = Envelope::parse(&sample.wire).unwrap();
-        // What comes twice is put together: lists one after the other, of all else the last.
+        // Repeated fields are merged: lists are concatenated, of all others the last one wins.
         let twice = [envelope.raw, envelope.raw].concat();
         let wire = informer_schema::enclose(envelope.api_version, envelope.kind, &twice);
         let Ok(json) = schema.to_json(&wire) else { continue };
@@ -132,7 +133,7 @@ fn scalars(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
 }
 
 #[test]
-fn field_paths_are_read_as_from_json() {
+fn field_paths_read_the_same_values_as_from_json() {
     let (schema, mut count) = (&*SCHEMA, 0);
     for sample in &*SAMPLES {
         let json: Value = serde_json::from_str(&sample.json).unwrap();
@@ -141,7 +142,7 @@ fn field_paths_are_read_as_from_json() {
         let mut expected = Vec::new();
         scalars(&json, "", &mut expected);
         for (path, value) in expected {
-            // Names with quotes are none that a path can tell; numbers of foreign JSON keep their text.
+            // A path cannot express names with quotes; numbers in embedded JSON keep their text.
             let Ok(path) = path.parse() else { continue };
             if matches!(&*value, "12.5" | "-10000000000.0")
                 || ["['kind']", "['apiVersion']"].contains(&informer_core::FieldPath::as_str(&path))
@@ -163,7 +164,7 @@ fn field_paths_are_read_as_from_json() {
 }
 
 #[test]
-fn headers_are_what_json_says() {
+fn protobuf_headers_equal_json_headers() {
     let (schema, mut count) = (&*SCHEMA, 0);
     for sample in &*SAMPLES {
         let json: Value = serde_json::from_str(&sample.json).unwrap();
@@ -201,7 +202,7 @@ fn headers_are_what_json_says() {
 }
 
 #[test]
-fn managed_fields_are_cut_and_nothing_else() {
+fn only_managed_fields_are_removed() {
     let (schema, mut count) = (&*SCHEMA, 0);
     for sample in &*SAMPLES {
         let envelope = Envelope::parse(&sample.wire).unwrap();
@@ -222,7 +223,7 @@ fn managed_fields_are_cut_and_nothing_else() {
 }
 
 #[test]
-fn what_a_template_gives_is_taken_out_and_put_in_again() {
+fn template_metadata_is_removed_and_restored() {
     let (schema, mut count) = (&*SCHEMA, 0);
     for sample in &*SAMPLES {
         let envelope = Envelope::parse(&sample.wire).unwrap();
@@ -253,7 +254,7 @@ fn what_a_template_gives_is_taken_out_and_put_in_again() {
 }
 
 #[test]
-fn parts_that_are_scattered_or_of_two_metadata_are_not_taken_for_one() {
+fn non_contiguous_metadata_fields_are_not_shared() {
     let label = |key: &str| [b"\x5a\x05\x0a\x01", key.as_bytes(), b"\x12\x00"].concat();
     let (name, finalizer) = (b"\x0a\x01n".as_slice(), b"\x72\x01f".as_slice());
     let object = |fields: &[&[u8]]| Scan::object_of_metadata(&fields.concat());
@@ -265,7 +266,7 @@ fn parts_that_are_scattered_or_of_two_metadata_are_not_taken_for_one() {
 }
 
 #[test]
-fn an_error_names_the_field_and_shows_no_value() {
+fn decode_error_names_the_field_and_shows_no_value() {
     let schema = &*SCHEMA;
     let json = br#"{"apiVersion":"v1","kind":"Secret","data":{"password":"not base64!"}}"#;
     let error = schema.to_protobuf(json).unwrap_err();
@@ -307,7 +308,7 @@ fn nesting_is_bounded_in_both_directions() {
 }
 
 #[test]
-fn empty_messages_do_not_become_gigabytes() {
+fn json_growth_of_empty_messages_is_bounded() {
     let list = [0x12, 0].repeat(1 << 20);
     let wire = informer_schema::enclose("v1", "NodeList", &list);
     assert_eq!(SCHEMA.to_json(&wire).unwrap_err().problem(), Problem::TooLong);
@@ -338,11 +339,11 @@ fn split(wire: &[u8], chunk: usize) -> Result<(Vec<Vec<u8>>, String), informer_s
 }
 
 #[test]
-fn lists_are_cut_at_any_border_of_chunks() {
+fn lists_are_split_at_any_chunk_boundary() {
     let mut count = 0;
     for sample in SAMPLES.iter().filter(|sample| sample.kind.kind.ends_with("List")) {
         let json: Value = serde_json::from_str(&sample.json).unwrap();
-        // Lists of names and of groups have no items that are objects of a kind.
+        // Lists of names and of groups have no items of a built-in kind.
         let kind = SCHEMA.kind(&sample.kind).unwrap();
         let Some(item) = kind.item() else { continue };
         for chunk in [1, 2, 3, 7, 64, sample.wire.len()] {
@@ -363,7 +364,7 @@ fn lists_are_cut_at_any_border_of_chunks() {
 }
 
 #[test]
-fn what_is_no_list_is_refused_and_long_items_too() {
+fn list_splitter_rejects_other_messages_and_long_items() {
     let status = SCHEMA.to_protobuf(br#"{"apiVersion":"v1","kind":"Status","status":"Failure"}"#).unwrap();
     assert_eq!(split(&status, 9).unwrap_err().problem(), Problem::Value { expected: "a list" });
     assert_eq!(split(b"{}", 1).unwrap_err().problem(), Problem::Magic);
@@ -409,7 +410,7 @@ proptest! {
     }
 }
 
-/// A type of a program that knows more than the table.
+/// A type that has more fields than the table.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 struct NewerPod {
     spec: NewerPodSpec,
@@ -432,7 +433,7 @@ struct NewerContainer {
 }
 
 #[test]
-fn a_type_that_asks_for_unknown_fields_is_not_decoded_from_a_part_of_the_object() {
+fn decode_complete_fails_if_the_type_needs_unknown_fields() {
     let extra = [
         ExtraField::new("core.v1.Container", "shells", 200, "[]string"),
         ExtraField::new("core.v1.PodStatus", "band", 201, "*string"),
@@ -452,7 +453,7 @@ fn a_type_that_asks_for_unknown_fields_is_not_decoded_from_a_part_of_the_object(
     assert!(pod.decode_complete::<NewerPod>(raw(&plain)).is_ok());
     assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "it does not ask for the status");
     assert!(is_newer(pod.decode_complete::<NewerPod>(raw(&in_container)).map(drop)));
-    // Types of the table lose nothing: JSON would not give them more.
+    // Types of the table lose nothing, because they do not have the unknown field.
     assert!(pod.decode_complete::<Pod>(raw(&in_container)).is_ok());
     assert!(pod.decode_complete::<Value>(raw(&plain)).is_ok());
     assert!(is_newer(pod.decode_complete::<Value>(raw(&in_container)).map(drop)), "a tree takes any member");

@@ -1,4 +1,4 @@
-//! Any message, its fields found and sorted before they are handed on.
+//! Deserializes any valid message: its fields are collected and sorted first.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::{Cause, Error, Unknown, refused};
+use super::{Cause, Error, Unknown, type_error};
 use crate::transcode::is_type_meta;
-use crate::transcode::view::{Found, Many, MessageView, View};
+use crate::transcode::view::{Many, MessageView, View, WireFields};
 
-/// An object with names and values.
+/// A message as a map of fields.
 pub(super) struct Members<'s, 'a, 't> {
     pub(super) message: MessageView<'s, 'a>,
     pub(super) type_meta: Option<(&'t str, &'t str)>,
@@ -29,16 +29,16 @@ impl<'a> Members<'_, 'a, '_> {
         })
     }
 
-    /// Returns true if the message itself has fields that the table does not know, and that is an error.
+    /// Returns true if the message itself has fields that the table does not know, and the policy is to fail.
     fn is_refused(&self) -> Result<bool, Error> {
-        Ok(self.unknown == Unknown::Refused && self.message.has_unknown_members()?)
+        Ok(self.unknown == Unknown::Rejected && self.message.has_unknown_members()?)
     }
 }
 
 impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     type Error = Error;
 
-    /// Called for types that accept any member, such as `serde_json::Value`.
+    /// Called by types that accept any field, such as `serde_json::Value`.
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.is_refused()? {
             true => Err(Error::new(Cause::Newer)),
@@ -83,10 +83,10 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     }
 }
 
-/// A message that is being read.
+/// The message that is being read.
 struct Frame<'s, 'a> {
     message: MessageView<'s, 'a>,
-    found: Found<'a>,
+    found: WireFields<'a>,
 }
 
 impl<'s, 'a> Frame<'s, 'a> {
@@ -96,12 +96,12 @@ impl<'s, 'a> Frame<'s, 'a> {
     }
 }
 
-/// The members of a message as JSON has them; those of embedded types stand among them.
+/// The fields of a message as in JSON, with those of embedded types.
 struct MemberAccess<'s, 'a, 't> {
     innermost: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
-    /// The names of the object, the last one first.
+    /// The keys of the object in reverse order.
     names: Vec<(&'static str, &'t str)>,
     value: Option<(&'s str, View<'s, 'a>)>,
     unknown: Unknown,
@@ -148,7 +148,7 @@ impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
+        let (name, view) = self.value.take().ok_or_else(|| type_error("a name before each value"))?;
         seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
     }
 }
@@ -202,7 +202,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     ) -> Result<V::Value, Error> {
         match self.0 {
             View::Text(text) => visitor.visit_enum(text.into_owned().into_deserializer()),
-            _ => Err(refused("a word")),
+            _ => Err(type_error("a word")),
         }
     }
 
@@ -232,11 +232,11 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     }
 }
 
-/// JSON from elsewhere that stands in an object.
+/// Deserializes embedded JSON.
 fn embedded<'a, V: Visitor<'a>>(json: &'a [u8], visitor: V) -> Result<V::Value, Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let value = reader.deserialize_any(visitor).map_err(|_| refused("another JSON value"))?;
-    reader.end().map_err(|_| refused("one JSON value"))?;
+    let value = reader.deserialize_any(visitor).map_err(|_| type_error("another JSON value"))?;
+    reader.end().map_err(|_| type_error("one JSON value"))?;
     Ok(value)
 }
 
@@ -279,7 +279,7 @@ impl<'a> de::MapAccess<'a> for MapAccess<'_, 'a> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
+        let (name, view) = self.value.take().ok_or_else(|| type_error("a name before each value"))?;
         seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
     }
 

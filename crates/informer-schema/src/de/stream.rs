@@ -1,10 +1,10 @@
-//! A message as servers write it, handed on while it is read.
+//! Deserializes a message in one pass if it is encoded as servers write it.
 //!
-//! The order of members is that of the wire; no visitor of serde relies on another. What the wire does not have and JSON has
-//! all the same comes last.
+//! Fields are yielded in the order of the wire; no serde visitor relies on another order. Fields that JSON
+//! contains although the wire does not come last.
 //!
-//! Types ask for what they expect (`deserialize_string`, `deserialize_struct`, ..), and nearly always it is what stands there: each
-//! of these is a look and a call. All else goes by [`Slot::any`].
+//! Visitors call the method of the type they expect (`deserialize_string`, `deserialize_struct`, ..), which
+//! is nearly always the type of the value: these are fast paths. Everything else goes through [`Slot::any`].
 
 mod slot;
 mod value;
@@ -13,15 +13,15 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use self::slot::{Content, Slot, lower_half};
-use self::value::{Value, is_block};
+use self::slot::{Content, Slot, truncated};
+use self::value::{Value, is_packed_block};
 use super::{Cause, Error};
 use crate::error::{Fault, Problem};
 use crate::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
 use crate::transcode::MAX_DEPTH;
 use crate::transcode::is_type_meta;
-use crate::transcode::view::{Instant, MessageView, Pieces, Placed, View};
+use crate::transcode::view::{IndexedRaw, Instant, MessageView, Pieces, View};
 use crate::wire::{Raw, Reader};
 
 /// A message.
@@ -51,7 +51,7 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
         let Self { schema, id, data, depth, type_meta } = self;
         let frame = Frame::begin(schema, id, data, depth)?;
         let value = Slot::new(schema, depth + 1);
-        // Lent, as it is large.
+        // Passed by reference because it is large.
         visitor.visit_map(&mut Members { frame, outer: Vec::new(), type_meta, kind: None, name: "", value })
     }
 
@@ -78,16 +78,17 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
     }
 }
 
-/// A message that is being read.
+/// The message that is being read.
 struct Frame<'s, 'a> {
     reader: Reader<'a>,
-    /// Where the field stands that was read last.
+    /// The offset of the field that was read last.
     before: usize,
     fields: &'s [FieldData],
     numbers: &'s [u8],
-    /// The fields that were read, by their places.
+    /// The fields that were read, as bits by index.
     seen: u64,
-    /// The fields that JSON has whether or not the wire has them; once that is over, those that it had not and were not told yet.
+    /// The fields that JSON always contains, as bits by index. After the end of the message: those that were
+    /// neither read nor yielded.
     always: u64,
     depth: usize,
 }
@@ -108,8 +109,8 @@ impl<'s, 'a> Frame<'s, 'a> {
         })
     }
 
-    /// Reads the next field. One that the table does not know is an error, as is one that was there before:
-    /// runs of lists and maps were passed as one.
+    /// Reads the next field. Unknown and repeated fields are errors; a run of list or map entries was skipped
+    /// as one.
     #[inline]
     fn next(&mut self, raw: &mut Raw<'a>) -> Result<Option<&'s FieldData>, Error> {
         self.before = self.reader.position();
@@ -117,7 +118,7 @@ impl<'s, 'a> Frame<'s, 'a> {
         if number == 0 {
             return Ok(None);
         }
-        // A newer server wrote a number that the table does not know: `general` decides how to treat it.
+        // A field of a newer server: `general` decides how to treat it.
         let Some(place) = place(self.numbers, number) else { return Err(Error::new(Cause::Irregular)) };
         let (field, bit) = (&self.fields[place], 1 << place);
         if self.seen & bit != 0 || is_packed(field, raw) {
@@ -134,15 +135,15 @@ impl<'s, 'a> Frame<'s, 'a> {
         Some(field)
     }
 
-    /// Goes over the other values of a list or map; how many there are, with the one that was read last, and the message from that
-    /// one on.
+    /// Skips the remaining values of a list or map. Returns their number, including the one that was read
+    /// last, and the bytes from that one on.
     fn run(&mut self, field: &FieldData) -> Result<(u32, &'a [u8]), Problem> {
         let (mut count, mut raw) = (1, Raw::Varint(0));
         loop {
             let here = self.reader.clone();
             if self.reader.read(&mut raw)? != u32::from(field.number) {
                 self.reader = here;
-                return Ok((count, self.reader.behind(self.before)));
+                return Ok((count, self.reader.bytes_from(self.before)));
             }
             count += 1;
         }
@@ -153,25 +154,25 @@ fn place(numbers: &[u8], number: u32) -> Option<usize> {
     usize::from(*numbers.get(number as usize)?).checked_sub(1)
 }
 
-/// Numbers of a list may come as one block.
+/// Returns true if the numbers of a list are packed.
 fn is_packed(field: &FieldData, raw: &Raw<'_>) -> bool {
-    field.shape == Shape::List && is_block(field.base, raw)
+    field.shape == Shape::List && is_packed_block(field.base, raw)
 }
 
-/// The members of a message; those of embedded types stand among them.
+/// The fields of a message, with those of embedded types.
 struct Members<'s, 'a, 't> {
     frame: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
-    /// The kind, once the version was handed on.
+    /// The kind, after `apiVersion` was yielded.
     kind: Option<&'t str>,
-    /// The name of the member whose value is next.
+    /// The name of the field whose value is next.
     name: &'s str,
     value: Slot<'s, 'a, 't>,
 }
 
 impl<'s, 'a> Members<'s, 'a, '_> {
-    /// Goes to the next member; false where there is none.
+    /// Advances to the next field; returns false at the end.
     #[inline]
     fn advance(&mut self) -> Result<bool, Error> {
         loop {
@@ -212,7 +213,8 @@ impl<'s, 'a> Members<'s, 'a, '_> {
         Ok(())
     }
 
-    /// What the wire has of a field; false where JSON has no such member, or it is entered.
+    /// Prepares a field of the wire. Returns false if JSON omits it, or if it is an embedded type that was
+    /// entered.
     #[inline]
     fn present(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         match (field.shape, field.base) {
@@ -227,7 +229,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
                 return Ok(false);
             }
             (_, Base::String | Base::Bool | Base::Int32 | Base::Int64 | Base::Double)
-                if is_left_out(field, &self.value.raw) =>
+                if is_omitted(field, &self.value.raw) =>
             {
                 return Ok(false);
             }
@@ -255,7 +257,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
         Ok(true)
     }
 
-    /// What JSON has of a field that the wire does not have; false where that is nothing.
+    /// Prepares a field that is absent on the wire. Returns false if JSON omits it.
     fn absent(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         if is_type_meta(field) {
             let (kind, api_version) = self.type_meta.take().unwrap_or_default();
@@ -278,29 +280,29 @@ impl<'s, 'a> Members<'s, 'a, '_> {
     }
 
     #[cold]
-    fn set_view(&mut self, field: &FieldData, raws: &[Placed<'a>]) -> Result<bool, Error> {
+    fn set_view(&mut self, field: &FieldData, raws: &[IndexedRaw<'a>]) -> Result<bool, Error> {
         let view = self.view(field, raws)?;
         let is_member = view.is_some();
         view.into_iter().for_each(|view| self.value.set_view(view));
         Ok(is_member)
     }
 
-    fn view(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+    fn view(&self, field: &FieldData, raws: &[IndexedRaw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let depth = self.frame.depth;
-        // Only the table and the depth matter where the field itself is given.
+        // Only schema and depth are used.
         MessageView { schema: self.value.schema, id: MessageId(0), pieces: Pieces::None, depth }
             .view(field, raws)
     }
 }
 
-/// Whether `omitempty` leaves a scalar out.
-fn is_left_out(field: &FieldData, raw: &Raw<'_>) -> bool {
+/// Returns true if `omitempty` omits a scalar.
+fn is_omitted(field: &FieldData, raw: &Raw<'_>) -> bool {
     field.flags.omit_empty
         && field.shape == Shape::Value
         && match (field.base, raw) {
             (Base::String, Raw::Bytes(text)) => text.is_empty(),
             (Base::Bool | Base::Int64, Raw::Varint(value)) => *value == 0,
-            (Base::Int32, Raw::Varint(value)) => lower_half(*value) == 0,
+            (Base::Int32, Raw::Varint(value)) => truncated(*value) == 0,
             (Base::Double, Raw::Fixed64(bits)) => f64::from_bits(*bits) == 0.0,
             _ => false,
         }
@@ -318,7 +320,7 @@ impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        // No `map_err`: what was read may be large, and is not to be moved for the sake of an error.
+        // No `map_err`: it would move the value, which may be large.
         match seed.deserialize(Value(&mut self.value)) {
             Err(error) => Err(error.within(self.name)),
             read => read,

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn durations_are_written_and_read_as_go_does() {
+fn durations_round_trip_as_in_go() {
     let cases = [
         (0, "0s"),
         (1, "1ns"),
@@ -23,7 +23,7 @@ fn durations_are_written_and_read_as_go_does() {
 }
 
 #[test]
-fn durations_are_read_as_people_write_them() {
+fn durations_with_several_units_are_parsed() {
     for (text, nanos) in [
         ("0", 0),
         ("-0", 0),
@@ -45,7 +45,7 @@ fn durations_are_read_as_people_write_them() {
 }
 
 #[test]
-fn what_is_no_duration_is_told_in_the_words_of_go() {
+fn invalid_duration_reports_go_error() {
     for (text, why) in [
         ("", r#"invalid duration """#),
         ("-", r#"invalid duration "-""#),
@@ -69,14 +69,14 @@ fn what_is_no_duration_is_told_in_the_words_of_go() {
 
 proptest::proptest! {
     #[test]
-    fn a_duration_survives_text(nanos: i64) {
+    fn duration_round_trips(nanos: i64) {
         let mut out = Vec::new();
         write(&mut out, nanos);
         proptest::prop_assert_eq!(read_duration(&String::from_utf8(out).unwrap()), Ok(nanos));
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC{0,40}", number in "[-+]?[0-9.]{0,25}[hmnsu]{0,2}") {
+    fn arbitrary_text_does_not_panic(text in "\\PC{0,40}", number in "[-+]?[0-9.]{0,25}[hmnsu]{0,2}") {
         let _ = (read_duration(&text), read_duration(&number));
     }
 }

@@ -1,4 +1,4 @@
-//! Lists that are merged: entries are told apart by a member or by themselves, and keep an order.
+//! Merging of lists: entries are matched by merge key or by value, and keep an order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::meta::{FieldMeta, Meta};
 use super::{DIRECTIVE, ELEMENT_ORDER, MergeError, Object, objects, without_directives};
 
-/// Which place a value has in a list, by its text: numbers of different types differ, as in Go.
+/// The position of each value in a list, by its JSON text: numbers of different types differ, as in Go.
 type Ranks = HashMap<String, usize>;
 
-/// Merges the lists for which the patch gives an order, and takes them from the patch.
+/// Merges the lists for which the patch contains `$setElementOrder`, and removes them from the patch.
 pub(super) fn ordered(original: &mut Object, patch: &mut Object, meta: Meta<'_>) -> Result<(), MergeError> {
     let orders: Vec<String> = patch.keys().filter(|name| name.starts_with(ELEMENT_ORDER)).cloned().collect();
     for name in orders {
@@ -24,7 +24,7 @@ pub(super) fn ordered(original: &mut Object, patch: &mut Object, meta: Meta<'_>)
         };
         let old = original.get(list).and_then(Value::as_array).cloned();
         let new = patch.get(list).and_then(Value::as_array).cloned();
-        agree(new.as_deref().unwrap_or_default(), &order, list, field.key)?;
+        check_order(new.as_deref().unwrap_or_default(), &order, list, field.key)?;
         if let Some(merged) = in_order(old, new, &order, &field)? {
             original.insert(list.to_owned(), Value::Array(merged));
             patch.remove(list);
@@ -33,7 +33,7 @@ pub(super) fn ordered(original: &mut Object, patch: &mut Object, meta: Meta<'_>)
     Ok(())
 }
 
-/// The merged list; `None` where there is none on either side.
+/// Merges two lists that have an order; `None` if neither side has elements.
 fn in_order(
     old: Option<Vec<Value>>,
     new: Option<Vec<Value>>,
@@ -47,19 +47,20 @@ fn in_order(
         (Some(old), None) => old,
         (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
         (Some(old), Some(new)) => {
-            let kept = left_behind(&old, &new, field);
+            let kept = order_after_deletions(&old, &new, field);
             let merged = merge(old, new, field, false)?;
             server = kept.unwrap_or(server);
             merged
         }
     };
     element_type([&server, &added])?;
-    arranged(merged, order, &server, Identity { key: field.key }).map(Some)
+    arrange(merged, order, &server, Identity { key: field.key }).map(Some)
 }
 
-/// What upstream takes for the order of the server when the patch has deleted entries: it deletes and appends in the memory of the
-/// server's list, so that the first new entries come to stand where there was room. `None` where nothing was deleted.
-fn left_behind(old: &[Value], new: &[Value], field: &FieldMeta<'_>) -> Option<Vec<Value>> {
+/// Returns the server order that kube-apiserver uses after a patch deleted entries. It deletes and appends in
+/// the memory of the server's list, so that the first new entries take the freed positions. Returns `None` if
+/// nothing was deleted.
+fn order_after_deletions(old: &[Value], new: &[Value], field: &FieldMeta<'_>) -> Option<Vec<Value>> {
     let identity = Identity { key: field.key };
     let directive = |entry: &Value| entry.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
     let is = |word: &str, entry: &Value| directive(entry).as_deref() == Some(word);
@@ -82,8 +83,8 @@ fn left_behind(old: &[Value], new: &[Value], field: &FieldMeta<'_>) -> Option<Ve
     Some(kept.into_iter().chain(added).collect())
 }
 
-/// Whether the entries of a patch stand in the order that it gives.
-fn agree(entries: &[Value], order: &[Value], list: &str, key: &str) -> Result<(), MergeError> {
+/// Checks that the entries of a patch have the order of its `$setElementOrder`.
+fn check_order(entries: &[Value], order: &[Value], list: &str, key: &str) -> Result<(), MergeError> {
     if entries.is_empty() || order.is_empty() {
         return Ok(());
     }
@@ -110,7 +111,7 @@ fn agree(entries: &[Value], order: &[Value], list: &str, key: &str) -> Result<()
     }
 }
 
-/// Merges two lists as the field says; `deletes` says that the second one lists what to take from the first.
+/// Merges two lists. With `deletes` the second one lists entries that are removed from the first.
 pub(super) fn merge(
     old: Vec<Value>,
     new: Vec<Value>,
@@ -123,7 +124,7 @@ pub(super) fn merge(
     if old.is_empty() && new.is_empty() {
         return Ok(old);
     }
-    if element_type([&old, &new])? == Type::Object {
+    if element_type([&old, &new])? == ElementType::Object {
         return merge_objects(old, new, field);
     }
     if deletes {
@@ -132,7 +133,7 @@ pub(super) fn merge(
     }
     let mut seen = HashSet::new();
     let both = old.iter().chain(&new).filter(|entry| seen.insert(entry.to_string())).cloned().collect();
-    arranged(both, &new, &old, Identity { key: field.key })
+    arrange(both, &new, &old, Identity { key: field.key })
 }
 
 fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Result<Vec<Value>, MergeError> {
@@ -141,7 +142,7 @@ fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Res
     }
     let identity = Identity { key: field.key };
     let (mut merged, patch) = directives(old, new, identity)?;
-    // What was there after the deletions is the order that the entries of the server keep.
+    // The order after the deletions is the one that the entries of the server keep.
     let server = merged.clone();
     let mut places: Ranks = ranks(&merged, identity);
     for entry in &patch {
@@ -153,10 +154,10 @@ fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Res
             (_, new) => merged.push(new),
         }
     }
-    arranged(merged, &patch, &server, identity)
+    arrange(merged, &patch, &server, identity)
 }
 
-/// Applies the entries of a patch that are directives; returns what is left of both lists.
+/// Applies the directives in a patch list; returns what remains of both lists.
 fn directives(
     old: Vec<Value>,
     new: Vec<Value>,
@@ -181,7 +182,7 @@ fn directives(
     Ok((old.into_iter().filter(stays).collect(), patch))
 }
 
-/// What tells entries of a list apart: a member, or the entry itself.
+/// The identity of a list entry: a merge key, or the entry itself.
 #[derive(Clone, Copy)]
 struct Identity<'k> {
     key: &'k str,
@@ -225,9 +226,9 @@ fn ranks(list: &[Value], identity: Identity<'_>) -> Ranks {
     ranks
 }
 
-/// Puts a merged list into its order: entries of the patch in the order of the patch, the others in that of the server, and both
-/// together as the server had them, as far as that goes.
-fn arranged(
+/// Orders a merged list: entries of the patch in the order of the patch, others in the order of the server,
+/// and both together in the order of the server as far as possible.
+fn arrange(
     merged: Vec<Value>,
     patch_order: &[Value],
     server_order: &[Value],
@@ -269,7 +270,7 @@ fn interleaved(left: Vec<Ranked>, right: Vec<Ranked>) -> Vec<Value> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Type {
+enum ElementType {
     Bool,
     Integer,
     Float,
@@ -277,16 +278,16 @@ enum Type {
     Object,
 }
 
-/// The one type of all entries.
-fn element_type(lists: [&Vec<Value>; 2]) -> Result<Type, MergeError> {
+/// Returns the common type of all entries.
+fn element_type(lists: [&Vec<Value>; 2]) -> Result<ElementType, MergeError> {
     let mut found = None;
     for entry in lists.into_iter().flatten() {
         let kind = match entry {
-            Value::Bool(_) => Type::Bool,
-            Value::Number(number) if number.is_f64() => Type::Float,
-            Value::Number(_) => Type::Integer,
-            Value::String(_) => Type::String,
-            Value::Object(_) => Type::Object,
+            Value::Bool(_) => ElementType::Bool,
+            Value::Number(number) if number.is_f64() => ElementType::Float,
+            Value::Number(_) => ElementType::Integer,
+            Value::String(_) => ElementType::String,
+            Value::Object(_) => ElementType::Object,
             Value::Array(_) if found.is_none() => return Err(MergeError::ListOfLists),
             Value::Array(_) | Value::Null => return Err(MergeError::MixedList),
         };

@@ -1,4 +1,4 @@
-//! What the table says of a field that is to be merged.
+//! Merge metadata of a field, from the table.
 
 use super::MergeError;
 use crate::field::{Base, Field, PatchStrategy, Shape};
@@ -9,11 +9,11 @@ use crate::kind::Message;
 pub(super) enum Meta<'s> {
     /// A struct with fields.
     Struct(Message<'s>),
-    /// A struct that writes itself in its own way: nothing in it has a name.
+    /// A struct with its own unmarshaler, whose fields have no names.
     Opaque,
     /// A list of values of the field's type.
     List(Field<'s>),
-    /// A map, text, number or boolean.
+    /// A map, string, number or boolean.
     Other(&'static str),
 }
 
@@ -36,7 +36,7 @@ impl FieldMeta<'_> {
 }
 
 impl<'s> Meta<'s> {
-    /// The field of that name. Names are compared without case when none is the same, as Go does.
+    /// Returns the field with this name. If there is no exact match, case is ignored, as in Go.
     pub(super) fn field(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
         let no_field =
             |message: &str| MergeError::NoField { message: message.to_owned(), field: name.to_owned() };
@@ -57,12 +57,12 @@ impl<'s> Meta<'s> {
         Ok(FieldMeta { meta, key: field.merge_key().unwrap_or_default(), strategy: field.patch_strategy() })
     }
 
-    /// The field of that name, which must be a list: the type is that of its entries.
+    /// Returns the list field with this name. The type is that of its entries.
     pub(super) fn list(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
         let field = self.field(name)?;
         let meta = match field.meta {
             Self::List(list) => Self::of_one(list),
-            // Behind a pointer, anything is taken for a list; what is not optional and no list is refused.
+            // Anything behind a pointer is accepted as a list; other types that are not lists are rejected.
             Self::Opaque | Self::Struct(_) | Self::Other(_) if self.is_pointer(name) => field.meta,
             _ => return Err(MergeError::NotAList { found: "struct" }),
         };

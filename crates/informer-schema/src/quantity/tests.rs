@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn quantities_are_written_as_a_server_writes_them() {
+fn quantities_are_canonicalized_as_by_a_server() {
     let cases = [
         ("1024Ki", "1Mi"),
         ("1025Ki", "1025Ki"),
@@ -32,7 +32,7 @@ fn quantities_are_written_as_a_server_writes_them() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused() {
+fn invalid_quantity_is_rejected() {
     for bad in ["", "a", "1.1i", "1 ", " 1", "1kk", "1e", "1.2.3", "--1", "1Kii", "e3x", "\u{664}"] {
         assert!(canonical(bad).is_err(), "{bad}");
     }
@@ -40,7 +40,7 @@ fn what_is_no_quantity_is_refused() {
 
 proptest::proptest! {
     #[test]
-    fn a_canonical_quantity_stays(text in "[+-]?[0-9]{0,12}(\\.[0-9]{0,12})?(n|u|m|k|M|G|Ki|Mi|Gi|e[0-9])?") {
+    fn canonical_quantity_is_unchanged(text in "[+-]?[0-9]{0,12}(\\.[0-9]{0,12})?(n|u|m|k|M|G|Ki|Mi|Gi|e[0-9])?") {
         if let Ok(once) = canonical(&text) {
             let again = canonical(&once).map(Cow::into_owned);
             proptest::prop_assert_eq!(again.as_deref(), Ok(&*once));
@@ -48,7 +48,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "[-+0-9.eEinumkKMGTP]{0,40}") {
+    fn arbitrary_text_does_not_panic(text in "[-+0-9.eEinumkKMGTP]{0,40}") {
         let _ = canonical(&text);
     }
 }

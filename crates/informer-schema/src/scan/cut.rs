@@ -1,10 +1,10 @@
-//! Fields of `metadata` taken out of a message, and put in again; all else stays byte for byte.
+//! Removes fields of `metadata` from a message and adds them again; all other bytes are unchanged.
 
 use super::METADATA;
 use crate::error::Problem;
 use crate::wire::{Raw, Reader};
 
-/// Copies a message and leaves fields of its metadata out. What it allocates is what it returns.
+/// Copies a message without some fields of its metadata. It allocates only the result.
 pub(super) fn without(object: &[u8], unwanted: &[u32]) -> Result<Vec<u8>, Problem> {
     let mut length = object.len();
     each_metadata(object, |whole, metadata| {
@@ -41,7 +41,7 @@ fn kept_length(metadata: &[u8], unwanted: &[u32]) -> Result<usize, Problem> {
     Ok(kept)
 }
 
-/// Where the fields of one number stand in a message.
+/// The range of the fields with one number in a message.
 #[derive(Clone, Copy)]
 enum Run {
     Not,
@@ -59,7 +59,7 @@ impl Run {
     }
 }
 
-/// The fields of each number, where they stand side by side in the one `metadata` of an object.
+/// Returns the fields of each number, if they are contiguous in the only `metadata` of an object.
 pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[Option<&[u8]>; N], Problem> {
     let mut found: Option<&[u8]> = None;
     let mut several = false;
@@ -84,7 +84,7 @@ pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[O
     }))
 }
 
-/// An object of which `metadata` alone is there, with these fields.
+/// Returns an object that consists only of `metadata` with these fields.
 pub(super) fn object(fields: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(block_length(fields.len()));
     push_head(&mut out, fields.len());
@@ -92,7 +92,7 @@ pub(super) fn object(fields: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The object, with the fields of the others' metadata behind its own.
+/// Returns the object with the metadata fields of the others appended to its own.
 pub(super) fn join<'a>(
     object: &[u8],
     others: impl Iterator<Item = &'a [u8]> + Clone,
@@ -126,7 +126,7 @@ pub(super) fn join<'a>(
     Ok(out)
 }
 
-/// The fields of an object as they stand there, and the content of those that are its metadata.
+/// Iterates over the fields of an object with their bytes, and the content of those that are its metadata.
 fn each_metadata<'a>(
     object: &'a [u8],
     mut part: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Result<(), Problem>,
@@ -137,7 +137,7 @@ fn each_metadata<'a>(
     })
 }
 
-/// The fields of a message, with all of their bytes.
+/// Iterates over the fields of a message with all of their bytes.
 fn each_field<'a>(
     message: &'a [u8],
     mut field: impl FnMut(u32, &'a [u8], Raw<'a>) -> Result<(), Problem>,
@@ -151,7 +151,7 @@ fn each_field<'a>(
     Ok(())
 }
 
-/// What a block of that length takes with its head.
+/// Returns the size of a field with this content length, including tag and length.
 fn block_length(length: usize) -> usize {
     head_length(length) + length
 }

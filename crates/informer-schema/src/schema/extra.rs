@@ -1,11 +1,11 @@
-//! Fields beyond the table, for servers that are newer than it.
+//! Additional fields, to simulate a server that is newer than the table.
 
 use thiserror::Error;
 
 use super::{Releases, Schema, load};
 use crate::field::{FieldData, Flags};
 
-/// A field that a newer server has and the table does not: a fixture for tests of version skew.
+/// A field that a newer server has and the table does not have: a fixture for tests of version skew.
 ///
 /// ```
 /// use informer_schema::{ExtraField, Schema};
@@ -26,7 +26,7 @@ pub struct ExtraField {
 }
 
 impl ExtraField {
-    /// A field of `message` (the last three parts of its name, as `core.v1.PodSpec`).
+    /// Returns a field of `message` (the last three components of its name, such as `core.v1.PodSpec`).
     ///
     /// `value` is a type in the notation of the table (`docs/schema.md`): `string`, `*bool`, `int32`,
     /// `[]string`, `{}string`, `quantity`, or another type of the table such as `*core.v1.SecretReference` or
@@ -35,23 +35,23 @@ impl ExtraField {
         Self { message, name, number, value }
     }
 
-    /// The message that has the field, as `core.v1.PodSpec`.
+    /// Returns the message that has the field, such as `core.v1.PodSpec`.
     pub fn message(self) -> &'static str {
         self.message
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// The number in protobuf.
+    /// Returns the number in protobuf.
     pub fn number(self) -> u8 {
         self.number
     }
 }
 
-/// Why a field cannot be added to the table.
+/// The error of adding a field to the table.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("add field {name} to {message}: {problem}")]
 pub struct ExtraFieldError {
@@ -61,12 +61,12 @@ pub struct ExtraFieldError {
 }
 
 impl Schema {
-    /// Reads the table as [`builtin_served`](Self::builtin_served) does, and adds fields to it.
+    /// Parses the table like [`builtin_served`](Self::builtin_served), and adds fields to it.
     ///
     /// # Errors
     ///
-    /// When a message or a type of value does not exist, when the message already has a field of that name or
-    /// number, or when it would have more than 64 fields.
+    /// Fails if a message or value type does not exist, if the message already has a field with that name or
+    /// number, or if it would have more than 64 fields.
     pub fn with_extra_fields(fields: &[ExtraField]) -> Result<Self, ExtraFieldError> {
         load::parse_and_extend(super::BUILTIN, Releases::Served, |schema| {
             fields.iter().try_for_each(|field| add(schema, *field))
@@ -77,13 +77,12 @@ impl Schema {
 fn add(schema: &mut Schema, extra: ExtraField) -> Result<(), ExtraFieldError> {
     let failed = |problem| ExtraFieldError { message: extra.message, name: extra.name, problem };
     let id = *schema.by_name.get(extra.message).ok_or_else(|| failed("there is no such message"))?;
-    let (shape, base) =
-        load::base(schema, extra.value).ok_or_else(|| failed("there is no such type of value"))?;
+    let (shape, base) = load::base(schema, extra.value).ok_or_else(|| failed("the value type is unknown"))?;
     let fields = schema.fields_of(id);
     if extra.number == 0 || fields.iter().any(|field| field.number == extra.number) {
         return Err(failed("the number is 0 or already used"));
     }
-    // Not through `Message::field`, which would keep an index of the names without this one.
+    // `Message::field` would cache an index of names without this field.
     if schema.message_at(id).fields().iter().any(|field| field.name() == extra.name) {
         return Err(failed("the name is already used"));
     }

@@ -1,4 +1,4 @@
-//! Reads the table. Names are slices of the text itself.
+//! Parses the table. Names are slices of its text.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -9,20 +9,21 @@ use crate::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::kind::{KindData, MessageData};
 use crate::resource::{GroupVersionData, NameList, ResourceData};
 
-/// Why the table is what this reader expects: a test of this crate reads it, and it never comes from elsewhere.
-const MADE_HERE: &str = "the table is part of the crate and was read by its tests";
+/// The reason that parsing cannot fail: the table is compiled in, and a test of this crate parses it.
+const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of this crate";
 
-/// Fields of one message at most: sets of fields are bits of one number. The largest type has 44.
+/// The maximum number of fields of a message, because sets of fields are 64-bit masks. The largest type has
+/// 44.
 pub(super) const MAX_FIELDS: usize = 64;
 
-/// Reads the table.
+/// Parses the table.
 pub(super) fn parse(text: &'static str, releases: Releases) -> Schema {
     match parse_and_extend(text, releases, |_| Ok::<(), Infallible>(())) {
         Ok(schema) => schema,
     }
 }
 
-/// Reads the table. `extend` may add fields before the indexes are made.
+/// Parses the table. `extend` may add fields before the indexes are built.
 pub(super) fn parse_and_extend<E>(
     text: &'static str,
     releases: Releases,
@@ -42,7 +43,7 @@ pub(super) fn parse_and_extend<E>(
         by_kind: Box::default(),
     };
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let (tag, rest) = line.split_once('\t').expect(MADE_HERE);
+        let (tag, rest) = line.split_once('\t').expect(PARSED_BY_TESTS);
         match tag {
             "" | "K" if releases == Releases::Served && is_newer(rest) => {}
             "" => field(&mut schema, rest),
@@ -57,14 +58,14 @@ pub(super) fn parse_and_extend<E>(
     }
     extend(&mut schema)?;
     number(&mut schema);
-    // The table is sorted as text, where a slash stands between the parts.
+    // The file is sorted as text, where a slash separates the components.
     schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
     schema.by_kind = by_kind(&schema.kinds);
     Ok(schema)
 }
 
-/// Returns true if a kind or a field is of a release newer than the server: it has the key `since`, which is the first one
-/// after four cells.
+/// Returns true if a kind or a field is newer than the server: it has the attribute `since`, which is the
+/// first one after four cells.
 fn is_newer(rest: &str) -> bool {
     rest.splitn(5, '\t').nth(4).is_some_and(|extra| extra.starts_with("since="))
 }
@@ -73,7 +74,7 @@ fn by_kind(kinds: &[KindData]) -> Box<[u16]> {
     let mut table = vec![0; (2 * kinds.len()).next_power_of_two()];
     let mask = table.len() - 1;
     for (place, data) in (1..).zip(kinds) {
-        let mut at = super::kind_slot(data.group, data.version, data.kind) & mask;
+        let mut at = super::kind_hash(data.group, data.version, data.kind) & mask;
         while table[at] != 0 {
             at = (at + 1) & mask;
         }
@@ -84,10 +85,10 @@ fn by_kind(kinds: &[KindData]) -> Box<[u16]> {
 
 fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {
     let mut cells = rest.split('\t');
-    std::array::from_fn(|_| cells.next().expect(MADE_HERE))
+    std::array::from_fn(|_| cells.next().expect(PARSED_BY_TESTS))
 }
 
-/// An absent name is a dash in the table.
+/// Parses a name; an absent name is a dash in the table.
 fn name(cell: &'static str) -> &'static str {
     if cell == "-" { "" } else { cell }
 }
@@ -100,7 +101,7 @@ fn names(text: &'static str) -> HashMap<&'static str, MessageId> {
 
 fn message(schema: &mut Schema, rest: &'static str) {
     let [short, prefix] = cells(rest);
-    let start = u32::try_from(schema.fields.len()).expect(MADE_HERE);
+    let start = u32::try_from(schema.fields.len()).expect(PARSED_BY_TESTS);
     let atomic = rest.ends_with("map=atomic");
     schema.messages.push(MessageData {
         short,
@@ -119,27 +120,27 @@ fn field(schema: &mut Schema, rest: &'static str) {
         None | Some("") => 0,
         Some(text) => {
             schema.extras.push(Extra::parse(text));
-            u16::try_from(schema.extras.len()).expect(MADE_HERE)
+            u16::try_from(schema.extras.len()).expect(PARSED_BY_TESTS)
         }
     };
-    let (shape, base) = base(schema, kind).expect(MADE_HERE);
+    let (shape, base) = base(schema, kind).expect(PARSED_BY_TESTS);
     let flags = Flags::parse(flags);
-    // An older server does not have the field, so JSON has it only if the wire has it. A newer server always writes to the
-    // wire what it always writes to JSON.
+    // An older server does not have the field, so JSON has it only if it is on the wire. A newer server
+    // always writes to the wire what it always writes to JSON.
     let quiet = is_newer(rest) || base.is_quiet(shape, flags);
     schema.fields.push(FieldData {
         name: name(json),
-        number: number.parse().expect(MADE_HERE),
+        number: number.parse().expect(PARSED_BY_TESTS),
         shape,
         base,
         flags,
         quiet,
         extra,
     });
-    schema.messages.last_mut().expect(MADE_HERE).fields.end += 1;
+    schema.messages.last_mut().expect(PARSED_BY_TESTS).fields.end += 1;
 }
 
-/// Reads a type of values; `None` if the table has no such type.
+/// Parses a value type; `None` if the table has no such type.
 pub(super) fn base(schema: &Schema, kind: &'static str) -> Option<(Shape, Base)> {
     let (shape, rest) = match kind.as_bytes() {
         [b'*', ..] => (Shape::Pointer, &kind[1..]),
@@ -177,11 +178,11 @@ pub(super) fn base(schema: &Schema, kind: &'static str) -> Option<(Shape, Base)>
 
 fn kind(schema: &mut Schema, rest: &'static str) {
     let [group, version, kind, message] = cells(rest);
-    let message = *schema.by_name.get(message).expect(MADE_HERE);
+    let message = *schema.by_name.get(message).expect(PARSED_BY_TESTS);
     schema.kinds.push(KindData { group: name(group), version, kind, message });
 }
 
-/// Lines of groups, resources, subresources and columns; each belongs to the one before it.
+/// Parses a line of a group, resource, subresource or column; each belongs to the one before it.
 fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
     match tag {
         "G" => {
@@ -192,7 +193,7 @@ fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
             let [plural, singular, scope, group, version, kind, verbs, short, categories, hash, served] =
                 cells(rest);
             schema.resources.push(ResourceData {
-                group_version: u16::try_from(schema.groups.len() - 1).expect(MADE_HERE),
+                group_version: u16::try_from(schema.groups.len() - 1).expect(PARSED_BY_TESTS),
                 plural,
                 singular: name(singular),
                 namespaced: scope == "Namespaced",
@@ -213,16 +214,16 @@ fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
         }
         _ => {
             let [column, kind, format, priority] = cells(rest);
-            last(schema).columns.push((column, kind, name(format), priority.parse().expect(MADE_HERE)));
+            last(schema).columns.push((column, kind, name(format), priority.parse().expect(PARSED_BY_TESTS)));
         }
     }
 }
 
 fn last(schema: &mut Schema) -> &mut ResourceData {
-    schema.resources.last_mut().expect(MADE_HERE)
+    schema.resources.last_mut().expect(PARSED_BY_TESTS)
 }
 
-/// Makes the runs in which a field is found by its number.
+/// Builds the runs that map field numbers to indexes.
 fn number(schema: &mut Schema) {
     for message in &mut schema.messages {
         let fields = &schema.fields[message.fields.start as usize..message.fields.end as usize];
@@ -235,7 +236,7 @@ fn number(schema: &mut Schema) {
         for (field, place) in fields.iter().zip(1..).filter(|(field, _)| field.number > 0) {
             schema.numbers[start + usize::from(field.number)] = place;
         }
-        let bound = |at: usize| u32::try_from(at).expect(MADE_HERE);
+        let bound = |at: usize| u32::try_from(at).expect(PARSED_BY_TESTS);
         message.numbers = bound(start)..bound(schema.numbers.len());
     }
 }

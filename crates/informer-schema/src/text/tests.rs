@@ -8,7 +8,7 @@ fn compact(raw: &[u8]) -> Result<String, Problem> {
 }
 
 #[test]
-fn values_are_found_where_they_stand() {
+fn tape_finds_values_at_their_positions() {
     let tape = Tape::parse(br#" {"a":[1,"x\u00e9\ud83e\udd80",null],"b":{},"a":true} "#).unwrap();
     assert_eq!(tape.members(tape.root()).count(), 3);
     assert_eq!(tape.member(tape.root(), "a").map(|at| tape.kind(at)), Some(JsonKind::True));
@@ -20,7 +20,7 @@ fn values_are_found_where_they_stand() {
 }
 
 #[test]
-fn a_string_ends_where_it_ends_wherever_that_is() {
+fn string_end_is_found_at_any_alignment() {
     for (length, sign) in (0..20).flat_map(|length| {
         ["", "\\n", "\\\"", "\n", "\u{1f}", "\u{e9}", "\u{80}!#[]"].map(|sign| (length, sign))
     }) {
@@ -36,7 +36,7 @@ fn a_string_ends_where_it_ends_wherever_that_is() {
 }
 
 #[test]
-fn what_is_no_json_is_refused() {
+fn invalid_json_is_rejected() {
     for bad in [
         "",
         "{",
@@ -61,20 +61,20 @@ fn what_is_no_json_is_refused() {
 }
 
 #[test]
-fn nesting_is_bounded_and_needs_no_stack() {
+fn nesting_is_bounded_without_recursion() {
     assert_eq!(Tape::parse("[".repeat(1_000_000).as_bytes()).err(), Some(Problem::TooDeep));
     let deep = format!("{}{}", "[".repeat(MAX_JSON_DEPTH), "]".repeat(MAX_JSON_DEPTH));
     assert!(Tape::parse(deep.as_bytes()).is_ok());
 }
 
 #[test]
-fn foreign_json_is_made_compact_and_escaped() {
+fn embedded_json_is_compacted_and_escaped() {
     assert_eq!(compact(b" { \"a\" : [ 1 , \"<\\n \" ] }\n").as_deref(), Ok(r#"{"a":[1,"\u003c\n "]}"#));
     assert_eq!(compact("\"\u{2028}\"".as_bytes()).as_deref(), Ok("\"\\u2028\""));
 }
 
 #[test]
-fn doubles_are_written_as_go_writes_them() {
+fn doubles_are_formatted_as_by_go() {
     for (value, text) in [
         (1e21, "1e+21"),
         (1e20, "100000000000000000000"),
@@ -97,20 +97,20 @@ proptest! {
     }
 
     #[test]
-    fn json_text_is_judged_as_serde_judges_it(text in "[\\[\\]{}:, \"a\\\\u0-9.eE+-]{0,30}") {
+    fn tape_accepts_the_same_json_as_serde(text in "[\\[\\]{}:, \"a\\\\u0-9.eE+-]{0,30}") {
         let ours = compact(text.as_bytes());
         match serde_json::from_str::<serde_json::Value>(&text) {
             Ok(value) => {
                 let again: serde_json::Value = serde_json::from_str(&ours.unwrap()).unwrap();
                 prop_assert_eq!(again, value);
             }
-            // Halves of surrogate pairs and huge numbers are the two that serde refuses and Go does not.
+            // serde rejects unpaired surrogates and huge numbers; Go accepts them.
             Err(error) => prop_assert!(ours.is_err() || error.to_string().contains("surrogate") || error.to_string().contains("range") || text.contains("\\u")),
         }
     }
 
     #[test]
-    fn a_string_is_read_as_it_was_written(text in "\\PC{0,20}[\u{0}-\u{20}<>&\u{2028}\"\\\\]{0,8}") {
+    fn json_string_round_trips(text in "\\PC{0,20}[\u{0}-\u{20}<>&\u{2028}\"\\\\]{0,8}") {
         let mut out = Vec::new();
         write_string(&mut out, &text);
         let tape = Tape::parse(&out).unwrap();

@@ -1,4 +1,5 @@
-//! Times read by a layout, as Go's package of time does it: it takes more than RFC 3339 has, and says what is wrong with the rest.
+//! Parses timestamps by a layout, as Go's `time.Parse` does: it accepts more than RFC 3339, and reports the
+//! same errors.
 
 use std::ops::RangeInclusive;
 
@@ -10,11 +11,11 @@ use crate::duration::Quoted;
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// Why a text is no time, told in Go's words. They have the text itself.
+/// The error for a string that is not a timestamp, with the message of Go, which quotes the string.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeError {
-    /// A part is not what the layout has in its place.
+    /// A component does not match the layout.
     #[error(
         "parsing time {} as {}: cannot parse {} as {}",
         Quoted(text),
@@ -23,44 +24,44 @@ pub enum TimeError {
         Quoted(element)
     )]
     Unreadable {
-        /// The whole text.
+        /// The whole string.
         text: String,
         /// The layout.
         layout: &'static str,
-        /// The text from there on.
+        /// The rest of the string from that component on.
         rest: String,
-        /// The part of the layout.
+        /// The component of the layout.
         element: &'static str,
     },
-    /// A number is greater or less than it may be.
+    /// A number is out of range.
     #[error("parsing time {}: {part} out of range", Quoted(text))]
     OutOfRange {
-        /// The whole text.
+        /// The whole string.
         text: String,
-        /// What the number is.
+        /// The component, such as `month`.
         part: &'static str,
     },
-    /// Something follows.
+    /// Extra text follows.
     #[error("parsing time {}: extra text: {}", Quoted(text), Quoted(rest))]
     ExtraText {
-        /// The whole text.
+        /// The whole string.
         text: String,
-        /// What follows.
+        /// The extra text.
         rest: String,
     },
 }
 
-/// What is wrong with a part of a time.
+/// The problem of one component of a timestamp.
 #[derive(Debug)]
-pub(super) enum Wrong<'a> {
+pub(super) enum TimeProblem<'a> {
     Element { rest: &'a str, element: &'static str },
     Range(&'static str),
     Extra(&'a str),
 }
 
-impl Wrong<'_> {
-    /// The same of the whole text.
-    pub(super) fn told(self, text: &str, micro: bool) -> TimeError {
+impl TimeProblem<'_> {
+    /// Returns the error for the whole string.
+    pub(super) fn into_error(self, text: &str, micro: bool) -> TimeError {
         let text = text.to_owned();
         match self {
             Self::Element { rest, element } => {
@@ -73,54 +74,58 @@ impl Wrong<'_> {
     }
 }
 
-/// Reads a time as seconds and nanoseconds.
-pub(super) fn read(text: &str, micro: bool) -> Result<(i64, i64), Wrong<'_>> {
-    let mut reader = Reader { rest: text };
+/// Parses a timestamp as seconds and nanoseconds.
+pub(super) fn read(text: &str, micro: bool) -> Result<(i64, i64), TimeProblem<'_>> {
+    let mut reader = LayoutReader { rest: text };
     let year = reader.number(4..=4, "2006")?;
-    reader.mark("-")?;
+    reader.expect("-")?;
     let month = reader.within(2..=2, "01", "month", 1..=12)?;
-    reader.mark("-")?;
+    reader.expect("-")?;
     let date = reader.number(2..=2, "02")?;
-    reader.mark("T")?;
+    reader.expect("T")?;
     let hour = reader.within(1..=2, "15", "hour", 0..=23)?;
-    reader.mark(":")?;
+    reader.expect(":")?;
     let minute = reader.within(2..=2, "04", "minute", 0..=59)?;
-    reader.mark(":")?;
+    reader.expect(":")?;
     let second = reader.within(2..=2, "05", "second", 0..=59)?;
     let nanos = if micro { reader.micros()? * 1_000 } else { reader.any_fraction() };
     let offset = reader.zone()?;
     if !reader.rest.is_empty() {
-        return Err(Wrong::Extra(reader.rest));
+        return Err(TimeProblem::Extra(reader.rest));
     }
-    // The day is judged last, when the month is known.
+    // The day is validated last, because it depends on the month.
     if !(1..=days(year, month)).contains(&date) {
-        return Err(Wrong::Range("day"));
+        return Err(TimeProblem::Range("day"));
     }
     Ok((day_of(year, month, date) * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
 }
 
-struct Reader<'a> {
+struct LayoutReader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
-    fn not(&self, element: &'static str) -> Wrong<'a> {
-        Wrong::Element { rest: self.rest, element }
+impl<'a> LayoutReader<'a> {
+    fn mismatch(&self, element: &'static str) -> TimeProblem<'a> {
+        TimeProblem::Element { rest: self.rest, element }
     }
 
-    fn mark(&mut self, mark: &'static str) -> Result<(), Wrong<'a>> {
-        self.rest = self.rest.strip_prefix(mark).ok_or_else(|| self.not(mark))?;
+    fn expect(&mut self, expect: &'static str) -> Result<(), TimeProblem<'a>> {
+        self.rest = self.rest.strip_prefix(expect).ok_or_else(|| self.mismatch(expect))?;
         Ok(())
     }
 
-    /// A number of so many digits.
-    fn number(&mut self, count: RangeInclusive<usize>, element: &'static str) -> Result<i64, Wrong<'a>> {
+    /// Parses a number with this count of digits.
+    fn number(
+        &mut self,
+        count: RangeInclusive<usize>,
+        element: &'static str,
+    ) -> Result<i64, TimeProblem<'a>> {
         let found = self.rest.bytes().take(*count.end()).take_while(u8::is_ascii_digit).count();
         if found < *count.start() {
-            return Err(self.not(element));
+            return Err(self.mismatch(element));
         }
         let (digits, rest) = self.rest.split_at(found);
-        let read = number(digits.as_bytes()).ok_or_else(|| self.not(element))?;
+        let read = number(digits.as_bytes()).ok_or_else(|| self.mismatch(element))?;
         self.rest = rest;
         Ok(read)
     }
@@ -131,36 +136,36 @@ impl<'a> Reader<'a> {
         element: &'static str,
         part: &'static str,
         range: RangeInclusive<i64>,
-    ) -> Result<i64, Wrong<'a>> {
+    ) -> Result<i64, TimeProblem<'a>> {
         let read = self.number(count, element)?;
-        if range.contains(&read) { Ok(read) } else { Err(Wrong::Range(part)) }
+        if range.contains(&read) { Ok(read) } else { Err(TimeProblem::Range(part)) }
     }
 
-    /// A fraction that the layout does not have. What is none is left to what follows.
+    /// Parses a fraction that the layout does not have. If it is invalid, it is left to the next component.
     fn any_fraction(&mut self) -> i64 {
         let (nanos, length) = fraction(self.rest.as_bytes()).unwrap_or_default();
         self.rest = &self.rest[length..];
         nanos
     }
 
-    /// The six digits of a second that the layout has. They are read as any number, so the first of them may be a sign.
-    fn micros(&mut self) -> Result<i64, Wrong<'a>> {
+    /// Parses the six fractional digits of the layout. They are parsed as a signed number, as in Go.
+    fn micros(&mut self) -> Result<i64, TimeProblem<'a>> {
         const ELEMENT: &str = ".000000";
-        let wrong = self.not(ELEMENT);
+        let wrong = self.mismatch(ELEMENT);
         let digits = self.rest.strip_prefix(['.', ',']).and_then(|rest| rest.get(..6));
         let Some(digits) = digits else { return Err(wrong) };
         let unsigned = digits.strip_prefix(['-', '+']).unwrap_or(digits);
         let Some(micros) = number(unsigned.as_bytes()) else { return Err(wrong) };
         if digits.starts_with('-') && micros > 0 {
-            return Err(Wrong::Range("fractional second"));
+            return Err(TimeProblem::Range("fractional second"));
         }
         self.rest = &self.rest[ELEMENT.len()..];
         Ok(micros)
     }
 
-    /// The seconds by which a zone is ahead.
-    fn zone(&mut self) -> Result<i64, Wrong<'a>> {
-        let wrong = self.not("Z07:00");
+    /// Parses a zone offset in seconds east of UTC.
+    fn zone(&mut self) -> Result<i64, TimeProblem<'a>> {
+        let wrong = self.mismatch("Z07:00");
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(0);
@@ -168,12 +173,12 @@ impl<'a> Reader<'a> {
         let &[sign, h, i, b':', m, n, ..] = self.rest.as_bytes() else { return Err(wrong) };
         let hours = number(&[h, i]);
         let minutes = hours.and_then(|_| number(&[m, n]));
-        // An hour and a minute too many are what some people write.
+        // Go accepts an offset of 24 hours or 60 minutes.
         if hours > Some(24) {
-            return Err(Wrong::Range("time zone offset hour"));
+            return Err(TimeProblem::Range("time zone offset hour"));
         }
         if minutes > Some(60) {
-            return Err(Wrong::Range("time zone offset minute"));
+            return Err(TimeProblem::Range("time zone offset minute"));
         }
         let (Some(hours), Some(minutes), b'+' | b'-') = (hours, minutes, sign) else { return Err(wrong) };
         self.rest = &self.rest[6..];

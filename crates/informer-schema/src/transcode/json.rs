@@ -1,4 +1,4 @@
-//! From the wire to JSON.
+//! Protobuf to JSON.
 
 use super::view::{MessageView, View};
 use super::{FREE_GROWTH, MAX_GROWTH};
@@ -7,7 +7,7 @@ use crate::field::{Base, FieldData};
 use crate::schema::{MessageId, Schema};
 use crate::text;
 
-/// Kind and version of the outermost object: only it has them on the wire, in its envelope.
+/// `kind` and `apiVersion` of the outermost object: only that object has them on the wire, in its envelope.
 type TypeMeta<'a> = Option<(&'a str, &'a str)>;
 
 pub(super) fn write(
@@ -18,23 +18,23 @@ pub(super) fn write(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let limit = out.len() + FREE_GROWTH + data.len().saturating_mul(MAX_GROWTH);
-    Json { out, limit }.object(&MessageView::new(schema, id, data), type_meta)
+    JsonWriter { out, limit }.object(&MessageView::new(schema, id, data), type_meta)
 }
 
-/// The text so far, and how long it may become.
-struct Json<'o> {
+/// The output and its maximum length.
+struct JsonWriter<'o> {
     out: &'o mut Vec<u8>,
     limit: usize,
 }
 
-impl Json<'_> {
+impl JsonWriter<'_> {
     fn object(&mut self, message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>) -> Result<(), Fault> {
         if self.out.len() > self.limit {
             return Err(Problem::TooLong.into());
         }
         self.out.push(b'{');
         self.members(message, type_meta)?;
-        // Every member ends in a comma; the last one gives way.
+        // Every field is followed by a comma; the closing bracket replaces the last one.
         if self.out.last() == Some(&b',') {
             self.out.pop();
         }
@@ -102,7 +102,7 @@ impl Json<'_> {
     }
 }
 
-/// The one embedded type that is not on the wire.
+/// Returns true for the only embedded type that is not on the wire.
 pub(crate) fn is_type_meta(field: &FieldData) -> bool {
     field.flags.inline && field.number == 0 && matches!(field.base, Base::Message(_))
 }

@@ -1,4 +1,4 @@
-//! From JSON to the wire, written from the end: the last field first, so that lengths are known.
+//! JSON to protobuf, written backwards from the last field, so that lengths are known.
 
 use base64::Engine;
 use base64::alphabet;
@@ -13,7 +13,7 @@ use crate::text::{At, JsonKind, Tape};
 use crate::wire::Writer;
 use crate::{quantity, time};
 
-/// Base64 as Go reads it: padded, without a look at the bits that are left over.
+/// Base64 as Go decodes it: padding is required, and trailing bits are ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -22,22 +22,23 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 pub(super) fn write(schema: &Schema, id: MessageId, tape: &Tape<'_>, out: &mut Writer) -> Result<(), Fault> {
-    let mut writer = Walk { schema, tape, out, depth: 0 };
+    let mut writer = MessageWriter { schema, tape, out, depth: 0 };
     match tape.kind(tape.root()) {
         JsonKind::Object => writer.message(id, &[tape.root()]),
         _ => Err(Problem::Value { expected: "an object" }.into()),
     }
 }
 
-struct Walk<'w, 't> {
+struct MessageWriter<'w, 't> {
     schema: &'w Schema,
     tape: &'w Tape<'t>,
     out: &'w mut Writer,
     depth: usize,
 }
 
-impl<'t> Walk<'_, 't> {
-    /// Writes a message from JSON objects; several where a member was there twice, which is one object put together.
+impl<'t> MessageWriter<'_, 't> {
+    /// Writes a message from JSON objects. There are several if the key was duplicate: they are merged into
+    /// one.
     fn message(&mut self, id: MessageId, objects: &[At]) -> Result<(), Fault> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep.into());
@@ -46,9 +47,9 @@ impl<'t> Walk<'_, 't> {
         let schema = self.schema;
         let fields = schema.fields_of(id);
         let members = self.members(id, objects)?;
-        // One bit for each place, or some: most fields of most types are not there.
+        // A filter with one bit per index modulo 64: most fields of most types are absent.
         let there = members.iter().fold(0_u64, |there, (place, _)| there | 1 << (place % 64));
-        for place in schema.places_from_the_end(id) {
+        for place in schema.indexes_by_descending_number(id) {
             let field = &fields[place];
             if field.flags.inline {
                 let Base::Message(embedded) = field.base else { continue };
@@ -71,7 +72,7 @@ impl<'t> Walk<'_, 't> {
         Ok(())
     }
 
-    /// The members that the type has, by place, in the order of the text.
+    /// Returns the known fields by index, in document order.
     fn members(&self, id: MessageId, objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
         let mut members = Vec::with_capacity(self.schema.fields_of(id).len().min(16));
         for object in objects {
@@ -80,7 +81,7 @@ impl<'t> Walk<'_, 't> {
             }
             for (key, value) in self.tape.members(*object) {
                 let Some(name) = self.tape.string(key) else { continue };
-                let place = self.schema.place_named(id, &name);
+                let place = self.schema.index_by_name(id, &name);
                 members.extend(place.map(|place| (place as u8, value)));
             }
         }
@@ -90,7 +91,7 @@ impl<'t> Walk<'_, 't> {
 
     fn field(&mut self, field: &FieldData, members: &[(u8, At)]) -> Result<(), Fault> {
         let null = |member: &(u8, At)| self.tape.kind(member.1) == JsonKind::Null;
-        // Null takes back what was there, where there can be nothing.
+        // A later null removes earlier values, if the field can be absent.
         let cleared = match field.shape {
             Shape::Value if !matches!(field.base, Base::Bytes | Base::Strings(_)) => 0,
             _ => members.iter().rposition(null).map_or(0, |at| at + 1),
@@ -119,7 +120,7 @@ impl<'t> Walk<'_, 't> {
         Ok(())
     }
 
-    /// A value that cannot be absent: null is its zero.
+    /// Writes a value that cannot be absent; null is written as zero.
     fn nullable(&mut self, number: u8, base: Base, value: At) -> Result<(), Fault> {
         match self.tape.kind(value) {
             JsonKind::Null => self.value(number, base, &[]),
@@ -139,7 +140,7 @@ impl<'t> Walk<'_, 't> {
         }
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (index, (key, value)) in entries.iter().enumerate().rev() {
-            // Of a key that is there twice the last one counts.
+            // The last duplicate of a map key wins.
             if entries.get(index + 1).is_some_and(|(next, _)| next == key) {
                 continue;
             }
@@ -154,7 +155,7 @@ impl<'t> Walk<'_, 't> {
         Ok(())
     }
 
-    /// One value; none is its zero.
+    /// Writes one value; no value is written as zero.
     fn value(&mut self, number: u8, base: Base, values: &[At]) -> Result<(), Fault> {
         let last = values.last().copied();
         match base {
@@ -192,15 +193,15 @@ impl<'t> Walk<'_, 't> {
             }
             _ => {
                 let before = self.out.len();
-                self.own_form(base, last)?;
+                self.own_encoding(base, last)?;
                 self.out.close(number, before);
             }
         }
         Ok(())
     }
 
-    /// The types that write themselves in their own way: what is in their message.
-    fn own_form(&mut self, base: Base, last: Option<At>) -> Result<(), Fault> {
+    /// Writes the content of a type with its own protobuf marshaler.
+    fn own_encoding(&mut self, base: Base, last: Option<At>) -> Result<(), Fault> {
         match base {
             Base::Time | Base::MicroTime => {
                 let Some(at) = last else { return Ok(()) };
@@ -213,7 +214,7 @@ impl<'t> Walk<'_, 't> {
                 }
             }
             Base::Duration => {
-                const EXPECTED: Problem = Problem::Value { expected: "a length of time such as 1h30m" };
+                const EXPECTED: Problem = Problem::Value { expected: "a duration such as 1h30m" };
                 let read = |at| read_duration(&self.string(at)?).map_err(|_| EXPECTED);
                 let nanos = last.map_or(Ok(0), read)?;
                 self.out.number(1, nanos.cast_unsigned());
@@ -250,7 +251,7 @@ impl<'t> Walk<'_, 't> {
         const EXPECTED: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
         let text = match last.map(|at| (self.tape.kind(at), self.tape.slice(at))) {
             None => "0",
-            // Upstream reads what stands between the quotes, whatever it is.
+            // Go parses the text between the quotes, whatever it is.
             Some((JsonKind::String, text)) => text[1..text.len() - 1].trim(),
             Some((JsonKind::Number, text)) => text,
             Some(_) => return Err(EXPECTED.into()),
@@ -279,7 +280,7 @@ impl<'t> Walk<'_, 't> {
             }
             (Base::SchemaOrArray(_), JsonKind::Array) => self.list(2, Base::Message(id), at),
             (Base::SchemaOrStrings(_), JsonKind::Array) => self.list(2, Base::String, at),
-            // Anything else is as if it were not there.
+            // Any other value is treated as absent.
             _ => Ok(()),
         }
     }

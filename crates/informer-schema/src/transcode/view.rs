@@ -1,6 +1,6 @@
-//! A message on the wire, seen through the table: which fields it has, and what their values are.
+//! A protobuf message interpreted by the table: its fields and their values.
 //!
-//! Both what writes JSON and what feeds serde look at messages in this way, so that they agree on what is there.
+//! The JSON writer and the serde deserializer both use this view, so that they yield the same fields.
 
 use std::borrow::Cow;
 
@@ -14,19 +14,19 @@ use crate::schema::{MessageId, Schema};
 use crate::wire::{Raw, Reader};
 use crate::{duration, quantity, time};
 
-/// The bytes of one message. Protobuf may bring it in pieces, which are one message when put together.
+/// The bytes of one message. Protobuf allows a message to be split into pieces, which are merged.
 #[derive(Clone, Debug)]
 pub(crate) enum Pieces<'a> {
-    /// None: every field is absent.
+    /// No bytes: every field is absent.
     None,
-    /// As every writer does it.
+    /// One piece, as every encoder writes it.
     One(&'a [u8]),
-    /// As the format allows it.
+    /// Several pieces, which the format allows.
     Many(Vec<&'a [u8]>),
 }
 
 impl<'a> Pieces<'a> {
-    fn of(raws: &[Placed<'a>]) -> Result<Self, Problem> {
+    fn of(raws: &[IndexedRaw<'a>]) -> Result<Self, Problem> {
         match *raws {
             [] => Ok(Self::None),
             [(_, one)] => one.bytes().map(Self::One),
@@ -43,7 +43,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A message with a place in the table.
+/// A message with its type.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageView<'s, 'a> {
     pub(crate) schema: &'s Schema,
@@ -52,7 +52,7 @@ pub(crate) struct MessageView<'s, 'a> {
     pub(crate) depth: usize,
 }
 
-/// One value, as JSON has it.
+/// One value as in JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum View<'s, 'a> {
     Null,
@@ -60,12 +60,12 @@ pub(crate) enum View<'s, 'a> {
     Integer(i64),
     Double(f64),
     Text(Cow<'a, str>),
-    /// JSON from elsewhere.
+    /// Embedded JSON.
     Json(&'a [u8]),
     Message(MessageView<'s, 'a>),
-    /// Values of one type in order.
+    /// An ordered list of values of one type.
     List(Many<'s, 'a>),
-    /// Entries of a map, as they stand on the wire.
+    /// The undecoded entries of a map.
     Map(Many<'s, 'a>),
 }
 
@@ -74,20 +74,20 @@ pub(crate) enum View<'s, 'a> {
 pub(crate) struct Many<'s, 'a> {
     pub(crate) schema: &'s Schema,
     pub(crate) base: Base,
-    pub(crate) raws: Vec<Placed<'a>>,
+    pub(crate) raws: Vec<IndexedRaw<'a>>,
     pub(crate) depth: usize,
 }
 
-/// A field on the wire with its place in the table.
-pub(crate) type Placed<'a> = (u8, Raw<'a>);
+/// A field on the wire with its index in the message.
+pub(crate) type IndexedRaw<'a> = (u8, Raw<'a>);
 
-/// The fields of a message on the wire, sorted by their places, in the order of the wire.
+/// The fields of a message on the wire, sorted by index, and by position within an index.
 #[derive(Debug)]
-pub(crate) struct Found<'a> {
-    pairs: Vec<Placed<'a>>,
+pub(crate) struct WireFields<'a> {
+    pairs: Vec<IndexedRaw<'a>>,
     at: usize,
-    /// The fields that JSON may have and that were not asked for yet, one bit each.
-    left: u64,
+    /// The fields that JSON may have and that were not returned yet, one bit each.
+    remaining: u64,
 }
 
 impl<'s, 'a> MessageView<'s, 'a> {
@@ -99,38 +99,38 @@ impl<'s, 'a> MessageView<'s, 'a> {
         self.schema.fields_of(self.id)
     }
 
-    /// Reads the message once.
-    pub(crate) fn find(&self) -> Result<Found<'a>, Problem> {
+    /// Parses the message once.
+    pub(crate) fn find(&self) -> Result<WireFields<'a>, Problem> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep);
         }
-        let mut pairs: Vec<Placed<'a>> = Vec::with_capacity(8);
+        let mut pairs: Vec<IndexedRaw<'a>> = Vec::with_capacity(8);
         let mut sorted = true;
-        let mut left = self.schema.message_at(self.id).data.always;
+        let mut remaining = self.schema.message_at(self.id).data.always;
         for piece in self.pieces.as_slice() {
             let mut reader = Reader::new(piece);
             while let Some((number, raw)) = reader.next()? {
-                // What the table does not know is left out.
-                let Some(place) = self.schema.place_of(self.id, number) else { continue };
+                // Skips unknown fields.
+                let Some(place) = self.schema.index_by_number(self.id, number) else { continue };
                 let place = place as u8;
                 sorted &= pairs.last().is_none_or(|(last, _)| *last <= place);
-                left |= 1 << place;
+                remaining |= 1 << place;
                 pairs.push((place, raw));
             }
         }
         if !sorted {
             pairs.sort_by_key(|(place, _)| *place);
         }
-        Ok(Found { pairs, at: 0, left })
+        Ok(WireFields { pairs, at: 0, remaining })
     }
 
     /// Returns true if the message itself, or a type embedded in it, has fields that the table does not know.
-    /// Values are not looked into.
+    /// Nested values are not checked.
     pub(crate) fn has_unknown_members(&self) -> Result<bool, Problem> {
         let (fields, mut unknown) = (self.fields(), false);
         for piece in self.pieces.as_slice() {
             super::each(piece, |number, raw| {
-                match self.schema.place_of(self.id, number).map(|place| &fields[place]) {
+                match self.schema.index_by_number(self.id, number).map(|place| &fields[place]) {
                     None => unknown = true,
                     Some(FieldData { base: Base::Message(id), flags, .. }) if flags.inline => {
                         let embedded = MessageView::new(self.schema, *id, raw.bytes()?);
@@ -144,7 +144,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(unknown)
     }
 
-    /// The value of a key in a map; of a key that is there twice the last one counts.
+    /// Returns the value of a key in a map; the last duplicate wins.
     pub(crate) fn entry(&self, field: &FieldData, wanted: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let mut found = None;
         for piece in self.pieces.as_slice() {
@@ -161,8 +161,12 @@ impl<'s, 'a> MessageView<'s, 'a> {
         context.one(field.base, value.as_slice()).map(Some).map_err(|fault| fault.within(key))
     }
 
-    /// What a field says; `None` where JSON has no such member.
-    pub(crate) fn view(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+    /// Returns the value of a field; `None` if JSON omits it.
+    pub(crate) fn view(
+        &self,
+        field: &FieldData,
+        raws: &[IndexedRaw<'a>],
+    ) -> Result<Option<View<'s, 'a>>, Fault> {
         let view = self.value(field, raws).map_err(|fault| fault.within(field.name))?;
         let flags = field.flags;
         let left_out = |view: &View<'_, '_>| {
@@ -171,12 +175,13 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(view.filter(|view| !left_out(view)))
     }
 
-    fn value(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+    fn value(&self, field: &FieldData, raws: &[IndexedRaw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth + 1 };
         let absent = if field.flags.omit_empty { None } else { Some(View::Null) };
         let many = |raws| Many { schema: self.schema, base: field.base, raws, depth: self.depth + 1 };
         match field.shape {
-            // A server never sends a list of objects without its items, and the wire cannot tell none from an empty one.
+            // A server always sends the items of a list of objects, and the wire cannot distinguish absent
+            // from empty.
             Shape::List if raws.is_empty() && self.depth == 0 && field.name == "items" => {
                 Ok(Some(View::List(many(Vec::new()))))
             }
@@ -192,7 +197,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
     }
 }
 
-/// Whether `omitempty` leaves this value out. Structs and pointers are never empty.
+/// Returns true if `omitempty` omits this value. Structs and pointers are never empty.
 fn is_empty(field: &FieldData, view: &View<'_, '_>) -> bool {
     match (field.shape, view) {
         (Shape::Value, View::Bool(value)) => !value,
@@ -206,8 +211,8 @@ fn is_empty(field: &FieldData, view: &View<'_, '_>) -> bool {
     }
 }
 
-/// Numbers of a list may come as one block.
-fn unpacked<'a>(base: Base, raws: &[Placed<'a>]) -> Result<Vec<Placed<'a>>, Problem> {
+/// Unpacks packed numbers.
+fn unpacked<'a>(base: Base, raws: &[IndexedRaw<'a>]) -> Result<Vec<IndexedRaw<'a>>, Problem> {
     if !matches!(base, Base::Int32 | Base::Int64 | Base::Bool)
         || !raws.iter().any(|(_, raw)| matches!(raw, Raw::Bytes(_)))
     {
@@ -227,14 +232,14 @@ fn unpacked<'a>(base: Base, raws: &[Placed<'a>]) -> Result<Vec<Placed<'a>>, Prob
     Ok(all)
 }
 
-impl<'a> Found<'a> {
-    /// The place of the next field that JSON may have, and what the wire has of it.
-    pub(crate) fn next(&mut self) -> Option<(usize, &[Placed<'a>])> {
-        let place = self.left.trailing_zeros() as usize;
-        if self.left == 0 {
+impl<'a> WireFields<'a> {
+    /// Returns the index of the next field that JSON may have, and its values on the wire.
+    pub(crate) fn next(&mut self) -> Option<(usize, &[IndexedRaw<'a>])> {
+        let place = self.remaining.trailing_zeros() as usize;
+        if self.remaining == 0 {
             return None;
         }
-        self.left &= self.left - 1;
+        self.remaining &= self.remaining - 1;
         let start = self.at;
         while self.pairs.get(self.at).is_some_and(|(found, _)| usize::from(*found) == place) {
             self.at += 1;
@@ -244,12 +249,12 @@ impl<'a> Found<'a> {
 }
 
 impl<'s, 'a> Many<'s, 'a> {
-    /// One value of a list.
-    pub(crate) fn entry(&self, raw: Placed<'a>) -> Result<View<'s, 'a>, Fault> {
+    /// Returns one value of a list.
+    pub(crate) fn entry(&self, raw: IndexedRaw<'a>) -> Result<View<'s, 'a>, Fault> {
         Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
     }
 
-    /// The value of a key; of a key that is there twice the last one counts.
+    /// Returns the value of a key; the last duplicate wins.
     pub(crate) fn get(&self, name: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         for (_, raw) in self.raws.iter().rev() {
@@ -261,7 +266,7 @@ impl<'s, 'a> Many<'s, 'a> {
         Ok(None)
     }
 
-    /// The entries of a map, sorted by key; of a key that is there twice the last one counts.
+    /// Returns the entries of a map, sorted by key; the last duplicate wins.
     pub(crate) fn sorted(&self) -> Result<Vec<(&'a str, View<'s, 'a>)>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         let mut entries = Vec::with_capacity(self.raws.len());
@@ -282,19 +287,19 @@ impl<'s, 'a> Many<'s, 'a> {
     }
 }
 
-/// One value, of what the wire has of it.
+/// Returns one value from its bytes on the wire.
 pub(crate) fn one<'s, 'a>(
     schema: &'s Schema,
     base: Base,
-    raws: &[Placed<'a>],
+    raws: &[IndexedRaw<'a>],
     depth: usize,
 ) -> Result<View<'s, 'a>, Fault> {
     Context { schema, depth }.one(base, raws)
 }
 
-/// Key and value of an entry of a map.
-pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<Placed<'_>>), Problem> {
-    // As every writer does it: the key, and then the value.
+/// Returns the key and value of a map entry.
+pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<IndexedRaw<'_>>), Problem> {
+    // Fast path: every encoder writes the key before the value.
     let mut reader = Reader::new(raw.bytes()?);
     if let Some((1, key)) = reader.next()?
         && let Some((2, value)) = reader.next()?
@@ -321,9 +326,9 @@ struct Context<'s> {
 }
 
 impl<'s> Context<'s> {
-    /// One value. It may be absent, which is its zero, or there several times: then the last one counts, and messages are put
-    /// together.
-    fn one<'a>(self, base: Base, raws: &[Placed<'a>]) -> Result<View<'s, 'a>, Fault> {
+    /// Returns one value. If it is absent, it is zero. If it occurs several times, the last one wins, but
+    /// messages are merged.
+    fn one<'a>(self, base: Base, raws: &[IndexedRaw<'a>]) -> Result<View<'s, 'a>, Fault> {
         if let Base::Message(id) = base {
             let pieces = Pieces::of(raws)?;
             return Ok(View::Message(MessageView { schema: self.schema, id, pieces, depth: self.depth }));
@@ -332,15 +337,15 @@ impl<'s> Context<'s> {
         Ok(match base {
             Base::String => View::Text(last.map_or(Ok(""), Raw::text)?.into()),
             Base::Bool => View::Bool(last.map_or(Ok(0), Raw::varint)? != 0),
-            // Upstream keeps the lower 32 bits of whatever is there.
+            // Go truncates to the lower 32 bits.
             Base::Int32 => View::Integer(i64::from(last.map_or(Ok(0), Raw::varint)? as i32)),
             Base::Int64 => View::Integer(last.map_or(Ok(0), Raw::varint)?.cast_signed()),
             Base::Double => View::Double(last.map_or(Ok(0.0), Raw::double)?),
             Base::Bytes => View::Text(STANDARD.encode(block(last)?).into()),
             Base::Time => instant(block(last)?, false)?,
             Base::MicroTime => instant(block(last)?, true)?,
-            Base::Duration => length_of_time(block(last)?)?,
-            Base::Quantity => amount(block(last)?)?,
+            Base::Duration => duration(block(last)?)?,
+            Base::Quantity => quantity(block(last)?)?,
             Base::IntOrString => int_or_string(&Pieces::of(raws)?)?,
             Base::Raw | Base::Fields | Base::Json => match embedded(&Pieces::of(raws)?)? {
                 [] => View::Null,
@@ -359,7 +364,7 @@ impl<'s> Context<'s> {
         Ok(Many { schema: self.schema, base: Base::String, raws, depth: self.depth })
     }
 
-    /// The types of apiextensions that write one of their members.
+    /// Returns the value of an apiextensions union type, which is one of its fields.
     fn union<'a>(self, base: Base, id: MessageId, pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Fault> {
         let schema_at = if matches!(base, Base::SchemaOrBool(_)) { 2 } else { 1 };
         let other_at = 3 - schema_at;
@@ -381,8 +386,8 @@ fn block(raw: Option<Raw<'_>>) -> Result<&[u8], Problem> {
     raw.map_or(Ok(&[]), Raw::bytes)
 }
 
-/// All values of one field.
-pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<Placed<'a>>, Problem> {
+/// Returns all values of one field.
+pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<IndexedRaw<'a>>, Problem> {
     let mut raws = Vec::new();
     for piece in pieces.as_slice() {
         super::each(piece, |number, raw| {
@@ -395,7 +400,7 @@ pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<Pl
     Ok(raws)
 }
 
-/// A point in time that is not Go's zero.
+/// A timestamp other than Go's zero time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instant {
     seconds: i64,
@@ -403,7 +408,7 @@ pub(crate) struct Instant {
 }
 
 impl Instant {
-    /// `None` where there is none.
+    /// Parses a timestamp; `None` for the zero time.
     pub(crate) fn read(data: &[u8], micro: bool) -> Result<Option<Self>, Problem> {
         if data.is_empty() {
             return Ok(None);
@@ -425,20 +430,20 @@ impl Instant {
         Ok((!is_zero).then_some(Self { seconds, micros }))
     }
 
-    /// Hands on the instant as JSON has it.
-    pub(crate) fn told<R>(self, told: impl FnOnce(&str) -> R) -> R {
+    /// Calls a function with the timestamp as in JSON.
+    pub(crate) fn with_text<R>(self, read: impl FnOnce(&str) -> R) -> R {
         let mut text = Vec::with_capacity(28);
         time::write(&mut text, self.seconds, self.micros);
-        told(std::str::from_utf8(&text).expect("instants are written in digits"))
+        read(std::str::from_utf8(&text).expect("timestamps are ASCII"))
     }
 }
 
 fn instant<'s, 'a>(data: &'a [u8], micro: bool) -> Result<View<'s, 'a>, Problem> {
     let read = Instant::read(data, micro)?;
-    Ok(read.map_or(View::Null, |instant| instant.told(|text| View::Text(text.to_owned().into()))))
+    Ok(read.map_or(View::Null, |instant| instant.with_text(|text| View::Text(text.to_owned().into()))))
 }
 
-fn length_of_time<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
+fn duration<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
     let mut nanos = 0;
     super::each(data, |number, raw| {
         if number == 1 {
@@ -455,7 +460,7 @@ fn written<'s, 'a>(text: Vec<u8>) -> Result<View<'s, 'a>, Problem> {
     String::from_utf8(text).map(|text| View::Text(text.into())).map_err(|_| Problem::Utf8)
 }
 
-fn amount<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
+fn quantity<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
     let mut text = Cow::Borrowed("0");
     super::each(data, |number, raw| {
         if number == 1 {
@@ -486,7 +491,7 @@ fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
     }
 }
 
-/// The JSON in a message that holds nothing else.
+/// Returns the JSON in a message that contains nothing else.
 fn embedded<'a>(pieces: &Pieces<'a>) -> Result<&'a [u8], Problem> {
     let mut json: &[u8] = &[];
     for piece in pieces.as_slice() {

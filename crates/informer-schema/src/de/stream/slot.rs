@@ -1,4 +1,4 @@
-//! One value between the wire and a visitor.
+//! The value that the visitor reads next.
 
 use serde::de::{Deserializer, Visitor};
 
@@ -10,24 +10,24 @@ use crate::schema::{MessageId, Schema};
 use crate::transcode::view::{Instant, View, one};
 use crate::wire::Raw;
 
-/// A value that is to be handed on. It is written where it is read from, and lent.
+/// A value that is passed to a visitor. It is filled in place and passed by reference.
 pub(super) struct Slot<'s, 'a, 't> {
     pub(super) schema: &'s Schema,
-    /// How deep the value stands.
+    /// The nesting depth of the value.
     pub(super) depth: usize,
     pub(super) content: Content,
-    /// Of what type it is, or its values.
+    /// The type of the value, or of its elements.
     pub(super) base: Base,
-    /// How many values there are.
+    /// The number of values.
     pub(super) count: u32,
-    /// The value on the wire; of many the message from the first of them on.
+    /// The value on the wire; for several values the message from the first one on.
     pub(super) raw: Raw<'a>,
     pub(super) name: &'t str,
     pub(super) instant: Option<Instant>,
     view: Option<Box<View<'s, 'a>>>,
 }
 
-/// What stands in a [`Slot`].
+/// The content of a [`Slot`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// One value.
@@ -37,7 +37,7 @@ pub(super) enum Content {
     Null,
     Name,
     Instant,
-    /// All that is seldom.
+    /// A rare case, through a view.
     View,
 }
 
@@ -56,7 +56,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// One value, which is yet to be read.
+    /// Returns a slot for one value, which is not read yet.
     pub(super) fn of(schema: &'s Schema, depth: usize, base: Base) -> Self {
         Self { content: Content::One, base, ..Self::new(schema, depth) }
     }
@@ -77,7 +77,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         self.view.take().map_or(View::Null, |view| *view)
     }
 
-    /// The bytes of a value of this type, where there is one.
+    /// Returns the bytes of a value of this type, if it is one.
     #[inline]
     pub(super) fn bytes_of(&self, base: Base) -> Option<&'a [u8]> {
         match self.raw {
@@ -86,7 +86,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// The message, where one stands here.
+    /// Returns the message, if it is one.
     #[inline]
     pub(super) fn message(&self) -> Option<Object<'s, 'a, 'static>> {
         match (self.content, self.base, self.raw) {
@@ -99,7 +99,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
     }
 
-    /// The values, where there are many.
+    /// Returns the values, if there are several.
     #[inline]
     pub(super) fn entries(&self) -> Option<Entries<'s, 'a>> {
         match (self.content, self.raw) {
@@ -110,7 +110,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// The entries, where there are any.
+    /// Returns the map entries, if it is a map.
     #[inline]
     pub(super) fn map(&self) -> Option<Map<'s, 'a>> {
         match (self.content, self.raw) {
@@ -121,7 +121,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// Hands on whatever stands here.
+    /// Passes any value to the visitor.
     #[inline(never)]
     pub(super) fn any<V: Visitor<'a>>(&mut self, visitor: V) -> Result<V::Value, Error> {
         let raw = self.raw;
@@ -129,13 +129,13 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
             Content::One => match self.base {
                 Base::String => visitor.visit_borrowed_str(raw.text()?),
                 Base::Bool => visitor.visit_bool(raw.varint()? != 0),
-                Base::Int32 => visitor.visit_i64(lower_half(raw.varint()?)),
+                Base::Int32 => visitor.visit_i64(truncated(raw.varint()?)),
                 Base::Int64 => visitor.visit_i64(raw.varint()?.cast_signed()),
                 Base::Double => visitor.visit_f64(raw.double()?),
                 Base::Message(id) => self.object(id, raw.bytes()?).deserialize_any(visitor),
                 base => {
                     let view = one(self.schema, base, &[(0, raw)], self.depth)?;
-                    general::Value(view, Unknown::Refused).deserialize_any(visitor)
+                    general::Value(view, Unknown::Rejected).deserialize_any(visitor)
                 }
             },
             Content::List => match self.entries() {
@@ -149,15 +149,15 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
             Content::Null => visitor.visit_unit(),
             Content::Name => visitor.visit_str(self.name),
             Content::Instant => match self.instant {
-                Some(instant) => instant.told(|text| visitor.visit_str(text)),
+                Some(instant) => instant.with_text(|text| visitor.visit_str(text)),
                 None => visitor.visit_unit(),
             },
-            Content::View => general::Value(self.taken(), Unknown::Refused).deserialize_any(visitor),
+            Content::View => general::Value(self.taken(), Unknown::Rejected).deserialize_any(visitor),
         }
     }
 }
 
-/// Upstream keeps the lower 32 bits of whatever is there.
-pub(super) fn lower_half(value: u64) -> i64 {
+/// Go truncates to the lower 32 bits.
+pub(super) fn truncated(value: u64) -> i64 {
     i64::from(value as i32)
 }

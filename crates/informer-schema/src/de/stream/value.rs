@@ -1,17 +1,17 @@
-//! What a visitor is given: one value, a list of them, or a map.
+//! Deserializers for one value, a list, and a map.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::slot::{Content, Slot, lower_half};
-use crate::de::{Cause, Error, Unknown, general, refused};
+use super::slot::{Content, Slot, truncated};
+use crate::de::{Cause, Error, Unknown, general, type_error};
 use crate::field::Base;
 use crate::transcode::view::{View, map_entry, one};
 use crate::wire::{Raw, Reader};
 
-/// Numbers side by side, in one block.
-pub(super) fn is_block(base: Base, raw: &Raw<'_>) -> bool {
+/// Returns true if numbers are packed.
+pub(super) fn is_packed_block(base: Base, raw: &Raw<'_>) -> bool {
     matches!((base, raw), (Base::Int32 | Base::Int64 | Base::Bool, Raw::Bytes(_)))
 }
 
@@ -50,7 +50,7 @@ impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
     #[inline]
     fn deserialize_i32<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match (self.0.content, self.0.base, self.0.raw) {
-            (Content::One, Base::Int32, Raw::Varint(value)) => visitor.visit_i64(lower_half(value)),
+            (Content::One, Base::Int32, Raw::Varint(value)) => visitor.visit_i64(truncated(value)),
             _ => self.0.any(visitor),
         }
     }
@@ -120,9 +120,9 @@ impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
             Content::Name => View::Text(slot.name.to_owned().into()),
             Content::One => one(slot.schema, slot.base, &[(0, slot.raw)], slot.depth)?,
             Content::View => slot.taken(),
-            _ => return Err(refused("a word")),
+            _ => return Err(type_error("a word")),
         };
-        general::Value(view, Unknown::Refused).deserialize_enum(name, variants, visitor)
+        general::Value(view, Unknown::Rejected).deserialize_enum(name, variants, visitor)
     }
 
     fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -144,7 +144,7 @@ pub(super) struct Entries<'s, 'a> {
 }
 
 impl<'s, 'a> Entries<'s, 'a> {
-    /// So many values of the type that `value` has, which stand side by side.
+    /// Returns the deserializer of `left` contiguous values of the type of `value`.
     pub(super) fn new(rest: &'a [u8], left: u32, value: Slot<'s, 'a, 'static>) -> Self {
         Self { reader: Reader::new(rest), left, at: 0, value }
     }
@@ -158,7 +158,7 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
         self.reader.read(&mut self.value.raw)?;
-        if is_block(self.value.base, &self.value.raw) {
+        if is_packed_block(self.value.base, &self.value.raw) {
             return Err(Error::new(Cause::Irregular));
         }
         match seed.deserialize(Value(&mut self.value)) {
@@ -179,13 +179,13 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
 pub(super) struct Map<'s, 'a> {
     reader: Reader<'a>,
     left: u32,
-    /// The key whose value is next, or the last one.
+    /// The key whose value is next, or the previous key.
     key: Option<&'a str>,
     value: Slot<'s, 'a, 'static>,
 }
 
 impl<'s, 'a> Map<'s, 'a> {
-    /// So many entries with values of the type that `value` has, which stand side by side.
+    /// Returns the deserializer of `left` contiguous entries with values of the type of `value`.
     pub(super) fn new(rest: &'a [u8], left: u32, value: Slot<'s, 'a, 'static>) -> Self {
         Self { reader: Reader::new(rest), left, key: None, value }
     }
@@ -197,7 +197,7 @@ impl<'s, 'a> Map<'s, 'a> {
         let mut raw = Raw::Varint(0);
         self.reader.read(&mut raw)?;
         let key = self.enter(raw)?;
-        // Servers write keys in their order; then none is there twice.
+        // Servers sort the keys; in strict order there are no duplicates.
         if self.key.is_some_and(|last| last >= key) {
             return Err(Error::new(Cause::Irregular));
         }
@@ -205,9 +205,9 @@ impl<'s, 'a> Map<'s, 'a> {
         Ok(self.key)
     }
 
-    /// Reads key and value of an entry.
+    /// Parses the key and value of an entry.
     fn enter(&mut self, entry: Raw<'a>) -> Result<&'a str, Error> {
-        // As every writer does it: the key, and then the value.
+        // Fast path: every encoder writes the key before the value.
         let (mut reader, mut key) = (Reader::new(entry.bytes()?), Raw::Varint(0));
         if reader.read(&mut key)? == 1 && reader.read(&mut self.value.raw)? == 2 && reader.is_at_end() {
             self.value.content = Content::One;
