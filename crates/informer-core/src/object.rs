@@ -18,7 +18,8 @@ pub trait Object: Send + Sync + 'static {
         &self.header().key
     }
 
-    /// `metadata.uid`; empty if the source has none. Objects with equal keys and different UIDs are different objects.
+    /// `metadata.uid`; empty if the source has none. Objects with equal keys and different UIDs are different
+    /// objects.
     fn uid(&self) -> &str {
         &self.header().uid
     }

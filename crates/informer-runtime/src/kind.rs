@@ -6,7 +6,8 @@ use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A type of objects that can be read and written: every type of `k8s-openapi` and every `kube::CustomResource`.
+/// A type of objects that can be read and written: every type of `k8s-openapi` and every
+/// `kube::CustomResource`.
 ///
 /// It is implemented for all of them.
 pub trait KubeObject:

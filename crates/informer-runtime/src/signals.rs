@@ -13,7 +13,8 @@ const SECOND_SIGNAL: i32 = 1;
 /// Signal handlers are registered when the function is called, not at the first poll. Requires a tokio
 /// runtime.
 ///
-/// Upstream: [`signals.SetupSignalHandler`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager/signals#SetupSignalHandler).
+/// Upstream:
+/// [`signals.SetupSignalHandler`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager/signals#SetupSignalHandler).
 ///
 /// # Panics
 ///

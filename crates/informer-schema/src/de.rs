@@ -33,7 +33,7 @@ pub enum ProtobufDecodeError {
         kind: String,
         /// The field, as `spec.containers[0].image`.
         path: String,
-        /// What the type expects.
+        /// The JSON type that the Rust type expects.
         expected: String,
     },
     /// A newer server wrote the object: it has fields that the table does not know, and the type has fields

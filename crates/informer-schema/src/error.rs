@@ -58,7 +58,7 @@ pub enum Problem {
     /// The value does not fit the type.
     #[error("expected {expected}")]
     Value {
-        /// What the type expects.
+        /// The JSON type that the field expects.
         expected: &'static str,
     },
     /// Invalid JSON.

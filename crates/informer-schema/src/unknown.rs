@@ -10,11 +10,12 @@ use crate::transcode::MAX_DEPTH;
 use crate::wire::{Raw, Reader};
 
 impl<'s> KindSchema<'s> {
-    /// Returns true if a message of this kind has a field that the table does not know, at any depth. What
-    /// other readers return for such a message lacks that field.
+    /// Returns true if a message of this kind has a field that the table does not know, at any depth. The
+    /// results of other readers lack that field.
     ///
-    /// An unknown field counts even if its value is empty: servers always write a field that is not a pointer,
-    /// and only the table knows which fields are. Bytes that are not a message of this kind count as unknown.
+    /// An unknown field counts even if its value is empty: servers always write a field that is not a
+    /// pointer, and only the table knows which fields are. Bytes that are not a message of this kind count as
+    /// unknown.
     ///
     /// ```
     /// use informer_schema::{Envelope, ExtraField, Schema};

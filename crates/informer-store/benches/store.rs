@@ -1,4 +1,4 @@
-//! What a store costs its readers and its writer: 100,000 objects, two namespaces' worth of which are listed.
+//! Costs of reads and writes of a store with 100,000 objects; a list reads two namespaces.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
     writer
 }
 
-/// Runs `read` beside a writer that never pauses.
-fn beside_a_writer(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
+/// Runs `read` while a writer never pauses.
+fn while_a_writer_runs(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
     let changes: Vec<StoreChange<Header>> =
         (0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 3))).collect();
     let done = AtomicBool::new(false);
@@ -80,7 +80,7 @@ fn lookups(criterion: &mut Criterion) {
     let mut writer = filled(StoreBuilder::new());
     let pods = writer.indexer().clone();
     let keys = scattered(&pods);
-    // What the same question costs of the simplest thing that could answer it, with the same objects and keys.
+    // The baseline: the same lookup in a plain map, with the same objects and keys.
     let map = RwLock::new(HashMap::<ObjectKey, Arc<Header>, RandomState>::default());
     map.write().extend(pods.snapshot().iter().map(|(key, pod)| (key.clone(), pod.clone())));
     let mut group = criterion.benchmark_group("lookup");
@@ -91,7 +91,7 @@ fn lookups(criterion: &mut Criterion) {
         group.bench_function(format!("alone, {name}, of a map behind one lock"), |bencher| {
             bencher.iter(&mut of_map);
         });
-        beside_a_writer(&mut writer, || {
+        while_a_writer_runs(&mut writer, || {
             group.bench_function(format!("beside a busy writer, {name}"), |bencher| {
                 bencher.iter(&mut of_store)
             });
@@ -123,7 +123,7 @@ fn snapshots(criterion: &mut Criterion) {
     let pods = writer.indexer().clone();
     let mut group = criterion.benchmark_group("snapshot");
     group.bench_function("of 100,000 with two indexes", |bencher| bencher.iter(|| pods.snapshot()));
-    beside_a_writer(&mut writer, || {
+    while_a_writer_runs(&mut writer, || {
         group.bench_function("beside a busy writer", |bencher| bencher.iter(|| pods.snapshot()));
     });
     group.finish();

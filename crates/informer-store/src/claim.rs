@@ -17,7 +17,7 @@ use crate::values::Definition;
 ///
 /// # Contract
 ///
-/// - While the claim exists, nobody else can add an index with one of these names to the store.
+/// - While the claim exists, no other task can add an index with one of these names to the store.
 /// - [`install`](Self::install) adds the indexes and cannot fail. Dropping the claim releases the names and
 ///   leaves the store unchanged.
 ///

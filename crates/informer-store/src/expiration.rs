@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Expiry is checked on reads only. An entry that nobody reads stays until it is replaced or [purged].
+//! 1. Expiry is checked on reads only. An entry that is never read stays until it is replaced or [purged].
 //! 2. A read removes an expired entry only if it is still the same entry, so a value that was added
 //!    concurrently survives.
 //!
@@ -162,7 +162,7 @@ impl<O: Object> ExpirationCache<O> {
         Ok(())
     }
 
-    /// Removes expired entries. Call it from time to time if objects expire that nobody reads.
+    /// Removes expired entries. Call it from time to time if expired objects are never read.
     pub fn purge(&self, now: Instant) {
         self.list(now);
     }

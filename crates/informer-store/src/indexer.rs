@@ -154,7 +154,7 @@ impl<O: Object> Indexer<O> {
     }
 
     /// Returns the current version of the store and its indexes. It costs one reference count per 256 objects
-    /// and some per index. Keeping a snapshot blocks nobody, but keeps its objects in memory.
+    /// and some per index. Keeping a snapshot blocks no writer, but keeps its objects in memory.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(self.shared.snapshot(), self.shared.resource.clone())
     }

@@ -10,8 +10,8 @@
 //! | index functions | [`field`], [`label`], [`namespace`], [`owner_uid`] |
 //! | the types of client-go's package `tools/cache` | [`client_go`] |
 //!
-//! The module [`reflector`] has the configuration and the status of lists and watches, [`metrics`] the metrics of
-//! informers, [`handler`] the trait of handlers, [`store`] the indexed store without an informer.
+//! The module [`reflector`] has the configuration and the status of lists and watches, [`metrics`] the
+//! metrics of informers, [`handler`] the trait of handlers, [`store`] the indexed store without an informer.
 
 pub use informer_cache::handler::{
     EventHandler, HandlerFuncs, blocking, filtered, handler_funcs, on_event, on_event_async,
@@ -30,10 +30,12 @@ pub use informer_store::{
     self as store, Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,
 };
 
-/// The types of client-go's package [`tools/cache`](https://pkg.go.dev/k8s.io/client-go/tools/cache), under their names there.
+/// The types of client-go's package [`tools/cache`](https://pkg.go.dev/k8s.io/client-go/tools/cache), under
+/// their names there.
 ///
-/// A [`SharedInformer`] contains all that a program usually needs. These types are for programs that are ported from Go, and for
-/// those that assemble their own pipeline. A [`Reflector`](client_go::Reflector) feeds each of the queues and stores.
+/// A [`SharedInformer`] contains all that a program usually needs. These types are for programs that are
+/// ported from Go, and for those that assemble their own pipeline. A [`Reflector`](client_go::Reflector)
+/// feeds each of the queues and stores.
 ///
 /// | client-go | here | used in Go for | usually better |
 /// |---|---|---|---|

@@ -1,4 +1,5 @@
-//! The Kubernetes client that informers use: connections, representations of objects, lists and watches, kinds.
+//! The Kubernetes client that informers use: connections, representations of objects, lists and watches,
+//! kinds.
 //!
 //! | for | see |
 //! |---|---|
@@ -8,7 +9,8 @@
 //! | the source of a shared informer | [`KubeListWatch`] |
 //! | kinds, also those that are found by discovery | [`ResourceKind`], [`DiscoveredKind`] |
 //!
-//! Controllers read and write through the client of the [runtime](crate::runtime), which is built on this one.
+//! Controllers read and write through the client of the [runtime](crate::runtime), which is built on this
+//! one.
 
 #[cfg(feature = "packed")]
 pub use informer_client::Packed;

@@ -1,8 +1,9 @@
 //! Shared informers, indexed caches, work queues and controllers for Kubernetes.
 //!
-//! An *informer* lists and watches one kind of object, keeps an indexed local copy, and notifies any number of handlers of
-//! changes. Controllers are built on it. In Go these parts are client-go and controller-runtime. This crate provides them for
-//! Rust, with caches that take a fraction of the memory, and with an API server that runs inside a test.
+//! An *informer* lists and watches one kind of object, keeps an indexed local copy, and notifies any number
+//! of handlers of changes. Controllers are built on it. In Go these parts are client-go and
+//! controller-runtime. This crate provides them for Rust, with caches that take a fraction of the memory, and
+//! with an API server that runs inside a test.
 //!
 //! # An informer with an index and a handler
 //!
@@ -99,7 +100,8 @@
 //! - A slow or panicking handler delays no other handler. Reads never wait for writers.
 //! - No response of a server makes the cache lose objects that it holds.
 //!
-//! The contracts are on [`SharedInformer`](cache::SharedInformer), [`Event`](cache::Event) and [`reflector`](cache::reflector).
+//! The contracts are on [`SharedInformer`](cache::SharedInformer), [`Event`](cache::Event) and
+//! [`reflector`](cache::reflector).
 //!
 //! # Features
 //!
@@ -113,7 +115,8 @@
 //! | `packed` | objects that are held compressed |
 //! | `prometheus` | metrics of informers, queues and controllers |
 //!
-//! The program chooses the version of the Kubernetes types: it depends on `k8s-openapi` with a feature such as `latest`.
+//! The program chooses the version of the Kubernetes types: it depends on `k8s-openapi` with a feature such
+//! as `latest`.
 
 pub mod cache;
 #[cfg(feature = "client")]

@@ -14,8 +14,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The server is `informer-apiserver`, spoken to without a socket, so that tests run in paused time: timeouts, backoffs
-//! and resyncs cost nothing.
+//! The server is `informer-apiserver`, spoken to without a socket, so that tests run in paused time:
+//! timeouts, backoffs and resyncs cost nothing.
 
 mod environment;
 mod error;
@@ -40,7 +40,7 @@ use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::Resource;
 use serde_json::Value;
 
-/// An API server inside the test process. Cheap to start; everything is gone when it is dropped.
+/// An API server inside the test process. Cheap to start; dropping it discards all objects.
 ///
 /// Clones are handles of one server.
 #[derive(Clone)]
@@ -123,7 +123,8 @@ impl TestServer {
         kube_client::Client::new(self.server.service(), "default")
     }
 
-    /// Listens on a free port of the loopback device, for other programs and for clients with connections of their own:
+    /// Listens on a free port of the loopback device, for other programs and for clients with connections of
+    /// their own:
     /// [`Listening::kubeconfig`] leads them here. It ends when what is returned is dropped.
     ///
     /// # Errors
@@ -140,7 +141,8 @@ impl TestServer {
 
     /// The informer of a kind, running, with its first list in the cache.
     ///
-    /// It lists, then watches: streaming lists are off, so that requests count as they read. Make other informers with
+    /// It lists, then watches: streaming lists are off, so that requests count as they read. Make other
+    /// informers with
     /// [`client`](Self::client).
     ///
     /// # Panics
@@ -158,8 +160,9 @@ impl TestServer {
         RunningInformer { informer, run }
     }
 
-    /// Moves the server's clock ahead, as if so much time had passed: its watches come to their bookmarks and deadlines, events and
-    /// tokens expire. The time of informers and clients is not moved; in paused time `tokio::time::advance` moves both.
+    /// Moves the server's clock ahead, as if so much time had passed: its watches come to their bookmarks and
+    /// deadlines, events and tokens expire. The time of informers and clients is not moved; in paused time
+    /// `tokio::time::advance` moves both.
     pub fn advance(&self, by: std::time::Duration) {
         self.server.advance(by);
     }
@@ -173,8 +176,8 @@ impl TestServer {
         self.server.save(path)
     }
 
-    /// Goes over to the state in a file, as a server does that is started again on its data: open watches end, and versions from before
-    /// get 410.
+    /// Goes over to the state in a file, as a server does that is started again on its data: open watches
+    /// end, and versions from before get 410.
     ///
     /// ```
     /// # use informer::testing::{TestServer, pod};
@@ -196,13 +199,14 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not a snapshot, or has objects of kinds that are not served; nothing has changed then.
+    /// When the file cannot be read, is not a snapshot, or has objects of kinds that are not served; nothing
+    /// has changed then.
     pub fn restore(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
         self.server.restore_from(path)
     }
 
-    /// The rules by which requests go wrong. A rule also holds for the watches that are open when it is made, as if they
-    /// began then.
+    /// The rules by which requests go wrong. A rule also holds for the watches that are open when it is made,
+    /// as if they began then.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
@@ -212,7 +216,8 @@ impl TestServer {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
 
-    /// Creates an object in the namespace of its metadata, status and all. It is defaulted and validated as that of a request is.
+    /// Creates an object in the namespace of its metadata, status and all. It is defaulted and validated as
+    /// that of a request is.
     ///
     /// An object that a real server would not store needs [`ApiServer::raw`].
     ///
@@ -312,7 +317,7 @@ fn matching<K: Resource<DynamicType = ()>>(verb: Verb) -> FaultMatch {
 ///
 /// # Panics
 ///
-/// When the key is none.
+/// If the key is invalid.
 #[track_caller]
 pub fn pod(key: &str) -> k8s_openapi::api::core::v1::Pod {
     let key: ObjectKey = key.parse().unwrap_or_else(|error| panic!("{error}"));

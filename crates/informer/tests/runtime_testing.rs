@@ -93,7 +93,7 @@ async fn an_environment_has_a_namespace_and_installs_definitions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_is_none_is_an_error_that_names_it() {
+async fn invalid_crd_returns_an_error_that_names_it() {
     let environment = TestEnvironment::of(TestServerKind::Embedded).await.unwrap();
     let broken = json!({"metadata": {"name": "broken"}, "spec": {}});
     let error = environment.install([broken]).await.unwrap_err().to_string();

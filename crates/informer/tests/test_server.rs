@@ -53,7 +53,7 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     let Some(Event::Updated { new, .. }) = events.next().await else { panic!("a changed pod") };
     assert_eq!(new.labels().get("app"), Some("web"));
     server.delete::<Pod>("ns/a").await.unwrap();
-    // As upstream, a pod is first marked and then gone.
+    // A pod is first marked for deletion and then removed.
     let Some(Event::Updated { new, .. }) = events.next().await else { panic!("a marked pod") };
     assert!(new.deletion_timestamp().is_some());
     assert!(events.next().await.unwrap().is_deleted());

@@ -12,7 +12,14 @@ use super::Source;
 use crate::report::Report;
 
 /// Folders and documents without findings. Entries are added, never removed.
-const CLEAN: [&str; 0] = [];
+const CLEAN: [&str; 6] = [
+    "crates/informer",
+    "crates/informer-control",
+    "crates/informer-core",
+    "crates/informer-runtime",
+    "crates/informer-schema",
+    "crates/informer-store",
+];
 
 /// All checked folders, the longest prefix first where one contains another.
 const FOLDERS: [&str; 17] = [

@@ -58,8 +58,8 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// Returns true if all requirements match; `value_of` returns the value of a field, and an absent field counts as
-    /// empty.
+    /// Returns true if all requirements match; `value_of` returns the value of a field, and an absent field
+    /// counts as empty.
     pub fn matches<'a>(&self, mut value_of: impl FnMut(&str) -> Option<Cow<'a, str>>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = value_of(&requirement.field).unwrap_or_default();

@@ -177,3 +177,36 @@ pub(super) fn not_found(operation: &super::Operation) -> WriteError {
 pub(super) fn read_failed(operation: &super::Operation, cause: crate::ReadError) -> WriteError {
     WriteError::Read { attempt: operation.to_string(), cause: Box::new(cause) }
 }
+
+#[cfg(test)]
+mod tests {
+    use informer_client::ResourceKind;
+
+    use super::*;
+    use crate::client::operation::{Operation, OperationVerb};
+
+    fn operation() -> Operation {
+        Operation::on(OperationVerb::Update, &ResourceKind::new("", "v1", "Pod", "pods"), "default/web")
+    }
+
+    /// Returns the code, reason and message of the status in an error.
+    fn status(error: &WriteError) -> (u16, &str, &str) {
+        let status = error.call().and_then(CallError::status).expect("the error has a status");
+        (status.code, &status.reason, &status.message)
+    }
+
+    #[test]
+    fn conflict_has_the_status_of_an_api_server() {
+        let error = conflict(&operation());
+        assert!(error.is_conflict());
+        let message = "the object was changed since it was read; read it again";
+        assert_eq!(status(&error), (409, "Conflict", message));
+    }
+
+    #[test]
+    fn object_that_is_not_cached_has_the_status_of_an_api_server() {
+        let error = not_found(&operation());
+        assert!(error.is_not_found());
+        assert_eq!(status(&error), (404, "NotFound", "it is not in the cache"));
+    }
+}

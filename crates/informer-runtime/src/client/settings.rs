@@ -109,8 +109,8 @@ impl CachedClient {
     /// Returns a client that takes over fields of other owners when it [applies](Self::apply), instead of
     /// failing with a conflict.
     ///
-    /// The client of a [controller](crate::Context) does so by default, so that it restores fields that it owns
-    /// after another field manager changed them.
+    /// The client of a [controller](crate::Context) does so by default, so that it restores fields that it
+    /// owns after another field manager changed them.
     pub fn force(&self) -> Self {
         self.with(|settings| settings.force = Some(true))
     }
@@ -126,8 +126,8 @@ impl CachedClient {
         self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
     }
 
-    /// Returns a client whose writes choose how the server treats unknown fields. [`apply`](Self::apply) is not affected: the
-    /// server always rejects unknown fields in it.
+    /// Returns a client whose writes choose how the server treats unknown fields. [`apply`](Self::apply) is
+    /// not affected: the server always rejects unknown fields in it.
     pub fn field_validation(&self, validation: FieldValidation) -> Self {
         self.with(|settings| settings.field_validation = Some(validation))
     }

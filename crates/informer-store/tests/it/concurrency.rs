@@ -1,4 +1,4 @@
-//! Readers in threads of their own beside a writer that never pauses. Bounded by the number of transactions.
+//! Readers on separate threads while a writer never pauses. Bounded by the number of transactions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -98,7 +98,7 @@ fn readers_never_see_half_a_transaction_nor_go_back() {
 }
 
 #[test]
-fn indexes_added_beside_a_busy_writer_are_complete() {
+fn indexes_added_while_a_writer_is_busy_are_complete() {
     let mut writer = store::<Pod>();
     write(&mut writer, 0);
     let (pods, start) = (writer.indexer().clone(), Barrier::new(2));

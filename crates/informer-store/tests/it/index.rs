@@ -65,7 +65,7 @@ fn an_object_is_found_under_each_of_its_values_until_it_changes_or_goes() {
 }
 
 #[test]
-fn a_value_without_objects_is_gone() {
+fn index_value_without_objects_is_removed() {
     let store = indexed();
     set(&store, "one", "only");
     assert_eq!(store.index_values("values").len(), 1);
@@ -229,7 +229,7 @@ fn an_index_function_that_fails_while_an_index_is_added_leaves_out_those_objects
 }
 
 #[test]
-fn the_index_functions_at_hand_read_the_header() {
+fn provided_index_functions_read_the_header() {
     let owner = OwnerReference::new("apps/v1", "ReplicaSet", "web", "u-1", true);
     let pod = Header::new(key("ns/web")).with_uid("p-1").with_labels([("app", "web")]).with_owners([owner]);
     let path: FieldPath = "metadata.uid".parse().unwrap();

@@ -37,7 +37,7 @@ impl Object for Unlabelled {
     }
 
     fn labels(&self) -> &informer_core::Labels {
-        panic!("nobody needs the labels")
+        panic!("the lister must not read labels")
     }
 }
 

@@ -1,5 +1,5 @@
-//! The stores through their public API: what client-go's tests pin down of its own, and where ours promise more.
-//! `docs/parity.md` maps the one to the other.
+//! The stores through their public API: what client-go's tests pin down of its own, and where ours promise
+//! more. `docs/parity.md` maps the one to the other.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by its panic, in helpers too")]
 

@@ -42,7 +42,7 @@ fn the_version_of_a_store_is_that_of_its_last_write() {
 }
 
 #[test]
-fn the_writer_moves_the_version_as_upstream_does() {
+fn writer_advances_the_version_with_each_write() {
     let mut writer = store::<Pod>();
     assert!(writer.resource_version().is_empty());
     writer

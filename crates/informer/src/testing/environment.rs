@@ -29,11 +29,11 @@ pub enum TestServerKind {
 }
 
 impl TestServerKind {
-    /// What a value of [`TEST_SERVER_VARIABLE`] chooses.
+    /// Returns the kind of server that a value of [`TEST_SERVER_VARIABLE`] selects.
     ///
     /// # Errors
     ///
-    /// When it is none of the words.
+    /// If the value is unknown.
     pub fn parse(value: Option<&str>) -> Result<Self, TestServerError> {
         match value {
             None | Some("" | "embedded") => Ok(Self::Embedded),
@@ -121,7 +121,8 @@ impl TestEnvironment {
         self.embedded.as_ref()
     }
 
-    /// Creates CustomResourceDefinitions and waits until they are served. Those that are there stay as they are.
+    /// Creates CustomResourceDefinitions and waits until they are served. Those that are there stay as they
+    /// are.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl TestEnvironment {
         }
     }
 
-    /// Deletes the namespace. An embedded server is gone with the last handle of it.
+    /// Deletes the namespace. An embedded server stops with its last handle.
     ///
     /// # Errors
     ///

@@ -10,11 +10,12 @@ use informer_store::IndexFn;
 
 use super::{TestServer, TestServerError};
 
-/// A [`CachedClient`](informer_runtime::CachedClient) of the runtime, with its cache, on a server of its own inside the process.
+/// A [`CachedClient`](informer_runtime::CachedClient) of the runtime, with its cache, on a server of its own
+/// inside the process.
 ///
-/// It is no imitation: writes go to the embedded server, which checks versions, finalizers, status and all else as a real one does,
-/// and reads come from a real cache, which shows every write before it answers. So fields are selected by indexes alone, as they
-/// will be in the program. It dereferences to the client.
+/// It is no imitation: writes go to the embedded server, which checks versions, finalizers, status and all
+/// else as a real one does, and reads come from a real cache, which shows every write before it answers. So
+/// fields are selected by indexes alone, as they will be in the program. It dereferences to the client.
 ///
 /// ```
 /// # use informer::testing::{FakeClient, pod};
@@ -71,8 +72,8 @@ impl FakeClientBuilder {
         self
     }
 
-    /// An object that is there from the beginning, status and all. An object that is being deleted needs a finalizer, or it would not
-    /// be there.
+    /// An object that is there from the beginning, status and all. An object that is being deleted needs a
+    /// finalizer, or it would not be there.
     pub fn object<K: KubeObject>(mut self, object: &K) -> Self {
         let parts = super::parts(object);
         self.steps.push(Box::new(move |server| {

@@ -1,5 +1,5 @@
-//! What no server should send, and what servers send all the same: each ends in an error that says what was attempted and
-//! what to do, the cache keeps what it had, and other informers go on.
+//! Invalid responses of servers. Each ends in an error that names the operation and the remedy. The cache keeps
+//! its objects, and other informers continue.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ async fn half_a_frame_of_a_watch_is_a_broken_connection_that_is_resumed_without_
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_without_metadata_or_name_are_set_aside_and_the_others_flow() {
+async fn objects_without_metadata_or_name_are_quarantined_and_others_are_delivered() {
     let beside = Beside::start().await;
     let version = beside.server.server().version();
     let kept = serde_json::to_value(beside.server.get::<Pod>("default/kept").await.unwrap()).unwrap();
@@ -244,7 +244,7 @@ async fn an_event_of_an_unknown_type_is_counted_and_those_behind_it_flow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_told_by_whoever_waits() {
+async fn waiting_for_a_silent_server_returns_an_error_that_names_it() {
     let error = relist_fails(FaultAction::NeverAnswer).await;
     assert_eq!(error, "list pods: no answer within 75s; check that the address is an API server");
     let server = TestServer::start().await;

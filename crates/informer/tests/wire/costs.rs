@@ -1,4 +1,4 @@
-//! What costs nothing: more handlers, and a relist with nothing new.
+//! Costs of additional handlers and of unchanged relists.
 
 use std::cell::Cell;
 use std::sync::Arc;

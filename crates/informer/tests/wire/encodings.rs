@@ -23,8 +23,8 @@ fn of<K: DeserializeOwned>(name: &str, body: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// What an object says. A server of Go writes `resources: {}` where none are asked for; the embedded one keeps objects as they
-/// were sent, and its protobuf is that of Go.
+/// The content of an object. A Go server writes `resources: {}` where none are asked for; the embedded one
+/// keeps objects as they were sent, and its protobuf is that of Go.
 fn told(object: &impl Serialize) -> Value {
     fn is_empty(value: &Value) -> bool {
         value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
@@ -116,7 +116,7 @@ async fn a_cache_of_protobuf_is_the_cache_of_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_goes_on_when_the_encoding_changes_under_it() {
+async fn cache_continues_when_the_encoding_changes() {
     let server = TestServer::start().await;
     server.create(&pod("default/a")).await.unwrap();
     let pods = server.informer::<Pod>().await;

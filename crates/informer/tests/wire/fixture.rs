@@ -9,7 +9,7 @@ use informer_apiserver::{Fault, FaultAction};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 
-/// One pod in the cache of one informer, and an informer of config maps beside it.
+/// One pod in the cache of one informer, and a second informer of config maps.
 pub(crate) struct Beside {
     pub(crate) server: TestServer,
     pub(crate) pods: RunningInformer<Pod>,
@@ -54,7 +54,7 @@ impl Beside {
         assert!(!self.maps.state().reflector.is_failing());
     }
 
-    /// Trouble over: the next pod comes, and it is all that the handlers are told.
+    /// After the fault ends, the handlers receive the next pod and nothing else.
     pub(crate) async fn recovers(mut self) {
         self.server.create(&pod("default/next")).await.unwrap();
         self.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();

@@ -1,4 +1,4 @@
-//! What was measured to go wrong in kube-rs, on the wire.
+//! Regression tests for known issues of kube-rs, on the wire.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ async fn failures_of_one_kind_slow_down_no_other_and_a_healthy_one_resets_no_bac
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_vanished_while_disconnected_are_told_as_deleted() {
+async fn objects_deleted_while_disconnected_are_announced_as_deleted() {
     let mut beside = Beside::start().await;
     eventually(|| beside.pods.state().reflector.watches_opened == 1).await;
     let server = beside.server.server();
@@ -268,7 +268,7 @@ async fn a_refusal_that_is_printed_over_several_lines_is_one_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everyone_who_waits_for_the_first_list_is_woken() {
+async fn all_waiters_for_the_first_list_are_woken() {
     let server = TestServer::start().await;
     server.faults().on(list::<Pod>()).then(FaultAction::Delay { millis: 5000 });
     let pods =
@@ -310,13 +310,13 @@ async fn an_informer_is_not_ready_before_its_list_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_subscriber_is_told_what_is_there_and_every_subscriber_of_deletes() {
+async fn late_subscriber_receives_existing_objects_and_all_receive_deletes() {
     let mut beside = Beside::start().await;
     let mut late = beside.pods.events();
     let event = late.next().await.unwrap();
     assert!(matches!(&event, Event::Added { initial: true, .. }) && event.key() == "default/kept", "{event}");
     let pods = informer::Gvr::new("", "v1", "pods");
-    // Created again at once: whoever reads the cache in place of the event would miss the deletion.
+    // Created again at once: a consumer that reads the cache instead of the event would miss the deletion.
     beside.server.server().delete(&pods, "default", "kept").unwrap();
     beside.server.create(&pod("default/kept")).await.unwrap();
     for events in [&mut beside.events, &mut late] {

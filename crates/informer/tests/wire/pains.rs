@@ -1,4 +1,4 @@
-//! What users of client-go suffer from, on the wire.
+//! Regression tests for known issues of client-go, on the wire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn a_wait_for_what_may_not_be_listed_ends_and_names_the_laggard_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_changes_an_object_changes_a_copy_of_its_own() {
+async fn handler_that_changes_an_object_changes_its_own_copy() {
     let beside = Beside::start().await;
     let mut object = beside.pods.indexer().get("default/kept").unwrap();
     assert!(Arc::get_mut(&mut object).is_none(), "the cache holds it too");
@@ -51,7 +51,8 @@ async fn a_server_that_was_restored_from_a_backup_is_followed_back() {
     beside.server.create(&pod("default/after-the-backup")).await.unwrap();
     assert_eq!(beside.events.next().await.unwrap().key(), "default/after-the-backup");
     beside.server.server().rewind(backup).unwrap();
-    // A watch from the future is silent; a list of a version that the server has not reached again is refused.
+    // A watch from the future is silent; a list of a version that the server has not reached again is
+    // refused.
     beside.server.faults().on(watch::<Pod>()).nth(1).expire();
     let event = beside.events.next().await.unwrap();
     assert!(event.is_deleted() && event.key() == "default/after-the-backup", "{event}");
@@ -82,7 +83,7 @@ async fn another_object_of_the_same_name_is_a_delete_and_an_add_though_both_were
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_started_again_lists_anew_and_tells_the_difference() {
+async fn restarted_informer_lists_again_and_announces_the_difference() {
     let server = TestServer::of(ApiServer::builder().build());
     server.create(&config_map("default/gone")).await.unwrap();
     let factory = SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off);
@@ -104,7 +105,7 @@ async fn an_informer_that_is_started_again_lists_anew_and_tells_the_difference()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_is_counted_and_takes_nobody_with_it() {
+async fn panic_of_a_handler_is_counted_and_affects_no_other_handler() {
     let mut beside = Beside::start().await;
     let panics = informer::cache::on_event(|event: Event<informer::client::Lazy<Pod>>| {
         assert_ne!(event.key(), "default/trouble", "the handler's own bug");

@@ -41,7 +41,7 @@ fn lists(server: &TestServer) -> Vec<Option<String>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_are_listed_side_by_side_and_the_watch_goes_on_from_their_version() {
+async fn namespaces_are_listed_in_parallel_and_the_watch_starts_from_their_version() {
     let server = server(&["a", "b", "c"], &["a", "b", "c"]).await;
     let (pods, _run) = split(&server, 9).await;
     assert_eq!(pods.indexer().len(), 9);
@@ -68,7 +68,7 @@ async fn a_short_list_is_asked_for_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_may_not_list_namespaces_lists_everything() {
+async fn client_that_may_not_list_namespaces_lists_all_objects() {
     let server = server(&["a", "b"], &["a", "b"]).await;
     server.faults().on(list::<Namespace>()).status(403);
     let (pods, _run) = split(&server, 2).await;
