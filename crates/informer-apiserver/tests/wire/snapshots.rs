@@ -123,3 +123,16 @@ fn snapshot_follows_no_link_and_is_readable_by_its_owner_only() {
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 5, "no temporary file is left");
 }
+
+#[tokio::test]
+async fn watch_from_the_version_before_an_older_state_is_restored_gets_410() {
+    let server = filled();
+    let snapshot = server.snapshot();
+    server.create(&maps(), "default", json!({"metadata": {"name": "later"}})).unwrap();
+    let version = server.version();
+    server.restore(snapshot).unwrap();
+    assert!(server.version() > version, "the version stands for another state now");
+    let path = format!("/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion={version}");
+    let (_, body) = call(&server, "GET", &path, "").await;
+    assert!(body.contains("\"code\":410"), "{body}");
+}
