@@ -186,7 +186,7 @@ mod tests {
     use crate::client::operation::{Operation, OperationVerb};
 
     fn operation() -> Operation {
-        Operation::on(OperationVerb::Update, &ResourceKind::new("", "v1", "Pod", "pods"), "default/web")
+        Operation::on(OperationVerb::Replace, &ResourceKind::new("", "v1", "Pod", "pods"), "default/web")
     }
 
     /// Returns the code, reason and message of the status in an error.

@@ -1,5 +1,5 @@
-//! Invalid responses of servers. Each ends in an error that names the operation and the remedy. The cache keeps
-//! its objects, and other informers continue.
+//! Invalid responses of servers. Each ends in an error that names the operation and the remedy.
+//! The cache keeps its objects, and other informers continue.
 
 use std::convert::Infallible;
 use std::sync::Arc;
