@@ -8,19 +8,19 @@ use informer::Gvr;
 use informer::client::Client;
 use serde_json::{Value, json};
 
-/// Writes and reads objects as JSON, past every informer: what a scenario does to a server, and what it compares a cache
-/// with.
+/// Writes and reads objects as JSON without an informer. Scenarios change the server with it and compare
+/// caches with it.
 #[derive(Clone, Debug)]
 pub struct Api {
     client: Client,
-    /// Created objects get fields of a newer server.
+    /// Adds fields of a newer server version to created objects.
     newer_fields: bool,
 }
 
-/// A request that was not answered, or not with success.
+/// A request without a response, or with an error status.
 #[derive(Debug)]
 pub struct ApiError {
-    /// The HTTP status; 0 where there was no answer.
+    /// The HTTP status; 0 if there was no response.
     pub status: u16,
     message: String,
 }
@@ -34,21 +34,22 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl Api {
-    /// An API over a client.
+    /// Creates an API that uses a client.
     pub fn new(client: Client) -> Self {
         Self { client, newer_fields: false }
     }
 
-    /// Gives fields of a newer server, `metadata.region` and `metadata.origin`, to every object that it creates.
+    /// Adds `metadata.region` and `metadata.origin`, fields of a newer server version, to every created
+    /// object.
     pub(crate) fn with_newer_fields(self) -> Self {
         Self { newer_fields: true, ..self }
     }
 
-    /// Creates an object and returns it as the server has it.
+    /// Creates an object and returns it as stored by the server.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let mut object = Cow::Borrowed(object);
         if self.newer_fields {
@@ -63,18 +64,18 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn replace(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("{}/{name}", collection(gvr, namespace));
         self.send(Method::PUT, &path, "application/json", object).await
     }
 
-    /// Changes some fields of an object, by a merge patch.
+    /// Changes some fields of an object with a merge patch.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn merge(
         &self,
         gvr: &Gvr,
@@ -86,22 +87,22 @@ impl Api {
         self.send(Method::PATCH, &path, "application/merge-patch+json", patch).await
     }
 
-    /// Deletes an object at once.
+    /// Deletes an object immediately.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<Value, ApiError> {
         let path = format!("{}/{name}", collection(gvr, namespace));
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
         self.send(Method::DELETE, &path, "application/json", &options).await
     }
 
-    /// All objects of a collection, in pages, consistently; and the version of the list.
+    /// Returns all objects of a collection, read consistently in pages, and the resource version of the list.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn list(&self, gvr: &Gvr, namespace: &str) -> Result<(Vec<Value>, String), ApiError> {
         let (mut objects, mut version, mut token) = (Vec::new(), String::new(), String::new());
         loop {
@@ -122,11 +123,11 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn read(&self, path: &str) -> Result<Value, ApiError> {
         let request = || Request::get(path).body(Bytes::new()).expect("paths are escaped");
         match self.exchange(request()).await {
-            // A connection that the server has closed in the meantime; a read may be repeated.
+            // The server has closed this connection in the meantime. A read is safe to retry.
             Err(error) if error.status == 0 => self.exchange(request()).await,
             answer => answer,
         }
@@ -136,7 +137,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn send(
         &self,
         method: Method,

@@ -12,18 +12,18 @@ use crate::server::{CustomKind, ServerError};
 use crate::watched::PATIENCE;
 use crate::{Api, Cable, Server, Watched};
 
-/// Why a scenario failed, in words.
+/// The reason why a scenario failed.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// The kind that most scenarios use: cheap, without a life of its own.
+/// The kind that most scenarios use: cheap, and no controller changes it.
 pub(crate) type Map = Lazy<ConfigMap>;
 
-/// How the first state is asked for.
+/// How an informer reads the initial state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By a list, then a watch.
+    /// A list, then a watch.
     List,
-    /// By a watch that begins with the state.
+    /// A watch that starts with the initial state (`sendInitialEvents`).
     Stream,
 }
 
@@ -36,12 +36,12 @@ impl Way {
     }
 }
 
-/// What one scenario works with: a server, and a namespace of its own on it.
+/// The server and the namespace of one scenario.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// The server.
     pub server: Arc<Server>,
-    /// Writes and reads past all informers.
+    /// Writes and reads without informers.
     pub api: Api,
     /// The namespace of the scenario.
     pub namespace: String,
@@ -58,12 +58,12 @@ impl Bench {
         Ok(Self { server, api, namespace, client })
     }
 
-    /// A client of the administrator, straight to the server.
+    /// Returns a client of the administrator with a direct connection to the server.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A cable to the server and a client that uses it.
+    /// Returns a flaky proxy to the server, and a client that connects through it.
     ///
     /// # Errors
     ///
@@ -74,17 +74,17 @@ impl Bench {
         Ok((cable, client))
     }
 
-    /// The source of a kind in the scenario's namespace.
+    /// Returns the source of a kind in the scenario's namespace.
     pub fn source<O: Representation + StaticKind>(&self, client: &Client, way: Way) -> KubeListWatch<O> {
         KubeListWatch::all(client).namespace(&*self.namespace).streaming_lists(way.streaming())
     }
 
-    /// An informer of the scenario's config maps, straight to the server.
+    /// Returns an informer of the scenario's config maps with a direct connection to the server.
     pub(crate) fn maps(&self, way: Way) -> SharedInformer<Map> {
         SharedInformer::new(self.source(&self.client, way))
     }
 
-    /// An informer of the scenario's config maps by way of a client.
+    /// Returns an informer of the scenario's config maps that uses the given client.
     pub(crate) fn maps_by(&self, client: &Client, way: Way) -> SharedInformer<Map> {
         SharedInformer::new(self.source(client, way))
     }
@@ -93,7 +93,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn create(&self, name: &str) -> Result<Value, Failure> {
         let object = json!({"metadata": {"name": name}, "data": {"value": "0"}});
         let created = self.api.create(&maps(), &self.namespace, &object).await?;
@@ -101,12 +101,12 @@ impl Bench {
         Ok(created)
     }
 
-    /// Waits until a list of any version shows everything that was written: a kube-apiserver answers those from a cache
-    /// that is a moment behind.
+    /// Waits until a list at any version shows every earlier write. A kube-apiserver serves such lists from a
+    /// watch cache that can lag.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn visible(&self, gvr: &Gvr) -> Result<(), Failure> {
         let path = gvr.path(Some(&self.namespace));
         let newest = self.api.read(&format!("{path}?limit=1")).await?;
@@ -116,11 +116,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Creates config maps `PREFIX-0` and on.
+    /// Creates config maps named `PREFIX-0`, `PREFIX-1` and so on.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn create_many(&self, prefix: &str, count: usize) -> Result<(), Failure> {
         let object = |number| {
             let map = json!({"metadata": {"name": format!("{prefix}-{number}")}, "data": {"value": "0"}});
@@ -134,7 +134,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn change(&self, name: &str, value: &str) -> Result<Value, Failure> {
         let patch = json!({"data": {"value": value}});
         Ok(self.api.merge(&maps(), &self.namespace, name, &patch).await?)
@@ -144,25 +144,25 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn delete(&self, name: &str) -> Result<(), Failure> {
         self.api.delete(&maps(), &self.namespace, name).await?;
         Ok(())
     }
 
-    /// The key of a name in the scenario's namespace.
+    /// Returns the key of a name in the scenario's namespace.
     pub fn key(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace)
     }
 
-    /// Serves a kind of the scenario's own, and answers it.
+    /// Serves a custom kind of this scenario and returns it.
     pub(crate) async fn define(&self, versions: &[&'static str]) -> Result<CustomKind, ServerError> {
         let kind = self.custom(versions);
         Server::define(&self.api, &kind).await?;
         Ok(kind)
     }
 
-    /// A kind of the scenario's own that is not served yet.
+    /// Returns a custom kind of this scenario that is not served yet.
     pub(crate) fn custom(&self, versions: &[&'static str]) -> CustomKind {
         CustomKind {
             group: format!("{}.example.com", self.namespace),
@@ -172,18 +172,18 @@ impl Bench {
         }
     }
 
-    /// Waits until a cache, and what its handler was told, are exactly what the server has now.
+    /// Waits until the cache, and the state that the handler calls lead to, equal the server's state.
     ///
     /// # Errors
     ///
-    /// When they are not in time, with the first difference.
+    /// When they are not equal in time, with the first difference.
     pub async fn settled<O: Object>(&self, watched: &Watched<O>, gvr: &Gvr) -> Result<(), Failure> {
         let truth = self.truth(gvr, &self.namespace).await?;
         self.equal(watched, &truth).await
     }
 
-    /// Checks that a new informer holds the config maps of the scenario as a client that reads JSON has them, with the fields
-    /// that the table does not know.
+    /// Checks that a new informer holds the scenario's config maps exactly as a JSON client reads them,
+    /// including fields that the compiled table does not know.
     ///
     /// # Errors
     ///
@@ -214,11 +214,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Key to uid and version of everything that the server has of a kind.
+    /// Maps the key of each object of a kind on the server to its uid and version.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// When the request fails or the server rejects it.
     pub async fn truth(
         &self,
         gvr: &Gvr,
@@ -228,7 +228,7 @@ impl Bench {
         Ok(objects.iter().map(identity).collect())
     }
 
-    /// As [`settled`](Self::settled), against a state that was read before.
+    /// Like [`settled`](Self::settled), but compares with a state that was read before.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ pub(crate) fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
 }
 
-/// An object without what an informer does not keep, and what the items of a list do not have.
+/// Removes the fields that an informer drops, and those that list items do not have.
 fn held_part(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");

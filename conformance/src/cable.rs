@@ -1,14 +1,15 @@
-//! The connection between a client and a server, as something that can be cut.
+//! A TCP proxy between a client and a server whose connections can be cut, frozen and delayed.
 //!
 //! # Invariants
 //!
-//! 1. A cable that is unplugged closes its listener before it cuts: who connects again at once is refused.
-//! 2. Each connection is one task; it ends when either side closes, or when the cable is cut or dropped.
-//! 3. The mode is read before every piece that is passed on, so that a mode holds for connections that are open.
+//! 1. An unplugged cable closes its listener before it cuts connections, so a client that reconnects
+//!    immediately is refused.
+//! 2. Each connection is one task. It ends when either side closes, or when the cable is cut or dropped.
+//! 3. The mode is read before each piece is forwarded, so a new mode also applies to open connections.
 //!
 //! # Shutdown
 //!
-//! Dropping the cable drops its sender: the listener and all connections see that and end.
+//! Dropping the cable drops its sender. The listener and all connections observe that and end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,24 +23,24 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What a cable does with what comes along.
+/// How a cable treats the bytes that arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// Passes it on.
+    /// Forwards them.
     #[default]
     Plugged,
-    /// Holds it back, and keeps the connections open: a peer that has gone silent.
+    /// Holds them back and keeps the connections open, like a silent peer.
     Frozen,
-    /// Nobody listens.
+    /// Refuses connections.
     Unplugged,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Setting {
     mode: Mode,
-    /// Counts the cuts; a connection that sees another number than at its beginning ends.
+    /// Number of cuts. A connection ends when this differs from the value at its start.
     cuts: u64,
-    /// How long each piece is on its way.
+    /// How long each piece is delayed.
     delay: Duration,
 }
 
@@ -54,12 +55,12 @@ pub struct Cable {
 #[derive(Debug, Default)]
 struct Meter {
     connections: AtomicU64,
-    /// Bytes that may still come from the server before the connection is cut; negative for no limit.
+    /// Bytes that may still arrive from the server before the connection is cut; negative for no limit.
     budget: AtomicI64,
 }
 
 impl Cable {
-    /// A cable to an address.
+    /// Creates a cable to an address.
     ///
     /// # Errors
     ///
@@ -74,46 +75,46 @@ impl Cable {
         Ok(Self { port, setting, meter })
     }
 
-    /// The near end.
+    /// Returns the address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Connections made so far.
+    /// Returns the number of connections made so far.
     pub fn connections(&self) -> u64 {
         self.meter.connections.load(Ordering::Relaxed)
     }
 
-    /// Breaks every connection; new ones are possible at once.
+    /// Breaks every connection. New connections are accepted immediately.
     pub fn cut(&self) {
         self.setting.send_modify(|setting| setting.cuts += 1);
     }
 
-    /// Breaks the connections once this many further bytes have come from the server, wherever that is.
+    /// Breaks the connections after this many further bytes from the server, wherever in the stream that is.
     pub fn cut_after(&self, bytes: u32) {
         self.meter.budget.store(i64::from(bytes), Ordering::Relaxed);
     }
 
-    /// Refuses new connections, then breaks those that are open; both is done when this returns.
+    /// Refuses new connections, then breaks the open ones. Both are done when this returns.
     pub async fn unplug(&self) {
         let mut setting = self.setting.subscribe();
         let cuts = setting.borrow().cuts;
         self.setting.send_modify(|setting| setting.mode = Mode::Unplugged);
-        // The task that listens lives as long as the cable.
+        // The accepting task lives as long as the cable.
         let _ = setting.wait_for(|setting| setting.cuts != cuts).await;
     }
 
-    /// Holds everything back without closing anything.
+    /// Holds back all bytes without closing any connection.
     pub fn freeze(&self) {
         self.setting.send_modify(|setting| setting.mode = Mode::Frozen);
     }
 
-    /// Lets each piece be on its way for this long, in both directions. Plugging in ends that.
+    /// Delays each piece by this duration, in both directions, until [`plug`](Self::plug) is called.
     pub fn delay(&self, delay: Duration) {
         self.setting.send_modify(|setting| setting.delay = delay);
     }
 
-    /// Passes everything on again.
+    /// Forwards everything again.
     pub fn plug(&self) {
         self.setting.send_modify(|setting| {
             setting.mode = Mode::Plugged;
@@ -122,7 +123,7 @@ impl Cable {
     }
 }
 
-/// Accepts connections until the cable is gone.
+/// Accepts connections until the cable is dropped.
 async fn accept(
     mut listener: TcpListener,
     target: SocketAddr,
@@ -137,7 +138,8 @@ async fn accept(
                     return;
                 }
                 if setting.borrow_and_update().mode == Mode::Unplugged {
-                    // A closed socket refuses; nobody else gets the port until the cable is plugged in.
+                    // A closed socket refuses connections. The port stays reserved until the cable is plugged
+                    // in.
                     drop(listener);
                     if let Some(sender) = cable.upgrade() {
                         sender.send_modify(|setting| setting.cuts += 1);
@@ -174,7 +176,7 @@ async fn connection(
     tokio::select! {
         () = pass(near_read, far_write, modes.clone(), None) => {}
         () = pass(far_read, near_write, modes, Some(&meter.budget)) => {}
-        // Also when the cable is gone.
+        // This also returns when the cable is dropped.
         _ = setting.wait_for(|setting| setting.cuts != cuts) => {}
     }
 }
@@ -202,7 +204,7 @@ async fn pass(
     }
 }
 
-/// How much of a piece the budget allows, and whether it is used up with it.
+/// Returns how much of a piece the budget allows, and whether that uses it up.
 fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
     let Some(budget) = budget else { return (count, false) };
     let wanted = i64::try_from(count).expect("a buffer is small");
@@ -214,7 +216,7 @@ fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
         budget.fetch_sub(wanted, Ordering::Relaxed);
         return (count, false);
     }
-    // One connection is cut for each budget.
+    // Each budget cuts one connection.
     budget.store(-1, Ordering::Relaxed);
     (usize::try_from(left).expect("it is less than the piece"), true)
 }

@@ -1,4 +1,4 @@
-//! Peers of different make on one server, and what each of them believes to be there.
+//! Informers of several client libraries on one server, compared with the server's state.
 
 mod churn;
 mod peer;
@@ -26,11 +26,12 @@ pub struct Entry {
     pub uid: String,
     /// The resource version.
     pub version: String,
-    /// A hash of the data, as [`hash`] makes it.
+    /// A hash of the data, computed by [`hash`].
     pub hash: String,
 }
 
-/// FNV-1a of the sorted entries of a config map's data: easily the same in every language.
+/// Returns the FNV-1a hash of the sorted entries of a config map's data, which is easy to compute in every
+/// language.
 pub fn hash<'a>(data: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let sorted: BTreeMap<&str, &str> = data.into_iter().collect();
     let mut sum: u64 = 0xcbf2_9ce4_8422_2325;
@@ -42,31 +43,31 @@ pub fn hash<'a>(data: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     format!("{sum:016x}")
 }
 
-/// What a mixed fleet does.
+/// The parameters of a run with mixed clients.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Objects at the beginning.
+    /// Number of objects at the start.
     pub objects: usize,
-    /// How long they change at least.
+    /// Minimum duration of the changes.
     pub time: Duration,
-    /// The peers: a name and the program.
+    /// The peers: each a name and a program.
     pub peers: Vec<(String, PathBuf)>,
 }
 
-/// How a mixed fleet ended.
+/// The result of a run with mixed clients.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
-    /// Objects at the end.
+    /// Number of objects at the end.
     pub objects: usize,
-    /// What was done to them.
+    /// The changes that were made.
     pub churned: Churned,
-    /// How long the objects took to be created.
+    /// Time to create the objects.
     pub created_seconds: f64,
     /// The peers.
     pub peers: Vec<PeerOutcome>,
 }
 
-/// How one peer ended.
+/// The result of one peer.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerOutcome {
     /// Its name.
@@ -75,20 +76,22 @@ pub struct PeerOutcome {
     pub cuts: u64,
     /// How many connections it made.
     pub connections: u64,
-    /// How long it took from the first question, asked after the last change, until its view was that of the server.
+    /// Time from the first request for its view, after the last change, until that view equals the server's
+    /// state.
     pub equal_after_seconds: Option<f64>,
-    /// The first differences, where its view stayed another one.
+    /// The first differences, if its view never became equal.
     pub differences: Vec<String>,
 }
 
-/// Backoffs of all peers grow to a minute while connections are cut.
+/// Backoffs of all peers grow up to a minute while connections are cut.
 const SETTLE_WITHIN: Duration = Duration::from_secs(150);
 
-/// Runs a fleet: objects, peers, changes with cuts in between, and the comparison.
+/// Runs mixed clients: creates objects, starts peers, changes objects while connections are cut, and
+/// compares.
 ///
 /// # Errors
 ///
-/// When the server or a peer cannot be used; a view that differs is no error but an outcome.
+/// When the server or a peer cannot be used. A view that differs is a result, not an error.
 pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let bench = Bench::new(Arc::clone(&server), format!("fleet-{}", &id[..8])).await?;
@@ -105,7 +108,7 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
         let arguments = [kubeconfig.as_os_str(), bench.namespace.as_ref()];
         peers.push(Peer::start(name, program, &arguments, cable)?);
     }
-    // Each has the first state before anything changes: afterwards, all that matters is what they make of changes.
+    // Each peer has the initial state before anything changes, so the rest tests only how it handles changes.
     let first = truth(&bench).await?;
     for peer in &mut peers {
         let outcome = settle(peer, &first).await?;
@@ -128,10 +131,10 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
     Ok(outcome)
 }
 
-/// What there is, by key.
+/// Objects by key.
 pub(crate) type View = BTreeMap<String, Entry>;
 
-/// What the server has, past every informer.
+/// Reads the server's state without an informer.
 pub(crate) async fn truth(bench: &Bench) -> Result<View, Failure> {
     let (objects, _) = bench.api.list(&maps(), &bench.namespace).await?;
     let entry = |object: &serde_json::Value| {
@@ -145,7 +148,7 @@ pub(crate) async fn truth(bench: &Bench) -> Result<View, Failure> {
     Ok(objects.iter().map(entry).collect())
 }
 
-/// Asks a peer until its view is the server's, or the time is over.
+/// Requests the view of a peer until it equals the server's state or the timeout expires.
 pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome, Failure> {
     let began = Instant::now();
     loop {
@@ -161,12 +164,12 @@ pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome,
                 differences,
             });
         }
-        // Asking costs the peer a walk over its view; a second is short beside the backoffs that are waited for.
+        // Each request costs the peer a walk over its view. One second is short compared with the backoffs.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-/// The first differences of a view, in words.
+/// Describes the first differences of a view.
 fn differences(view: &View, truth: &View) -> Vec<String> {
     const SHOWN: usize = 5;
     let missing = truth.values().filter(|entry| !view.contains_key(&entry.key));
@@ -210,7 +213,7 @@ mod tests {
     fn the_hash_does_not_depend_on_the_order_and_does_on_the_content() {
         assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
         assert_ne!(hash([("a", "1")]), hash([("a", "2")]));
-        // Of the Go peer, whose standard library has the same function.
+        // Computed by the Go peer, whose standard library has the same function.
         assert_eq!(hash([]), "cbf29ce484222325");
     }
 }

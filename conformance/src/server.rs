@@ -1,4 +1,4 @@
-//! The two servers that the suite runs on, and what scenarios may do to them.
+//! The servers that the suite runs on, and the operations on them that scenarios use.
 
 mod access;
 mod embedded;
@@ -25,16 +25,16 @@ use crate::Api;
 pub enum Server {
     /// `informer-apiserver` in this process, on a socket.
     Embedded(Embedded),
-    /// `informer serve`, in a process of its own: one that can be killed.
+    /// `informer serve` in a separate process, which can be killed.
     Spawned(Spawned),
-    /// kube-apiserver with etcd, as `cargo xtask real up` starts them.
+    /// kube-apiserver with etcd, as started by `cargo xtask real up`.
     Real(Real),
 }
 
-/// Something that could not be done to a server.
+/// A failed operation on a server.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// The server of this kind cannot do it.
+    /// This kind of server does not support the operation.
     #[error("this server knows no {0}")]
     Unknown(&'static str),
     /// A file of the server cannot be read or written.
@@ -42,7 +42,7 @@ pub enum ServerError {
     File {
         /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -51,22 +51,22 @@ pub enum ServerError {
     Kubeconfig {
         /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: kube_client::config::KubeconfigError,
     },
-    /// No client can be made of the configuration.
+    /// No client can be created from the configuration.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A command of `cargo xtask real` failed.
     #[error("{command} failed: {output}")]
     Control {
-        /// What was asked.
+        /// The command.
         command: String,
-        /// What it said.
+        /// Its output.
         output: String,
     },
-    /// A socket cannot be had.
+    /// A socket cannot be opened.
     #[error("cannot listen")]
     Listen(#[from] std::io::Error),
     /// The embedded server cannot listen over TLS.
@@ -75,7 +75,7 @@ pub enum ServerError {
     /// The fields of a newer server cannot be added to the embedded server's table.
     #[error(transparent)]
     Fields(#[from] ExtraFieldError),
-    /// The embedded server's state does not come back.
+    /// The state of the embedded server cannot be restored.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// A request of the suite itself failed.
@@ -83,13 +83,13 @@ pub enum ServerError {
     Api(#[from] crate::ApiError),
 }
 
-/// A custom kind that a scenario needs. Its objects may hold anything.
+/// A custom kind that a scenario needs. Its schema accepts any object.
 #[derive(Clone, Debug)]
 pub(crate) struct CustomKind {
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) plural: String,
-    /// The first one is stored.
+    /// The first one is the storage version.
     pub(crate) versions: Vec<&'static str>,
 }
 
@@ -98,7 +98,7 @@ impl CustomKind {
         Gvr::new(&*self.group, version, &*self.plural)
     }
 
-    /// The name of the definition.
+    /// The name of the CRD.
     pub(crate) fn name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
@@ -115,12 +115,12 @@ impl Server {
         }
     }
 
-    /// True if its objects have fields that the client's table does not know.
+    /// Returns true if its objects have fields that the client's table does not know.
     pub(crate) fn is_newer(&self) -> bool {
         matches!(self, Self::Embedded(server) if server.is_newer())
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         match self {
             Self::Embedded(server) => server.address(),
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Stops the API server; its data stay.
+    /// Stops the API server and keeps its data.
     ///
     /// # Errors
     ///
@@ -145,11 +145,11 @@ impl Server {
         }
     }
 
-    /// Ends the API server without a word: what it has not sent is lost, and what it keeps in memory, too.
+    /// Kills the API server. Unsent responses and everything held only in memory are lost.
     ///
     /// # Errors
     ///
-    /// When it cannot be killed, or is no process of its own.
+    /// When it cannot be killed, or does not run in a separate process.
     pub async fn kill(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(_) => Err(ServerError::Unknown("end by a signal")),
@@ -158,11 +158,11 @@ impl Server {
         }
     }
 
-    /// Holds the process of the API server: its connections stay open, and nothing comes.
+    /// Pauses the process of the API server. Its connections stay open and deliver nothing.
     ///
     /// # Errors
     ///
-    /// When it is no process of its own.
+    /// When it does not run in a separate process.
     pub async fn pause(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(_) => Err(ServerError::Unknown("pause by a signal")),
@@ -171,11 +171,11 @@ impl Server {
         }
     }
 
-    /// Lets a paused API server go on.
+    /// Resumes a paused API server.
     ///
     /// # Errors
     ///
-    /// When it is no process of its own.
+    /// When it does not run in a separate process.
     pub async fn resume(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(_) => Err(ServerError::Unknown("pause by a signal")),
@@ -197,11 +197,11 @@ impl Server {
         }
     }
 
-    /// Forgets all history: what is older than now is gone.
+    /// Compacts the history: older resource versions become unavailable.
     ///
     /// # Errors
     ///
-    /// When that is refused.
+    /// When the server rejects this.
     pub async fn compact(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => {
@@ -213,11 +213,11 @@ impl Server {
         }
     }
 
-    /// Keeps the present state, to go back to it.
+    /// Saves the present state for [`restore`](Self::restore).
     ///
     /// # Errors
     ///
-    /// When that is refused.
+    /// When the server rejects this.
     pub async fn backup(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => {
@@ -229,11 +229,11 @@ impl Server {
         }
     }
 
-    /// Goes back to the state that was kept: versions are used again for other changes.
+    /// Restores the saved state. Resource versions are then used again for other changes.
     ///
     /// # Errors
     ///
-    /// When that is refused.
+    /// When the server rejects this.
     pub async fn restore(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.restore(),
@@ -242,11 +242,11 @@ impl Server {
         }
     }
 
-    /// Stops what the API server keeps its state in, and starts it again; the API server and its clients stay.
+    /// Restarts the storage backend of the API server. The API server and its clients keep running.
     ///
     /// # Errors
     ///
-    /// When the state does not come back.
+    /// When the state cannot be restored.
     pub async fn restart_store(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.restart_store(),
@@ -255,11 +255,12 @@ impl Server {
         }
     }
 
-    /// Serves a custom kind, and waits until it does.
+    /// Creates a custom kind, and waits until the server serves it.
     pub(crate) async fn define(api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
         api.create(&definitions(), "", &definition(kind)).await?;
         for version in &kind.versions {
-            // The server says nothing when it begins to serve; the scenario's deadline bounds this.
+            // The server does not notify when it starts to serve a kind. The scenario's deadline bounds this
+            // loop.
             while api.list(&kind.gvr(version), "default").await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -268,12 +269,12 @@ impl Server {
     }
 }
 
-/// Where definitions are.
+/// The collection of CRDs.
 pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// A definition that lets every object pass.
+/// Returns a CRD whose schema accepts every object.
 pub(crate) fn definition(kind: &CustomKind) -> Value {
     let schema = serde_json::json!({"openAPIV3Schema": {
         "type": "object", "x-kubernetes-preserve-unknown-fields": true,

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 
 use crate::bench::Failure;
 
-/// How long a state may take to come, before a scenario that hangs fails with the state. On an idle machine backoffs of up to
-/// a minute are the longest part of it; a machine under heavy load takes many times as long.
+/// Timeout for a state to be reached before a scenario fails. On an idle machine, backoffs of up to a minute
+/// dominate; a machine under heavy load takes many times as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A running informer, and everything that its handler was told.
+/// A running informer, and a recording of the calls of its handler.
 #[derive(Debug)]
 pub struct Watched<O: Object> {
     /// The informer.
@@ -24,33 +24,33 @@ pub struct Watched<O: Object> {
     seen: watch::Receiver<Vec<Seen>>,
 }
 
-/// What a handler was told.
+/// The kinds of handler calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An object of the first list, or of the replay for a late handler.
+    /// An object of the initial list, or of the replay for a handler that was added late.
     Initial,
     /// A new object.
     Added,
     /// A change.
     Updated,
-    /// The same again.
+    /// A resync of an unchanged object.
     Resync,
-    /// A deletion that the watch told.
+    /// A deletion that the watch reported.
     Deleted,
-    /// A deletion that a list showed.
+    /// A deletion that a list revealed.
     DeletedStale,
 }
 
 /// One call of a handler.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// What happened.
+    /// The kind of call.
     pub what: What,
     /// Namespace and name.
     pub key: String,
     /// The uid of the object.
     pub uid: String,
-    /// The version before, of updates.
+    /// The previous version, for updates.
     pub old: Option<String>,
     /// The version of the newest state in the event.
     pub version: String,
@@ -88,7 +88,7 @@ impl fmt::Debug for Seen {
     }
 }
 
-/// A handler that keeps what it is told, and who reads that.
+/// Returns a handler that records its calls, and the receiver of the recording.
 pub(crate) fn recorder<O: Object>() -> (impl informer::cache::EventHandler<O>, watch::Receiver<Vec<Seen>>) {
     let (sender, receiver) = watch::channel(Vec::new());
     let handler = on_event(move |event: Event<O>| sender.send_modify(|seen| seen.push(Seen::of(&event))));
@@ -96,30 +96,30 @@ pub(crate) fn recorder<O: Object>() -> (impl informer::cache::EventHandler<O>, w
 }
 
 impl<O: Object> Watched<O> {
-    /// Starts an informer with a handler that keeps what it is told.
+    /// Starts an informer with a recording handler.
     ///
     /// # Errors
     ///
-    /// When the informer takes no further handler.
+    /// When the informer accepts no further handler.
     pub fn start(informer: SharedInformer<O>) -> Result<Self, Failure> {
         let mut watched = Self::join(informer, HandlerOptions::default())?;
         watched.run = Some(watched.informer.start());
         Ok(watched)
     }
 
-    /// Adds such a handler to an informer that somebody else runs.
+    /// Adds a recording handler to an informer that is run elsewhere.
     ///
     /// # Errors
     ///
-    /// When the informer takes no further handler.
+    /// When the informer accepts no further handler.
     pub fn join(informer: SharedInformer<O>, options: HandlerOptions) -> Result<Self, Failure> {
         let (handler, seen) = recorder();
         let registration = informer.add_handler_with(options, handler)?;
         Ok(Self { informer, registration, run: None, seen })
     }
 
-    /// Starts an informer and waits for its first list, for the handler to have seen it, and for the watch to be open: one
-    /// that breaks before it was accepted is followed by a list.
+    /// Starts an informer and waits for its first list, for the handler to process it, and for the watch to
+    /// be open. A watch that breaks before it was accepted is followed by another list.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<O: Object> Watched<O> {
         Ok(watched)
     }
 
-    /// Waits until the cache is as a condition says.
+    /// Waits until the cache satisfies a condition.
     ///
     /// # Errors
     ///
@@ -144,11 +144,11 @@ impl<O: Object> Watched<O> {
         Ok(self.informer.wait_until_for(PATIENCE, condition).await?)
     }
 
-    /// Waits until what the handler was told is as a condition says.
+    /// Waits until the recorded calls satisfy a condition.
     ///
     /// # Errors
     ///
-    /// When it is not in time, with everything that the handler was told.
+    /// When they do not in time, with all recorded calls.
     pub async fn until_seen(&self, condition: impl Fn(&[Seen]) -> bool) -> Result<(), Failure> {
         let mut seen = self.seen.clone();
         let told = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| condition(seen))).await;
@@ -161,11 +161,11 @@ impl<O: Object> Watched<O> {
         }
     }
 
-    /// Waits for something in the informer's own state. Nothing signals it, so it is looked at again and again.
+    /// Waits for a state of the informer. The informer does not notify of such changes, so this polls.
     ///
     /// # Errors
     ///
-    /// When it is not so in time, with the state.
+    /// When it is not reached in time, with the present state.
     pub async fn until_state(
         &self,
         condition: impl Fn(&informer::cache::InformerState) -> bool,
@@ -181,39 +181,40 @@ impl<O: Object> Watched<O> {
         }
     }
 
-    /// Everything that the handler was told so far.
+    /// Returns all handler calls so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.borrow().clone()
     }
 
-    /// What the handler was told about one name, in order.
+    /// Returns the handler calls for one name, in order.
     pub fn story(&self, name: &str) -> Vec<What> {
         self.seen.borrow().iter().filter(|seen| seen.name() == name).map(|seen| seen.what).collect()
     }
 
-    /// What a handler believes to be there: key to uid and version.
+    /// Returns the state that the handler calls lead to: key to uid and version.
     ///
     /// # Errors
     ///
-    /// When what it was told is no legal history.
+    /// When the calls do not form a legal history.
     pub fn replayed(&self) -> Result<BTreeMap<String, (String, String)>, Failure> {
         replay(&self.seen.borrow())
     }
 
-    /// Stops the informer, where this is what runs it.
+    /// Stops the informer if this value runs it.
     pub async fn stop(&mut self) {
         if let Some(run) = self.run.take() {
             run.stop().await;
         }
     }
 
-    /// Starts it again.
+    /// Starts the informer again.
     pub fn start_again(&mut self) {
         self.run = Some(self.informer.start());
     }
 }
 
-/// The view that a sequence of calls leads to; an error where it is not a legal history of each key.
+/// Returns the state that a sequence of calls leads to; fails unless the calls of each key form a legal
+/// history.
 fn replay(calls: &[Seen]) -> Result<BTreeMap<String, (String, String)>, Failure> {
     let mut view: BTreeMap<String, (String, String)> = BTreeMap::new();
     for call in calls {

@@ -1,6 +1,7 @@
-//! An informer of ours on config maps, which prints its view when it is asked to: one line of standard input is one
-//! question, and each answer is a line of JSON for each object and a last one with their number and what this process
-//! holds. A third argument is the number of informers, each with connections of its own; the first one's view is told.
+//! Runs an informer of this library on config maps and prints its view on request. Each line of standard
+//! input is a request. The response is one JSON line per object, then a line with the number of objects and
+//! the footprint of the process. A third argument sets the number of informers, each with its own
+//! connections; only the view of the first one is printed.
 
 use std::io::Write;
 
@@ -48,7 +49,7 @@ fn answer(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
         };
         writeln!(output, "{}", serde_json::to_string(&entry)?)?;
     }
-    // What the handler was told must be a legal history, whatever the connection does.
+    // The handler calls must form a legal history, whatever the connection does.
     watched.replayed()?;
     let synced = watched.informer.has_synced();
     let end = serde_json::json!({"end": held.len(), "synced": synced, "footprint": footprint()});
@@ -56,7 +57,7 @@ fn answer(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
     Ok(output.flush()?)
 }
 
-/// Only Linux says it in files.
+/// Only Linux reports this in files.
 fn footprint() -> Option<Footprint> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

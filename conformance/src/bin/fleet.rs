@@ -1,4 +1,5 @@
-//! Runs a mixed fleet on one server, and compares what the peers believe to be there with what is.
+//! Runs informers of several client libraries on one server, and compares their views with the server's
+//! state.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,10 +10,10 @@ use clap::Parser;
 use informer_conformance::fleet::{Outcome, Plan, fleet};
 use informer_conformance::{Embedded, Failure, Real, Server};
 
-/// Peers of different make on one server.
+/// Mixed clients on one server.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The directory of a real server (`cargo xtask real up --dir`); without it the embedded one.
+    /// The directory of a real server (`cargo xtask real up --dir`); the embedded server is the default.
     #[arg(long, value_name = "FOLDER", requires = "xtask")]
     real: Option<PathBuf>,
     /// The program that controls the real server.
@@ -21,13 +22,13 @@ struct Arguments {
     /// A peer, as `NAME=PROGRAM`.
     #[arg(long, value_name = "PEER", required = true)]
     peer: Vec<String>,
-    /// Objects at the beginning.
+    /// Number of objects at the start.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// How long they change at least; each of them is changed at least once.
+    /// Minimum duration of changes, in seconds; each object is changed at least once.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
-    /// Write the outcome to this file.
+    /// Write the result to this file.
     #[arg(long, value_name = "FILE")]
     json: PathBuf,
 }

@@ -18,28 +18,28 @@ struct Arguments {
     /// The program that controls the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
-    /// The command `informer`, whose server is used where no real one is named.
+    /// The `informer` command; its server is used if no real one is given.
     #[arg(long, value_name = "PROGRAM", required_unless_present = "real")]
     command: Option<PathBuf>,
     /// The program with the pipeline.
     #[arg(long, value_name = "PROGRAM")]
     peer: PathBuf,
-    /// Objects at the beginning.
+    /// Number of objects at the start.
     #[arg(long, default_value_t = 2000)]
     objects: usize,
-    /// How long faults follow each other at least.
+    /// Minimum duration of the faults, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Draws the order of the faults.
+    /// Seed for the order of the faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Connections that are broken while nothing changes.
+    /// Number of connections to break while nothing changes.
     #[arg(long, default_value_t = 1000)]
     reconnects: u64,
-    /// Informers that share these.
+    /// Number of informers that share these connections.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     informers: u64,
-    /// Write the outcome to this file.
+    /// Write the result to this file.
     #[arg(long, value_name = "FILE")]
     json: PathBuf,
 }

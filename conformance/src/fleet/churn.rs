@@ -9,22 +9,23 @@ use tokio::time::Instant;
 use super::{Peer, Plan};
 use crate::bench::{Bench, Failure, maps};
 
-/// Writers at once; each has objects of its own.
+/// Number of concurrent writers; each has its own objects.
 const WRITERS: usize = 24;
 
-/// The shortest time between two cuts of one peer. A watch that lasts for less than a second makes every peer wait.
+/// The minimum time between two cuts of one peer. Every peer backs off after a watch that lasted less than a
+/// second.
 const CUT_EVERY: Duration = Duration::from_millis(2500);
 
-/// What was done to the objects.
+/// The changes that were made to the objects.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Churned {
-    /// Changed.
+    /// Number of updates.
     pub updates: u64,
-    /// Deleted, and most of them created again under the same name.
+    /// Number of deletions; most of these objects were created again under the same name.
     pub deletes: u64,
-    /// Created.
+    /// Number of creations.
     pub creates: u64,
-    /// In this time.
+    /// Duration of the changes.
     pub seconds: f64,
 }
 
@@ -35,7 +36,8 @@ struct Counts {
     creates: AtomicU64,
 }
 
-/// Changes objects, each at least once and for at least the time of the plan, while the connections of the peers are cut.
+/// Changes each object at least once, and for at least the duration of the plan, while the connections of the
+/// peers are cut.
 pub(super) async fn churn(bench: &Bench, peers: &[Peer], plan: &Plan) -> Result<Churned, Failure> {
     let (began, counts) = (Instant::now(), Counts::default());
     let until = began + plan.time;
@@ -54,7 +56,8 @@ pub(super) async fn churn(bench: &Bench, peers: &[Peer], plan: &Plan) -> Result<
     })
 }
 
-/// One writer goes around its objects: two of three turns change one, the others delete one and mostly create it again.
+/// Runs one writer over its objects. Two of three turns change an object; the others delete one and usually
+/// re-create it.
 async fn write(
     bench: &Bench,
     writer: usize,
@@ -71,7 +74,7 @@ async fn write(
         if turn >= own.len() && Instant::now() >= until {
             break;
         }
-        // A stride that is prime to the length walks over all of them, in no order that a cache could like.
+        // The stride is coprime to the length, so it visits every object, in an order without cache locality.
         let name = format!("map-{}", own[turn.wrapping_mul(7919) % own.len()]);
         match turn % 6 {
             0 => {
@@ -99,7 +102,7 @@ async fn write_new(bench: &Bench, name: &str, turn: usize) -> Result<(), Failure
     Ok(())
 }
 
-/// Whether the object was there: one that this writer has deleted in an earlier round is no failure.
+/// Returns whether the object existed. One that this writer deleted in an earlier round is no failure.
 fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
     match outcome {
         Ok(()) => Ok(true),
@@ -110,10 +113,10 @@ fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
     }
 }
 
-/// Cuts the connections of one peer in every way, for as long as it is polled.
+/// Cuts the connections of one peer in every way until it is dropped.
 async fn cut(peer: &Peer, index: usize) {
     for round in index.. {
-        // No two peers are cut together.
+        // No two peers are cut at the same time.
         tokio::time::sleep(CUT_EVERY + Duration::from_millis(311 * (round as u64 % 5))).await;
         match round % 4 {
             0 | 2 => peer.cable().cut(),

@@ -12,7 +12,7 @@ use crate::scenario::scenario;
 use crate::watched::PATIENCE;
 use crate::{Bench, Failure, Scenario, Watched, Way};
 
-/// Objects of the large scenario.
+/// Number of objects in the large scenario.
 const MANY: usize = 50_000;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -27,7 +27,7 @@ fn factory(bench: &Bench) -> SharedInformerFactory {
     SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace)
 }
 
-/// Ten kinds, each in two forms.
+/// Returns informers of ten kinds, each in two representations.
 fn informers(of: &SharedInformerFactory) -> Vec<GenericInformer> {
     vec![
         of.informer::<ConfigMap>().into(),
@@ -53,7 +53,7 @@ fn informers(of: &SharedInformerFactory) -> Vec<GenericInformer> {
     ]
 }
 
-/// One object for each of the kinds, with its collection.
+/// Returns one object of each kind, with its collection.
 fn objects(name: &str) -> Vec<(Gvr, Value)> {
     let template = |restart: &str| {
         let mut pod = super::selection::pod("");
@@ -103,7 +103,7 @@ async fn twenty_informers_of_ten_kinds_sync_and_follow(bench: Bench) -> Result<(
     create_each(&bench, "after").await?;
     for name in ["before", "after"] {
         for informer in &informers {
-            // The source of a generic informer tells nobody of changes; it is looked at again.
+            // The source of a generic informer does not notify of changes, so this polls.
             while informer.lister().get(&bench.key(name)).is_none() {
                 crate::poll::pause().await;
             }

@@ -95,7 +95,7 @@ async fn set_based_label_selectors_select(bench: Bench) -> Result<(), Failure> {
     {
         let watched = Watched::synced(by_labels(&bench, selector, Way::List)?).await?;
         let here = watched.informer.indexer().list();
-        // A real cluster puts a config map of its own into each namespace when its controllers run.
+        // The controllers of a real cluster create a config map in each namespace.
         let ours = here.iter().filter(|map| informer::Object::key(&***map).name().len() < 5).count();
         assert_eq!(ours, expected, "{selector}");
         let local = watched.informer.lister().list(&selector.parse()?);
@@ -166,7 +166,7 @@ async fn a_field_that_the_server_does_not_know_is_named(bench: Bench) -> Result<
     Ok(())
 }
 
-/// The keys of the config maps on the server that are in a share.
+/// Returns the keys of the config maps on the server that belong to a share.
 async fn in_share(bench: &Bench, share: &HashShares) -> Result<Vec<String>, Failure> {
     let list = bench.api.read(&maps().path(Some(&bench.namespace))).await?;
     let mut keys = Vec::new();

@@ -162,7 +162,7 @@ async fn page_of(
     Err("the page has no end".into())
 }
 
-/// A kube-apiserver reads events from etcd, and so obeys a limit even where any version will do.
+/// A kube-apiserver reads events from etcd, so it obeys a limit even for a list at any version.
 async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure> {
     let events = informer::Gvr::new("", "v1", "events");
     let namespace = bench.namespace.clone();
@@ -178,7 +178,7 @@ async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure
     Ok(())
 }
 
-/// An event about nothing, of which a real server accepts any number.
+/// Returns an event without an involved object; a real server accepts any number of those.
 pub(super) fn event(namespace: &str, name: &str) -> serde_json::Value {
     json!({
         "metadata": {"name": name}, "reason": "Testing", "message": "0", "type": "Normal",
@@ -197,7 +197,7 @@ async fn a_watch_asks_for_bookmarks_and_gets_them(bench: Bench) -> Result<(), Fa
         context: SourceContext::default(),
     };
     let mut watch = source.watch(request).await?;
-    // Of another namespace's kind, as it were: the bookmark must tell of versions that the watch does not deliver.
+    // An object that the watch does not deliver: the bookmark must report its version nevertheless.
     let other = json!({"metadata": {"name": "elsewhere"}});
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
     let mut bookmarks = Vec::new();
@@ -217,7 +217,7 @@ async fn a_bookmark_moves_the_version_of_a_quiet_informer(bench: Bench) -> Resul
     let before = watched.informer.last_sync_resource_version();
     let other = json!({"metadata": {"name": "elsewhere"}});
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
-    // Both servers send one a minute.
+    // Both servers send one bookmark per minute.
     let quiet = informer::cache::reflector::ReflectorStatus::default();
     crate::poll::until(|| before.is_older_than(&watched.informer.last_sync_resource_version())).await;
     assert!(watched.seen().is_empty(), "bookmarks are not for handlers");

@@ -1,4 +1,4 @@
-//! How administrators and others get into a server: by token, by certificate, or without anything.
+//! Access to a server for administrators and other users: by token, by certificate, or anonymously.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::{Embedded, Server, ServerError};
 
-/// The administrator's proof.
+/// The administrator's credential.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Token,
@@ -17,7 +17,7 @@ enum By {
 }
 
 impl Server {
-    /// How the administrator connects by way of an address, such as that of a [`Cable`](crate::Cable).
+    /// Returns the administrator's configuration for an address, such as that of a [`Cable`](crate::Cable).
     ///
     /// # Errors
     ///
@@ -26,16 +26,16 @@ impl Server {
         configure(self.access(By::Token, via)?).await
     }
 
-    /// A kubeconfig of the administrator by way of an address, for programs of any make.
+    /// Returns a kubeconfig of the administrator for an address, for programs of any client library.
     ///
     /// # Errors
     ///
-    /// When the real server's cannot be read.
+    /// When the real server's kubeconfig cannot be read.
     pub fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
         Ok(self.text(By::Token)?.replace(&self.address().to_string(), &via.to_string()))
     }
 
-    /// A client of the administrator, with connections of its own.
+    /// Returns a client of the administrator with its own connections.
     ///
     /// # Errors
     ///
@@ -44,12 +44,12 @@ impl Server {
         Ok(Client::new(self.config(via).await?)?)
     }
 
-    /// The configuration of an administrator who has a certificate.
+    /// Returns the configuration of an administrator who has a client certificate.
     pub(crate) async fn config_by_certificate(&self, via: SocketAddr) -> Result<Config, ServerError> {
         configure(self.access(By::Certificate, via)?).await
     }
 
-    /// The configuration of a user who has a token in a file, or none at all.
+    /// Returns the configuration of a user whose token is in a file, or of an anonymous user.
     pub(crate) async fn config_by_token_file(
         &self,
         via: SocketAddr,
@@ -63,7 +63,7 @@ impl Server {
         configure(kubeconfig).await
     }
 
-    /// The token of a user, `admin` or `guest-0` to `guest-7`.
+    /// Returns the token of a user: `admin`, or `guest-0` to `guest-7`.
     pub(crate) fn token_of(&self, user: &str) -> Result<String, ServerError> {
         match self {
             Self::Embedded(_) => Ok(Embedded::token_of(user)),

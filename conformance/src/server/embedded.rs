@@ -10,31 +10,32 @@ use tempfile::TempDir;
 
 use super::ServerError;
 
-/// Users who may do nothing, `guest-0` and on, as `cargo xtask real up` makes them.
+/// Number of users without any permission, named `guest-0` and on, as created by `cargo xtask real up`.
 const GUESTS: usize = 8;
-/// What the name of a user stands behind in a token. Nobody else reaches the server.
+/// The prefix of a user name in a token. The server rejects every other token.
 const TOKEN: &str = "token-of-";
 
-/// The embedded server as `cargo xtask real up` sets up the real one: TLS with HTTP/2, tokens, client certificates and roles.
+/// The embedded server, configured like the real one of `cargo xtask real up`: TLS with HTTP/2, tokens,
+/// client certificates and roles.
 #[derive(Debug)]
 pub struct Embedded {
     api: ApiServer,
     tls: Tls,
     address: SocketAddr,
     listening: Mutex<Option<Listening>>,
-    /// How the administrator gets in: by token, and by certificate.
+    /// The administrator's kubeconfigs: by token, and by certificate.
     kubeconfigs: [String; 2],
     backup: AtomicU64,
     newer: bool,
 }
 
-/// Fields that a server of a later version than the client's table has. Every object can have them.
+/// Fields of a server that is newer than the client's table. Every object can have them.
 const NEWER_FIELDS: [ExtraField; 2] = [
     ExtraField::new("meta.v1.ObjectMeta", "region", 200, "*string"),
     ExtraField::new("meta.v1.ObjectMeta", "origin", 201, "*core.v1.SecretReference"),
 ];
 
-/// A certificate of an administrator, and the authority that it is of.
+/// Creates a certificate of an administrator, and the CA that signed it.
 fn administrator() -> Result<(Certificate, ClientCa), TlsError> {
     let users = CertificateAuthority::new("users")?;
     let admin = users.issue_to(&User::new("admin-by-certificate").groups(["system:masters"]))?;
@@ -51,7 +52,7 @@ impl Embedded {
         Self::start_with(ApiServer::builder(), false).await
     }
 
-    /// Starts a server of a later version than the client's table: objects have fields that the table does not know.
+    /// Starts a server newer than the client's table: objects have fields that the table does not know.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Embedded {
         &self.api
     }
 
-    /// A kubeconfig of the administrator.
+    /// Returns a kubeconfig of the administrator.
     pub(super) fn kubeconfig(&self, by_certificate: bool) -> &str {
         &self.kubeconfigs[usize::from(by_certificate)]
     }
@@ -119,8 +120,8 @@ impl Embedded {
         Ok(())
     }
 
-    /// There is no store apart from the server: the whole state goes into a file and comes back, and with it what clients
-    /// notice, since watches and history end.
+    /// Saves the whole state to a file and restores it, because this server has no separate storage backend.
+    /// Clients notice the same effects: watches end and the history is lost.
     pub(super) fn restart_store(&self) -> Result<(), ServerError> {
         let folder = TempDir::new()?;
         let path = folder.path().join("state.json");

@@ -17,17 +17,18 @@ use tokio::process::{Child, Command};
 use super::ServerError;
 use crate::Api;
 
-/// A server of this kind answers after milliseconds; this is for a machine that does everything at once.
+/// The server is ready after milliseconds; this timeout is for a machine under heavy load.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a backup holds. A server that is started from it has these objects under new uids, and counts versions anew.
+/// The kinds in a backup. A server started from it has these objects with new uids, and counts resource
+/// versions from the start.
 const KEPT: [(&str, &str); 2] = [("Namespace", "namespaces"), ("ConfigMap", "configmaps")];
 
-/// `informer serve` in a process of its own. What it holds is gone with the process.
+/// `informer serve` in a separate process. Its state is lost with the process.
 #[derive(Debug)]
 pub struct Spawned {
     program: PathBuf,
-    /// The same after each start: who was connected comes back to it.
+    /// The port is the same after each start, so clients reconnect to it.
     port: ReservedPort,
     folder: TempDir,
     child: Mutex<Option<Child>>,
@@ -38,7 +39,7 @@ impl Spawned {
     ///
     /// # Errors
     ///
-    /// When it cannot be started, or does not answer.
+    /// When it cannot be started, or does not become ready.
     pub async fn new(program: &Path) -> Result<Self, ServerError> {
         let child = Mutex::new(None);
         let server =
@@ -51,7 +52,7 @@ impl Spawned {
         self.port.address()
     }
 
-    /// The process, while there is one.
+    /// Returns the id of the running process.
     pub fn pid(&self) -> Option<u32> {
         self.child.lock().as_ref().and_then(Child::id)
     }
@@ -76,7 +77,7 @@ impl Spawned {
         })
     }
 
-    /// Asks it to end, and waits for that.
+    /// Terminates the process and waits until it exits.
     pub(super) async fn stop(&self) -> Result<(), ServerError> {
         self.signal(Signal::End)?;
         self.gone().await
@@ -95,7 +96,7 @@ impl Spawned {
         self.signal(Signal::Resume)
     }
 
-    /// Writes down what is there now.
+    /// Saves the present state.
     pub(super) async fn backup(&self) -> Result<(), ServerError> {
         let config =
             Config::new(format!("http://{}", self.address()).parse().expect("an address makes a URL"));
@@ -109,7 +110,7 @@ impl Spawned {
         Ok(std::fs::write(self.state(), list.to_string())?)
     }
 
-    /// Starts it again with what was written down.
+    /// Starts the process again with the saved state.
     pub(super) async fn restore(&self) -> Result<(), ServerError> {
         self.kill().await?;
         self.start().await
@@ -135,7 +136,7 @@ impl Spawned {
     }
 }
 
-/// An object as somebody would write it: without what a server gives it.
+/// Returns the manifest of an object, without the fields that the server sets.
 fn manifest(kind: &str, mut object: Value) -> Value {
     object["apiVersion"] = json!("v1");
     object["kind"] = json!(kind);

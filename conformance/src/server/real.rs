@@ -15,11 +15,11 @@ pub struct Real {
 }
 
 impl Real {
-    /// The servers of a directory, controlled by the program `xtask`.
+    /// Opens the servers of a directory, which the program `xtask` controls.
     ///
     /// # Errors
     ///
-    /// When there are none.
+    /// When the directory contains no servers.
     pub fn new(folder: &Path, xtask: &Path) -> Result<Self, ServerError> {
         let path = folder.join("admin.conf");
         let kubeconfig = read(&path)?;
@@ -36,14 +36,14 @@ impl Real {
         self.address
     }
 
-    /// What is in a file of the servers.
+    /// Reads a file of the servers.
     pub(super) fn text(&self, name: &str) -> Result<String, ServerError> {
         let path = self.folder.join(name);
         std::fs::read_to_string(&path)
             .map_err(|source| ServerError::File { path: path.display().to_string(), source })
     }
 
-    /// The token of a user of the servers' token file.
+    /// Returns the token of a user from the servers' token file.
     pub(crate) fn token_of(&self, user: &str) -> Result<String, ServerError> {
         let text = self.text("tokens.csv")?;
         let mut lines = text.lines().filter_map(|line| line.split_once(','));
