@@ -1,10 +1,11 @@
-//! One suite of informer behaviour, written once, and run on the embedded server and on a real kube-apiserver.
+//! One suite of informer behavior that runs on the embedded server and on a real kube-apiserver.
 //!
-//! A [`Scenario`] is a function that drives informers and writes objects through a [`Bench`]; it knows the server only
-//! by what both have. What only one of them can do is said beside the scenario, as data, so that it can be listed.
+//! A [`Scenario`] is a function that drives informers and writes objects through a [`Bench`]. It uses only
+//! what both servers support. Operations that only one of them supports are declared next to the scenario, as
+//! data, so that they can be listed.
 //!
-//! Scenarios run in real time, against sockets, with a [`Cable`] in between where connections are to break. They wait for
-//! states, never for a time, and each has a deadline.
+//! Scenarios run in real time over sockets, with a [`Cable`] in between if connections are to break. They
+//! wait for states and never for a fixed time, and each has a deadline.
 
 mod api;
 mod bench;

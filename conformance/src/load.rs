@@ -7,23 +7,24 @@ use tokio::time::Instant;
 
 use crate::{Api, ApiError};
 
-/// Writers at once. A kube-apiserver on two cores is busy with a few dozen; an HTTP/2 connection carries 100.
+/// Number of concurrent writers. A few dozen saturate a kube-apiserver on two cores; an HTTP/2 connection
+/// carries 100 streams.
 const WRITERS: usize = 48;
 
-/// What a bulk of creations took.
+/// The cost of creating many objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Objects that were created.
+    /// Number of created objects.
     pub objects: usize,
-    /// In this time.
+    /// Total time.
     pub took: Duration,
 }
 
-/// Creates many objects, with many writers.
+/// Creates many objects with concurrent writers.
 ///
 /// # Errors
 ///
-/// The first that the server refuses.
+/// The first error of the server.
 pub async fn load(
     api: &Api,
     gvr: &Gvr,

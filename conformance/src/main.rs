@@ -1,4 +1,4 @@
-//! Runs the suite on one server: a line for each scenario, and the verdict as JSON where asked for.
+//! Runs the suite on one server. Prints a line for each scenario, and optionally writes the result as JSON.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,31 +7,32 @@ use std::sync::Arc;
 use clap::Parser;
 use informer_conformance::{Embedded, Options, Outcome, Real, Server, ServerError, Verdict, all, run};
 
-/// One suite of informer behaviour, on the embedded server or on a real one.
+/// One suite of informer behavior, on the embedded server or on a real one.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The directory of a real server (`cargo xtask real up --dir`); without it the embedded one.
+    /// The directory of a real server (`cargo xtask real up --dir`); the embedded server is the default.
     #[arg(long, value_name = "FOLDER", requires = "xtask")]
     real: Option<PathBuf>,
     /// The program that controls the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
-    /// On an embedded server of a later version, whose objects have fields that the client's table does not know.
+    /// Run on an embedded server of a later version, whose objects have fields that the client's table does
+    /// not know.
     #[arg(long, conflicts_with = "real")]
     newer: bool,
-    /// Only scenarios whose name contains this.
+    /// Run only scenarios whose name contains this.
     #[arg(long, value_name = "PART")]
     scenario: Option<String>,
-    /// Scenarios at once.
+    /// Number of concurrent scenarios.
     #[arg(long, default_value_t = 16)]
     at_once: usize,
-    /// Without the scenarios that take most of a minute.
+    /// Skip the scenarios that take most of a minute.
     #[arg(long)]
     quick: bool,
-    /// Write the verdict to this file.
+    /// Write the result to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Print the scenarios, as a table in Markdown, and run nothing.
+    /// Print the scenarios as a Markdown table, and run nothing.
     #[arg(long)]
     list: bool,
 }
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
         list();
         return ExitCode::SUCCESS;
     }
-    // What a scenario or a handler panics with is told in the verdict, once.
+    // The result reports each panic of a scenario or a handler once.
     std::panic::set_hook(Box::new(|_| {}));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

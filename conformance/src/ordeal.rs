@@ -1,8 +1,8 @@
-//! One pipeline against a server and a way to it that fail for real: processes that are killed, held and restarted, with
-//! an older state, and connections that break, freeze, crawl and end in the middle of an object.
+//! A chaos test of one pipeline with real faults. Server processes are killed, paused, and restarted with an
+//! older state. Connections break, freeze, slow down and end in the middle of an object.
 //!
-//! After each fault the peer's view must become the server's. Then its connections are broken again and again while
-//! nothing changes, and what the process holds must stay what it was.
+//! After each fault, the peer's view must become equal to the server's state. Then the test breaks the peer's
+//! connections repeatedly while nothing changes, and the resources of its process must not grow.
 
 mod fault;
 mod reconnect;
@@ -25,57 +25,57 @@ use crate::bench::Failure;
 use crate::fleet::{Peer, View, settle, truth};
 use crate::{Bench, Cable, Server};
 
-/// What the ordeal is.
+/// The parameters of the chaos test.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Objects at the beginning.
+    /// Number of objects at the start.
     pub objects: usize,
-    /// How long faults follow each other at least; each of them happens at least once.
+    /// Minimum duration of the faults; each of them happens at least once.
     pub time: Duration,
-    /// Draws the order of the faults, and what is changed.
+    /// Seed for the order of the faults and the changes.
     pub seed: u64,
-    /// Connections that are broken while nothing changes.
+    /// Number of connections to break while nothing changes.
     pub reconnects: u64,
-    /// Informers that share these.
+    /// Number of informers that share these connections.
     pub informers: u64,
     /// The program with the pipeline.
     pub peer: PathBuf,
 }
 
-/// How it ended.
+/// The result of the chaos test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Each fault, how often it happened, and the longest time until the views were equal again.
+    /// Each fault, how often it happened, and the longest recovery time.
     pub faults: BTreeMap<&'static str, Suffered>,
-    /// Changes that the server took meanwhile.
+    /// Number of changes that the server accepted during the test.
     pub changes: u64,
-    /// Connections that the pipeline made in all.
+    /// Total number of connections of the pipeline.
     pub connections: u64,
-    /// The part without changes.
+    /// The result of the part without changes.
     pub reconnects: Reconnects,
-    /// What went wrong, in words.
+    /// Descriptions of the failures.
     pub problems: Vec<String>,
 }
 
-/// What one kind of fault has led to.
+/// The effects of one kind of fault.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Suffered {
     /// How often it happened.
     pub times: u64,
-    /// From its end until the view was the server's, in seconds: the longest.
+    /// The longest time from the end of the fault until the view equals the server's state, in seconds.
     pub recovered_after: f64,
 }
 
-/// A server that was killed is back, and answers, within this time.
+/// The timeout for a killed server to become ready again.
 const SERVER_WITHIN: Duration = Duration::from_secs(90);
 
-/// How long changes go on in front of a fault, and after it: both sides of it are history that matters.
+/// How long changes continue before and after a fault, so that there is history on both sides of it.
 const AROUND: Duration = Duration::from_millis(300);
 
-/// Changes that set a later state apart from the one that is kept.
+/// Minimum number of changes that separate a later state from the saved one.
 const CHANGES_MIN: u64 = 5;
 
-/// The ordeal's own state.
+/// The state of a running chaos test.
 struct Ordeal {
     bench: Bench,
     peer: Peer,
@@ -84,17 +84,18 @@ struct Ordeal {
     outcome: Outcome,
 }
 
-/// Runs it.
+/// Runs the chaos test.
 ///
 /// # Errors
 ///
-/// When the server or the peer cannot be used at all; a view that differs is no error but a problem of the outcome.
+/// When the server or the peer cannot be used. A view that differs is reported in the result instead.
 pub async fn ordeal(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
     let folder = tempfile::tempdir()?;
     let mut ordeal = Ordeal::begin(Arc::clone(&server), plan, folder.path()).await?;
     let began = Instant::now();
     let mut round = Vec::new();
-    // Whole rounds in an order of their own each, so that every fault happens, next to every other one in the end.
+    // Each round has every fault, in its own order. Over time, every fault therefore happens next to every
+    // other one.
     while began.elapsed() < plan.time || !round.is_empty() {
         if round.is_empty() {
             round = Fault::of(&server);
@@ -140,7 +141,7 @@ impl Ordeal {
         Ok(Self { bench, peer, rng: StdRng::seed_from_u64(plan.seed), objects: plan.objects, outcome })
     }
 
-    /// One fault in the midst of changes, and the comparison after it.
+    /// Injects one fault while objects change, then compares the views.
     async fn suffer(&mut self, fault: Fault) -> Result<(), Failure> {
         let seed = self.rng.random();
         let (bench, cable) = (&self.bench, self.peer.cable());
@@ -182,7 +183,7 @@ impl Ordeal {
         Ok(())
     }
 
-    /// Brings the peer to a version beyond that of the older state: one that has seen nothing since cannot tell the two apart,
+    /// Advances the peer past the version of the older state. Otherwise it cannot distinguish the two states,
     /// whatever their uids are.
     async fn tell_apart(&mut self, seed: u64, changes: &mut u64) -> Result<(), Failure> {
         let before = *changes;
@@ -204,7 +205,7 @@ impl Ordeal {
     }
 }
 
-/// What the server has, as soon as it says so.
+/// Reads the server's state, and retries until the server responds.
 async fn read(bench: &Bench) -> Result<View, Failure> {
     let began = Instant::now();
     loop {

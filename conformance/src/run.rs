@@ -9,40 +9,40 @@ use tokio::time::Instant;
 use crate::bench::{Bench, Failure};
 use crate::{Scenario, Server};
 
-/// What of the suite is run.
+/// The part of the suite to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only scenarios whose name contains this.
+    /// Run only scenarios whose name contains this.
     pub only: Option<String>,
-    /// Those that take most of a minute, too.
+    /// Include the scenarios that take most of a minute.
     pub slow: bool,
-    /// Scenarios at once, of those that allow it.
+    /// Number of concurrent scenarios, of those that allow it.
     pub at_once: usize,
-    /// Told of each scenario when it has ended.
+    /// Called after each scenario.
     pub told: fn(&Outcome),
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // Most scenarios wait most of the time, for backoffs.
+        // Most scenarios spend most of their time in backoffs.
         Self { only: None, slow: true, at_once: 16, told: |_| {} }
     }
 }
 
-/// How one scenario ended.
+/// The result of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Its name.
     pub name: &'static str,
     /// Its topic.
     pub topic: &'static str,
-    /// Why it failed.
+    /// The error if it failed.
     pub failure: Option<String>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// How a run of the suite ended.
+/// The result of a run of the suite.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// The server.
@@ -54,18 +54,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Those that failed.
+    /// Returns the scenarios that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(|outcome| outcome.failure.is_some())
     }
 
-    /// How many passed.
+    /// Returns how many passed.
     pub fn passed(&self) -> usize {
         self.outcomes.len() - self.failed().count()
     }
 }
 
-/// Runs scenarios on a server: first those that may run beside others, then the others one by one.
+/// Runs scenarios on a server: first those that allow concurrency, then the others one by one.
 pub async fn run(server: Arc<Server>, scenarios: Vec<Scenario>, options: Options) -> Verdict {
     let began = Instant::now();
     let wanted = |scenario: &Scenario| {
@@ -92,7 +92,8 @@ pub async fn run(server: Arc<Server>, scenarios: Vec<Scenario>, options: Options
     Verdict { server: server.name(), outcomes, seconds: began.elapsed().as_secs_f64() }
 }
 
-/// Runs one scenario in a task and a namespace of its own: neither a panic nor what it leaves behind concerns others.
+/// Runs one scenario in its own task and namespace, so that a panic or leftover objects do not affect other
+/// scenarios.
 async fn one(server: Arc<Server>, scenario: Scenario) -> Outcome {
     let began = Instant::now();
     let run = async move {

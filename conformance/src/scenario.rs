@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use crate::{Bench, Failure};
 
-/// The run of a scenario.
+/// The future of a running scenario.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// The default time limit of a scenario; it ends one that hangs. On an idle machine most take a few
 /// seconds; a machine under heavy load takes many times as long.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// One behaviour of informers, and how it is shown, on either server.
+/// One behavior of informers, and a function that checks it on either server.
 #[derive(Clone)]
 pub struct Scenario {
-    /// A sentence.
+    /// A sentence that describes the behavior.
     pub name: &'static str,
     /// The topic it belongs to.
     pub topic: &'static str,
-    /// It must be alone on its server: it stops it, forgets its history, or fills it.
+    /// Runs exclusively, because it stops the server, compacts its history, or fills it.
     pub alone: bool,
-    /// It takes most of a minute, so that it is not part of `cargo test`.
+    /// Takes most of a minute, so `cargo test` skips it.
     pub slow: bool,
-    /// When it has failed.
+    /// The time limit.
     pub limit: Duration,
     pub(crate) begin: fn(Bench) -> Running,
 }
@@ -33,13 +33,13 @@ impl Scenario {
         Self { name, topic: "", alone: false, slow: false, limit: LIMIT, begin }
     }
 
-    /// With nothing else on the server.
+    /// Makes it run exclusively on its server.
     pub(crate) fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// Not in `cargo test`.
+    /// Excludes it from `cargo test`.
     pub(crate) fn slow(mut self) -> Self {
         self.slow = true;
         self
@@ -57,7 +57,7 @@ impl fmt::Debug for Scenario {
     }
 }
 
-/// A scenario from the function of its name.
+/// Creates a scenario from the function with its name.
 macro_rules! scenario {
     ($function:ident) => {
         $crate::scenario::Scenario::new(stringify!($function), |bench| Box::pin($function(bench)))

@@ -1,4 +1,4 @@
-//! The cable that scenarios cut, held against a server that sends back what it gets.
+//! Tests of the TCP proxy that scenarios cut, with an echo server.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ async fn connected(cable: &Cable) -> TcpStream {
     TcpStream::connect(cable.address()).await.expect("the cable is plugged in")
 }
 
-/// Sends, and reads as much again; the length of what came before the end.
+/// Sends bytes and reads the same number. Returns the number of bytes that arrived before the end.
 async fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> usize {
     if stream.write_all(bytes).await.is_err() {
         return 0;

@@ -1,4 +1,4 @@
-//! The page about the suite, held against the suite.
+//! Checks that the page about the suite matches the suite.
 
 use informer_conformance::all;
 

@@ -17,7 +17,7 @@ impl fmt::Display for Violation {
 
 pub(crate) type Checked<T = ()> = Result<T, Violation>;
 
-/// Leaves with a violation where the condition does not hold.
+/// Returns a violation unless the condition holds.
 macro_rules! ensure {
     ($invariant:literal, $condition:expr, $($text:tt)+) => {
         if !$condition {

@@ -1,4 +1,4 @@
-//! What is between the client and the server: requests, their answers, and everything that can go wrong on the way.
+//! The network between the client and the server: requests, responses, and faults of both.
 
 mod list;
 mod watch;
@@ -18,20 +18,20 @@ use crate::random::Random;
 use crate::script::Setup;
 use crate::server::Server;
 
-/// The answer to a request.
+/// The response to a request.
 pub(crate) enum Answer {
     Failed(SourceError),
-    /// There is none, and there will be none.
+    /// There is no response, and there will be none.
     Hangs,
     Open(Open),
 }
 
-/// What is open.
+/// An open response body.
 pub(crate) enum Open {
     Nothing,
     List(ListBody),
     Watch(WatchBody),
-    /// The other end is gone, and the client has not noticed yet.
+    /// The server closed the connection, and the client has not noticed yet.
     Broken,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct ListBody {
     end: ListTail,
 }
 
-/// What comes after the parts.
+/// What follows the last part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListTail {
     Ends,
@@ -49,7 +49,7 @@ enum ListTail {
     Stalls,
 }
 
-/// What reading gives.
+/// The result of a read.
 pub(crate) enum Read {
     Nothing,
     Part(ListPart<SimObject>),
@@ -58,7 +58,7 @@ pub(crate) enum Read {
     Failed(SourceError),
 }
 
-/// What a request has to do with.
+/// The parts of the world that a request needs.
 pub(crate) struct Peer<'a> {
     pub(crate) server: &'a Server,
     pub(crate) now: Instant,
@@ -66,22 +66,22 @@ pub(crate) struct Peer<'a> {
     pub(crate) coverage: &'a mut Coverage,
 }
 
-/// The network, and how the server behaves on it.
+/// The network, and the behavior of the server on it.
 pub(crate) struct Network {
     pub(crate) streaming: bool,
     pub(crate) bookmarks: bool,
-    /// Its bookmarks tell where it is, even to a watch from a later version.
+    /// Its bookmarks report its present version, even to a watch from a later version.
     frank: bool,
     pub(crate) selector: bool,
-    /// An expired version is told by the status of an answer, by an event, or by either.
+    /// An expired version is reported by the response status, by an event, or by either.
     pub(crate) expired_by_status: Option<bool>,
     /// Faults that wait for a request.
     armed: Vec<Fault>,
     /// Faults that wait for an open watch.
     stream: VecDeque<Fault>,
-    /// Watches that are still to be closed at once.
+    /// Number of watches still to be closed immediately.
     close_at_once: u32,
-    /// How often something went wrong on it so far.
+    /// Number of faults that took effect so far.
     pub(crate) hits: u64,
 }
 
@@ -108,7 +108,7 @@ impl Network {
         }
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all pending faults.
     pub(crate) fn heal(&mut self) {
         self.armed.clear();
         self.stream.clear();
@@ -120,7 +120,7 @@ impl Network {
         peer.coverage.hit(fault);
     }
 
-    /// Takes the first fault that waits and fits.
+    /// Takes the first pending fault that applies.
     fn take(&mut self, fits: impl Fn(Fault) -> bool, peer: &mut Peer<'_>) -> Option<Fault> {
         let index = self.armed.iter().position(|fault| fits(*fault))?;
         let fault = self.armed.remove(index);
@@ -128,7 +128,7 @@ impl Network {
         Some(fault)
     }
 
-    /// What befalls any request.
+    /// Applies the faults that any request can have.
     fn refuse(&mut self, peer: &mut Peer<'_>) -> Option<Answer> {
         if peer.server.down_until.is_some_and(|until| peer.now < until) {
             self.hit(Fault::Down, peer);
@@ -165,7 +165,7 @@ impl ListBody {
 }
 
 impl Open {
-    /// When something may come without anybody's doing.
+    /// Returns when the next message can arrive without a new event.
     pub(crate) fn wakes_at(&self, bookmarks: bool) -> Option<Instant> {
         match self {
             Self::Watch(body) => body.wakes_at(bookmarks),
@@ -173,7 +173,7 @@ impl Open {
         }
     }
 
-    /// Its server is gone.
+    /// Closes it because its server is gone.
     pub(crate) fn cut(&mut self) {
         if !matches!(self, Self::Nothing) {
             *self = Self::Broken;
@@ -207,7 +207,7 @@ fn refusal(fault: Fault) -> SourceErrorKind {
     }
 }
 
-/// The number of a version that the server has given; 0 for none.
+/// Returns the number of a version that the server issued; 0 for none.
 fn number(version: &ResourceVersion) -> u64 {
     version.as_u64().unwrap_or_default()
 }

@@ -5,23 +5,23 @@ use informer_cache::reflector::{ReflectorNotice, ReflectorPhase, RelistReason};
 
 use crate::fault::Fault;
 
-/// What schedules have reached, and how often.
+/// Counts the events that schedules have reached.
 #[derive(Debug, Clone)]
 pub struct Coverage {
     faults: Vec<u64>,
     transitions: BTreeMap<(&'static str, &'static str), u64>,
     reasons: BTreeMap<&'static str, u64>,
     notices: BTreeMap<&'static str, u64>,
-    /// Other things worth counting.
+    /// Other counted events.
     pub(crate) marks: BTreeMap<&'static str, u64>,
 }
 
-/// The changes of phase that the rules of a reflector, a candidate and a controller allow. A run of many schedules must see each of them,
-/// and no other.
+/// The phase changes that the rules of a reflector, a candidate and a controller allow. A run of many
+/// schedules must see each of them, and no other.
 pub const TRANSITIONS: &[(&str, &str)] = &[
     ("created", "listing"),
     ("created", "streaming"),
-    // A relist was asked for, or the stop, before anything else happened.
+    // A relist or a stop was requested before anything else happened.
     ("created", "waiting"),
     ("created", "stopped"),
     ("waiting", "checking"),
@@ -47,12 +47,12 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("checking", "stopped"),
     ("watching", "waiting"),
     ("watching", "stopped"),
-    // Those of a controller.
+    // Transitions of a controller.
     ("controller starts", "stopped"),
     ("controller runs", "drained"),
     ("controller runs", "cancelled"),
     ("controller runs", "dropped"),
-    // Those of a candidate.
+    // Transitions of a candidate.
     ("standby", "leading"),
     ("standby", "ended"),
     ("standby", "crashed"),
@@ -116,12 +116,12 @@ impl Coverage {
         *self.marks.entry(what).or_default() += count;
     }
 
-    /// How often a fault took effect.
+    /// Returns how often a fault took effect.
     pub fn of(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }
 
-    /// Names and counts of everything, by kind.
+    /// Returns names and counts of everything, by kind.
     pub fn rows(&self) -> Vec<(String, u64)> {
         let mut rows = Vec::new();
         rows.extend(Fault::ALL.iter().map(|fault| (format!("fault {}", fault.as_str()), self.of(*fault))));

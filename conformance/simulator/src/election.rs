@@ -1,5 +1,6 @@
-//! An election: the shipped state of some candidates on one Lease, the server that has it, and the network between them, in a true time
-//! of its own. Each candidate has a clock that runs at its own rate, and a wall clock that shows anything.
+//! Simulates leader election: the shipped state machines of several candidates, one Lease on a server, and
+//! the network between them. It has its own true time. Each candidate has a clock with its own rate, and a
+//! wall clock that shows an arbitrary time.
 
 mod candidate;
 mod lease;
@@ -24,35 +25,36 @@ type Micros = u64;
 
 const SECOND: Micros = 1_000_000;
 
-/// The time in which somebody leads once nothing fails any more: a candidate that is paused or gone is back, a lease that nobody renews
-/// has passed, and a standby has looked.
+/// The time until somebody leads after the last fault. It covers the return of paused or crashed candidates,
+/// the expiry of an abandoned lease, and the next check by a standby.
 const LEADER_WITHIN: Micros = 150 * SECOND;
 
-/// The time in which all who were paused or gone are back, and what was lost on its way is known to be.
+/// The time until all paused or crashed candidates are back, and lost messages are known to be lost.
 const SETTLED_AFTER: Micros = 22 * SECOND;
 
-/// Requests of a candidate beyond those that its time explains.
+/// Tolerated requests of a candidate beyond the number that its running time explains.
 const REQUESTS_SPARE: u64 = 24;
 
-/// Requests a second of its time: hints let it look twice a second, and each look may be followed by a write.
+/// Tolerated requests per second of a candidate's clock. Hints allow two reads per second, and each may be
+/// followed by a write.
 const REQUESTS_A_SECOND: u64 = 5;
 
-/// What is on its way.
+/// A message in flight.
 enum Message {
     Request(ElectionAction),
     Answer(ElectionResponse),
-    /// The watch of the Lease tells that something has happened.
+    /// The watch of the Lease reports a change.
     Hint,
 }
 
 struct Flight {
     at: Micros,
     candidate: usize,
-    /// Which request of which life it belongs to.
+    /// The request number; it also identifies the process that sent it.
     request: u64,
     message: Message,
     sent: Micros,
-    /// The answer to it does not come.
+    /// The response is lost.
     answer_lost: bool,
 }
 
@@ -63,18 +65,18 @@ pub(crate) struct Election {
     lease: Lease,
     candidates: Vec<Candidate>,
     flights: Vec<Flight>,
-    /// What befalls the next requests.
+    /// Faults for the next requests.
     armed: VecDeque<Fault>,
-    /// So many requests are refused.
+    /// Number of requests to refuse.
     refusals: u32,
-    /// Until then two candidates may lead: the Lease was deleted, or its holder was removed, while one of them held it. No
-    /// election can prevent that.
+    /// Until then two candidates may lead: the Lease was deleted, or its holder was removed, while a
+    /// candidate held it. No election can prevent that.
     forked_until: Micros,
-    /// What has happened, for people, since it was last asked for.
+    /// A readable log since the last call that took it.
     pub(crate) lines: Option<Vec<String>>,
 }
 
-/// What happens next.
+/// The next event.
 enum Next {
     Arrives(usize),
     Wakes(usize),
@@ -110,7 +112,7 @@ impl Election {
         }
     }
 
-    /// Some things happen, one after the other. How many did.
+    /// Advances by several events. Returns the number of processed events.
     pub(crate) fn go_on(
         &mut self,
         most: usize,
@@ -125,7 +127,7 @@ impl Election {
         Ok(most as u64)
     }
 
-    /// The next thing happens, if it does before `until`.
+    /// Processes the next event if it is due before `until`.
     fn step(&mut self, random: &mut Random, coverage: &mut Coverage, until: Micros) -> Checked<bool> {
         let flights = self.flights.iter().enumerate().map(|(index, flight)| {
             let to_candidate = !matches!(flight.message, Message::Request(_));
@@ -135,7 +137,7 @@ impl Election {
         let wakes = self.candidates.iter().enumerate().filter_map(|(index, candidate)| {
             Some((candidate.wakes_at(self.origin)?.max(candidate.paused_until), Next::Wakes(index)))
         });
-        // What arrives goes before what is due at the same moment, as in the driver.
+        // Messages are processed before timers that are due at the same moment, as in the driver.
         let Some((at, next)) = flights.chain(wakes).min_by_key(|(at, _)| *at) else { return Ok(false) };
         if at > until {
             self.now = self.now.max(until);
@@ -176,7 +178,7 @@ impl Election {
         Ok(())
     }
 
-    /// The server does what it is asked for.
+    /// Handles a request on the server.
     fn serve(
         &mut self,
         index: usize,
@@ -186,7 +188,8 @@ impl Election {
     ) -> Checked<ElectionResponse> {
         let before = self.lease.version;
         let wall = self.candidates[index].wall(self.now);
-        // A creation that was on its way before the deletion knew nothing of it, whatever its sender has seen since.
+        // A creation that was in flight before the deletion did not know of it, whatever its sender has
+        // observed since.
         let knew_last =
             self.candidates[index].seen == self.lease.deleted_at && sent >= self.lease.deleted_when;
         let answer = self.lease.serve(action, wall)?;
@@ -242,7 +245,7 @@ impl Election {
         self.candidates[index].local(self.now, self.origin)
     }
 
-    /// A turn of its driver's loop: what is due, what there is to tell, what there is to ask.
+    /// Runs one iteration of the driver's loop: timers, notifications, then requests.
     fn turn(&mut self, index: usize, random: &mut Random, coverage: &mut Coverage) -> Checked {
         if !self.candidates[index].is_alive() {
             return Ok(());
@@ -324,7 +327,7 @@ impl Election {
         Ok(())
     }
 
-    /// A leader begins: whoever led before must have ended, and with it what he was given to end his work.
+    /// Checks a new leader: the previous leader must have ended, including its grace period.
     fn check_alone(&self, leader: usize) -> Checked {
         for (index, other) in self.candidates.iter().enumerate().filter(|(index, _)| *index != leader) {
             let held = other.held_until(self.origin).is_some_and(|until| until > self.now);
@@ -334,14 +337,14 @@ impl Election {
         Ok(())
     }
 
-    /// Who runs and leads knows when to stop.
+    /// Checks that every running leader knows when to stop.
     fn check_leaders(&self) -> Checked {
         let running = self.candidates.iter().enumerate().filter(|(_, it)| it.paused_until <= self.now);
         let mut leaders = 0;
         for (index, candidate) in running.filter(|(_, candidate)| candidate.doing == Doing::Leads) {
             leaders += 1;
             let held = candidate.held_until(self.origin).is_some_and(|until| until > self.now);
-            // Its driver has not had its turn where it was paused until now.
+            // The driver has not run yet if it was paused until now.
             let waits = candidate.wakes_at(self.origin).is_some_and(|at| at <= self.now);
             ensure!("lost-in-time", held || waits, "candidate {index} leads, and its lease has passed");
         }
@@ -377,7 +380,7 @@ impl Election {
         coverage: &mut Coverage,
     ) -> Checked<u64> {
         let index = random.below(self.candidates.len());
-        // Who leads has the most to lose.
+        // Prefer the leader, because its faults have the largest effect.
         let index = self
             .candidates
             .iter()
@@ -411,7 +414,7 @@ impl Election {
             Fault::CandidatePaused => self.candidates[index].pause(until),
             Fault::WallClockJumps => self.candidates[index].jump(random),
             _ if !self.candidates[index].is_alive() => return Ok(0),
-            // Who is paused hears nothing.
+            // A paused candidate receives nothing.
             Fault::CandidateStops if self.candidates[index].paused_until > self.now => return Ok(0),
             Fault::CandidateCrashes => {
                 coverage.passed(self.candidates[index].doing.as_str(), "crashed");
@@ -427,13 +430,15 @@ impl Election {
         Ok(1)
     }
 
-    /// Nothing fails any more: somebody leads, goes on leading, and is followed at once where it gives its lease back.
+    /// Checks that, without further faults, somebody leads, keeps leading, and is replaced immediately after
+    /// releasing the lease.
     pub(crate) fn come_to_rest(&mut self, random: &mut Random, coverage: &mut Coverage) -> Checked<u64> {
         self.armed.clear();
         self.refusals = 0;
         self.candidates.iter_mut().for_each(|candidate| candidate.cut_until = 0);
         let mut steps = 0;
-        // A leader that could not renew may still lose its lease, and a second one that a deletion has made gives way.
+        // A leader that could not renew may still lose its lease. A second leader after a deletion must give
+        // way.
         let settled = self.forked_until.max(self.now) + SETTLED_AFTER;
         while self.step(random, coverage, settled)? {
             steps += 1;
@@ -461,16 +466,17 @@ impl Election {
         Ok(steps + self.hand_over(leader, random, coverage)?)
     }
 
-    /// A lease that is given back is taken as soon as the next standby looks; one that is not, when it has passed.
+    /// Checks the handover. A standby takes a released lease at its next check; otherwise it waits until the
+    /// lease expires.
     fn hand_over(&mut self, leader: usize, random: &mut Random, coverage: &mut Coverage) -> Checked<u64> {
         let (local, terms, mut steps) = (self.local(leader), self.lease.terms, 0);
         self.candidates[leader].stop(local);
         self.turn(leader, random, coverage)?;
-        // The longest wait of a standby by the slowest clock, and the requests.
+        // The longest wait of a standby by the slowest clock, plus the requests.
         let looks = self.times.retry.mul_f64(1.0 + self.times.jitter).as_micros() as Micros;
         let lease = if self.candidates[leader].release { Duration::ZERO } else { self.times.lease };
         let within = self.now + (looks + lease.as_micros() as Micros) * 11 / 10 + 2 * SECOND;
-        // It may be the same one in another life.
+        // The new leader may be the same candidate after a restart.
         while self.lease.terms == terms {
             let went = self.step(random, coverage, within)?;
             ensure!("released-is-taken", went, "a lease that was given back is not taken: {:?}", self.lease);

@@ -1,7 +1,7 @@
-/// Declares the faults with their words in scripts, figures and timelines.
+/// Declares the faults with their names in scripts, statistics and timelines.
 macro_rules! faults {
     ($($(#[doc = $doc:literal])* $name:ident $word:literal,)*) => {
-        /// What can go wrong.
+        /// The simulated faults.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Fault {
@@ -12,7 +12,7 @@ macro_rules! faults {
             /// Every fault, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its word in scripts and figures.
+            /// Returns its name in scripts and statistics.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -23,51 +23,51 @@ macro_rules! faults {
 }
 
 faults! {
-    // Answers to the next request.
+    // Responses to the next request.
     /// 429, with `Retry-After` 0, 1 or 30, or without.
     TooMany "too-many",
     /// 503.
     Unavailable "unavailable",
-    /// Nobody listens.
+    /// The server refuses connections.
     Refused "refused",
-    /// The connection breaks before the answer.
+    /// The connection breaks before the response.
     ResetRequest "reset-request",
-    /// The answer does not come in time.
+    /// The response does not arrive in time.
     RequestTimeout "request-timeout",
     /// 401.
     Unauthorized "unauthorized",
     /// 403.
     Forbidden "forbidden",
-    /// 404: the kind is not there.
+    /// 404: the kind does not exist.
     NotFound "not-found",
-    /// 400 and the like.
+    /// 400 and similar.
     Rejected "rejected",
-    /// 410 as the status of an answer.
+    /// 410 as a response status.
     ExpiredStatus "expired-status",
     /// 504: the version is too large.
     TooLarge "too-large",
-    /// The request is never answered.
+    /// The request never gets a response.
     NeverAnswered "never-answered",
     // Lists.
     /// A list breaks off.
     ListBreaks "list-breaks",
     /// A list stops in the middle, and its connection stays open.
     ListStalls "list-stalls",
-    /// 410 for the token of a page.
+    /// 410 for a continue token.
     TokenExpires "token-expires",
-    /// Pages are shorter than asked for.
+    /// Pages are shorter than requested.
     ShortPage "short-page",
-    /// A page has no object and is followed by another.
+    /// A page is empty and is followed by another.
     EmptyPage "empty-page",
     /// The limit of a page is ignored.
     LimitIgnored "limit-ignored",
     /// A page continues with its own token.
     SameToken "same-token",
-    /// A list has an object twice.
+    /// A list contains an object twice.
     ListedTwice "listed-twice",
-    /// A list is answered from an older state than was asked for.
+    /// A list is served from an older state than requested.
     StaleAnswer "stale-answer",
-    /// The source relies on nothing that is held.
+    /// The source ignores the objects that the client holds.
     KnownIgnored "known-ignored",
     // Watches.
     /// 410 as an event.
@@ -86,13 +86,13 @@ faults! {
     Reset "reset",
     /// A watch falls silent, and its connection stays open.
     Stall "stall",
-    /// Bytes that are no event.
+    /// Bytes that are not an event.
     Garbage "garbage",
     /// An event of an unknown type.
     UnknownEvent "unknown-event",
     /// An object without a readable name.
     Nameless "nameless",
-    /// No bookmarks from here on, or again.
+    /// Stops bookmarks, or sends them again.
     Bookmarks "bookmarks",
     /// A bookmark comes twice.
     BookmarkTwice "bookmark-twice",
@@ -104,93 +104,93 @@ faults! {
     EndMarkTwice "end-mark-twice",
     /// An event comes twice.
     EventTwice "event-twice",
-    /// Some events are sent again.
+    /// Some events are replayed.
     EventsReplayed "events-replayed",
-    /// Two events come in the wrong order.
+    /// Two events arrive in the wrong order.
     EventsSwapped "events-swapped",
-    /// Streaming lists are refused once.
+    /// A streaming list is rejected once.
     StreamingRefused "streaming-refused",
-    /// A streaming list is answered as a plain watch.
+    /// A streaming list is served as a plain watch.
     StreamingIgnored "streaming-ignored",
-    /// The server becomes one without streaming lists, or with them.
+    /// The server stops or starts to support streaming lists.
     Streaming "streaming",
     // History.
-    /// What happened is forgotten up to now, or to some moment before.
+    /// The history is compacted up to now, or to an earlier moment.
     Compaction "compaction",
     /// Versions jump ahead, beyond 2^32 or 2^53.
     VersionJump "version-jump",
-    /// The server goes back to a backup, its versions ahead, as they should.
+    /// The server is restored from a backup, and its versions jump ahead, as they should.
     Restore "restore",
-    /// The server goes back to a backup, and its versions do, too.
+    /// The server is restored from a backup, and its versions go back too.
     Rewind "rewind",
-    /// The server loses everything, and its versions begin anew.
+    /// The server loses everything, and its versions start again.
     Wiped "wiped",
-    /// The server starts again with what it had.
+    /// The server restarts with its state.
     Restart "restart",
-    /// Nobody listens for a while.
+    /// The server refuses connections for a while.
     Down "down",
-    /// A replica stays behind, or catches up.
+    /// A replica starts to lag, or catches up.
     ReplicaLags "replica-lags",
     /// The client cannot read an object.
     Unreadable "unreadable",
     // The election.
-    /// A request about the Lease is done, and its answer is lost.
+    /// A request for the Lease is processed, and its response is lost.
     LeaseAnswerLost "lease-answer-lost",
-    /// A request about the Lease is done long after it was given up.
+    /// A request for the Lease is processed long after its timeout.
     LeaseLate "lease-late",
-    /// Requests about the Lease are refused.
+    /// Requests for the Lease are refused.
     LeaseRefused "lease-refused",
-    /// Somebody else changes the Lease: its labels, how long it is held, or its holder, who is removed.
+    /// Another program changes the Lease: its labels, its duration, or its holder, who is removed.
     LeaseTouched "lease-touched",
     /// The Lease is deleted.
     LeaseDeleted "lease-deleted",
-    /// A candidate, or all of them, reach nobody for a while.
+    /// One or all candidates are disconnected for a while.
     CandidateCutOff "candidate-cut-off",
-    /// A candidate stands still for a while, and its clock does not.
+    /// A candidate is paused for a while, and its clock continues.
     CandidatePaused "candidate-paused",
-    /// A candidate is gone at once, and comes back, at times under its old name.
+    /// A candidate crashes and restarts, sometimes with its old identity.
     CandidateCrashes "candidate-crashes",
-    /// A candidate is told to stop, and gives its lease back.
+    /// A candidate is stopped gracefully and releases its lease.
     CandidateStops "candidate-stops",
-    /// The clock on the wall of a candidate shows another time.
+    /// The wall clock of a candidate jumps.
     WallClockJumps "wall-clock-jumps",
     // The informer and its users.
     /// A handler panics.
     HandlerPanics "handler-panics",
     /// A handler does not return for a while.
     HandlerStuck "handler-stuck",
-    /// A handler goes.
+    /// A handler is removed.
     HandlerLeaves "handler-leaves",
-    /// A handler comes.
+    /// A handler is added.
     HandlerJoins "handler-joins",
     /// A worker is cancelled.
     WorkerCancelled "worker-cancelled",
     /// A worker fails.
     WorkerFails "worker-fails",
-    /// A worker fails, and trying again would not mend it.
+    /// A worker fails with a permanent error.
     WorkerFailsForGood "worker-fails-for-good",
     /// A worker panics.
     WorkerPanics "worker-panics",
-    /// A worker takes longer than it may.
+    /// A worker exceeds its timeout.
     WorkerTimesOut "worker-times-out",
-    /// The controller is stopped, and another one started.
+    /// The controller is stopped, and another one is started.
     ControllerRestarts "controller-restarts",
-    /// Somebody asks for a consistent relist.
+    /// A consistent relist is requested.
     RelistRequested "relist-requested",
     /// The informer is stopped and started.
     InformerRestarts "informer-restarts",
-    /// The informer is stopped, and another reflector, which knows of no version, goes on with its store.
+    /// The informer is stopped, and a new reflector without a known version continues with its store.
     ReflectorAnew "reflector-anew",
-    /// The reading of the source is held up, as by a full queue.
+    /// Reads from the source are delayed, as by a full queue.
     HeldUp "held-up",
-    /// The machine slept: the clock jumps.
+    /// The clock jumps, as after suspending the machine.
     ClockJump "clock-jump",
     /// An index is added.
     IndexAdded "index-added",
 }
 
 impl Fault {
-    /// The answer to one request is its place.
+    /// Returns true if it applies to the response to one request.
     pub(crate) fn is_of_request(self) -> bool {
         self as usize <= Self::KnownIgnored as usize
             || matches!(
@@ -203,7 +203,7 @@ impl Fault {
             )
     }
 
-    /// An open stream is its place.
+    /// Returns true if it applies to an open stream.
     pub(crate) fn is_of_stream(self) -> bool {
         matches!(
             self,
@@ -225,7 +225,7 @@ impl Fault {
         )
     }
 
-    /// The election is its place.
+    /// Returns true if it applies to the election.
     pub(crate) fn is_of_election(self) -> bool {
         (Self::LeaseAnswerLost as usize..=Self::WallClockJumps as usize).contains(&(self as usize))
     }

@@ -1,4 +1,4 @@
-//! A handler: the shipped listener and its task, polled by hand, and what the handler believes.
+//! A handler: the shipped listener and its task, polled manually, and the state that its calls lead to.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -18,20 +18,20 @@ use tokio_util::sync::CancellationToken;
 use crate::check::{Checked, ensure};
 use crate::object::SimObject;
 
-/// What passes between the task of a listener and the world.
+/// The state shared by the task of a listener and the world.
 #[derive(Default)]
 struct Tray {
-    /// Calls that began, for the world to look at.
+    /// Calls that began, for the world to check.
     begun: VecDeque<Event<SimObject>>,
-    /// Calls that may return.
+    /// Number of calls that may return.
     permits: u32,
-    /// Calls that returned, by whatever way.
+    /// Number of calls that returned or panicked.
     returned: u64,
-    /// The next call panics, at once or after it has waited.
+    /// The next call panics, immediately or after it has waited.
     panics: Option<bool>,
 }
 
-/// The user's side: it waits for a permit of the world.
+/// The user's handler: it waits for a permit of the world.
 struct TrayHandler(Arc<Mutex<Tray>>);
 
 impl EventHandler<SimObject> for TrayHandler {
@@ -42,7 +42,7 @@ impl EventHandler<SimObject> for TrayHandler {
             tray.panics = None;
             tray.returned += 1;
             drop(tray);
-            // As a panic, but that nobody prints it.
+            // Like a panic, but without printing it.
             std::panic::resume_unwind(Box::new("by design"));
         }
         let shared = Arc::clone(&self.0);
@@ -68,25 +68,25 @@ pub(crate) struct Handler {
     pub(crate) listener: Arc<ProcessorListener<SimObject>>,
     pub(crate) policy: BufferPolicy,
     pub(crate) resync: Option<Duration>,
-    /// When the next resync is due, by the model.
+    /// The next resync according to the model.
     pub(crate) resync_next: Option<Instant>,
     tray: Arc<Mutex<Tray>>,
     cancel: CancellationToken,
     run: Option<Run>,
-    /// What it was told, by key.
+    /// The last object of its calls, by key.
     pub(crate) view: Vec<Option<Arc<SimObject>>>,
-    /// Uids of what it was told is gone, and the versions.
+    /// Uids that were reported as deleted, and the versions.
     gone: Vec<(u32, u64)>,
-    /// What left the view of a selector may come back, as a later state.
+    /// With a selector, an object that left the view may return as a later state.
     selector: bool,
-    /// Initial events that it was to be told and has not handled, by key.
+    /// Initial events that are queued and not handled yet, by key.
     initial: Vec<u8>,
-    /// The processor has it.
+    /// The processor has accepted it.
     pub(crate) joined: bool,
     pub(crate) leaving: bool,
-    /// It does not return.
+    /// Its call does not return.
     pub(crate) stuck: bool,
-    /// The call that has begun and not returned: its key, and whether its event is initial.
+    /// The running call: its key, and whether its event is initial.
     in_call: Option<(usize, bool)>,
     told: u64,
 }
@@ -123,7 +123,7 @@ impl Handler {
         handler
     }
 
-    /// Its task begins, as at the start of a run.
+    /// Starts its task, as at the start of a run.
     pub(crate) fn begin_run(&mut self) {
         self.listener.begin_run();
         self.cancel = CancellationToken::new();
@@ -132,7 +132,7 @@ impl Handler {
         self.run = Some(Box::pin(async move { listener.run(&mut TrayHandler(tray), &cancel).await }));
     }
 
-    /// The run is told to end.
+    /// Cancels the run.
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
     }
@@ -149,7 +149,7 @@ impl Handler {
         self.in_call.is_none() && (self.listener.is_closed() || self.listener.state().depth == 0)
     }
 
-    /// Lets at most `permits` calls return, and gives the events of the calls that began.
+    /// Lets at most `permits` calls return, and returns the events of the calls that began.
     pub(crate) fn work(&mut self, permits: u32) -> VecDeque<Event<SimObject>> {
         self.tray.lock().permits = if self.stuck { 0 } else { permits };
         if let Some(run) = &mut self.run {
@@ -176,14 +176,14 @@ impl Handler {
         begun
     }
 
-    /// The events were put into its buffer.
+    /// Records the events that were put into its buffer.
     pub(crate) fn was_given<'a>(&mut self, events: impl IntoIterator<Item = &'a Event<SimObject>>) {
         for event in events {
             let key = event.object().number();
             match event {
                 Event::Added { initial: true, .. } => self.initial[key] += 1,
                 Event::Deleted { .. } if self.policy == BufferPolicy::Coalesce => {
-                    // What was not told yet is taken back.
+                    // Initial events that were not delivered yet are withdrawn.
                     self.initial[key] = u8::from(self.in_call == Some((key, true)));
                 }
                 _ => {}
@@ -191,7 +191,7 @@ impl Handler {
         }
     }
 
-    /// Takes one event in, and holds it against what came before.
+    /// Applies one event, and checks it against the previous ones.
     pub(crate) fn believe(
         &mut self,
         event: &Event<SimObject>,
@@ -240,7 +240,7 @@ impl Handler {
         Ok(())
     }
 
-    /// It is said to be synced only when everything initial is handled.
+    /// Checks that it reports synced only after all initial events were handled.
     pub(crate) fn check_sync(&self) -> Checked {
         let left: u32 = self.initial.iter().map(|left| u32::from(*left)).sum();
         let early = left > 0 && !self.leaving && self.listener.has_synced();

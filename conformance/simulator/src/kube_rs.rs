@@ -1,5 +1,6 @@
-//! The rules of kube-rs's watcher (kube-runtime 5.0) with its store, as facts about them state, under the same schedules: what
-//! the invariants say of a peer. A model of its rules, not its code; its client's own retries are left out.
+//! A model of the rules of kube-rs's watcher (kube-runtime 5.0) with its store, run under the same schedules
+//! and checked with the same invariants. It models the documented rules and not the code. The retries of its
+//! client are left out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use crate::server::Server;
 
 type Objects = Vec<Option<Arc<SimObject>>>;
 
-/// Where its watcher is.
+/// The state of its watcher.
 enum State {
     Empty,
-    /// A list under way, and the token of its next page.
+    /// A running list, and the token of its next page.
     Page(Option<String>),
     /// A list is complete; a watch follows.
     Listed,
     Watching,
-    /// A watch that begins with the present state.
+    /// A watch that starts with the present state.
     InitialWatch,
 }
 
@@ -40,33 +41,33 @@ struct KubeWorld {
     state: State,
     streaming: bool,
     version: ResourceVersion,
-    /// The newest version that it has shown.
+    /// The newest version that it delivered.
     shown: u64,
     wait_until: Option<Instant>,
-    /// When the idle timer of a watch ends it.
+    /// When the idle timeout ends a watch.
     idle_at: Option<Instant>,
     hangs: bool,
     failures: u32,
-    /// List requests that failed in a row, and when the last one did.
+    /// Number of consecutive failed lists, and the time of the last failure.
     list_failures: u32,
     list_failed_at: Option<Instant>,
     last_refusal: Option<SourceErrorKind>,
     unreadable_list: bool,
     buffer: Objects,
     store: Objects,
-    /// What a consumer of its events believes.
+    /// The state that its events lead to.
     view: Objects,
     found: BTreeSet<&'static str>,
 }
 
-/// Its watches are asked for with this timeout, and given up so long after an item.
+/// The requested timeout of its watches, which is also the idle timeout after an item.
 const TIMEOUT: Duration = Duration::from_secs(290);
 const IDLE: Duration = Duration::from_secs(295);
 
-/// How long everything has to come to rest, as for our own.
+/// The time to come to rest, the same as for this library.
 const REST_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// What a schedule shows of the rules of kube-rs's watcher: names of things that go wrong.
+/// Returns the names of the problems that a schedule shows with the rules of kube-rs's watcher.
 pub fn run_kube_rs_model(script: &Script) -> Vec<&'static str> {
     let mut world = KubeWorld::new(&script.setup);
     for step in &script.steps {
@@ -82,7 +83,7 @@ impl KubeWorld {
         let server = Server::new(setup, &mut random);
         let empty = || vec![None; setup.keys as usize];
         let mut network = Network::new(setup);
-        // A server behind an aggregation or a proxy always answers in the same way.
+        // One server, possibly behind an aggregation layer or a proxy, always responds in the same way.
         network.expired_by_status = Some(setup.seed.is_multiple_of(4));
         Self {
             now: crate::world::origin(),
@@ -178,7 +179,7 @@ impl KubeWorld {
         }
     }
 
-    /// One step of its watcher. False where it waits.
+    /// Runs one step of its watcher. Returns false if it waits.
     fn step(&mut self) -> bool {
         if self.wait_until.is_some_and(|until| self.now < until) {
             return false;
@@ -187,7 +188,7 @@ impl KubeWorld {
         match std::mem::replace(&mut self.state, State::Empty) {
             State::Empty if self.streaming => self.begin_initial_watch(),
             State::Empty => {
-                // Its first event is one that went well, before anything was asked for.
+                // Its first event counts as a success before any request.
                 self.failures = 0;
                 self.buffer.fill(None);
                 self.state = State::Page(None);
@@ -247,7 +248,7 @@ impl KubeWorld {
         self.fail()
     }
 
-    /// A page is read as a whole: one object that cannot be read fails it.
+    /// A page is decoded as a whole, so one undecodable object fails it.
     fn take_page(&mut self, open: &mut Open) -> bool {
         let mut unreadable = false;
         loop {
@@ -325,7 +326,7 @@ impl KubeWorld {
                 self.state = if initial { State::InitialWatch } else { State::Watching };
                 true
             }
-            // With the same version again, whatever the reason was.
+            // It retries with the same version, whatever the reason was.
             Answer::Failed(error) => {
                 self.last_refusal = Some(error.kind());
                 self.fail()
@@ -352,7 +353,7 @@ impl KubeWorld {
                 events.into_iter().all(|event| self.take(event, initial));
                 true
             }
-            // An error, after which the same stream is read again: it has ended.
+            // It emits an error and polls the same stream again, which has ended.
             Read::Failed(_) => {
                 self.open = Open::Nothing;
                 self.fail()
@@ -366,7 +367,7 @@ impl KubeWorld {
         }
     }
 
-    /// False where the watch is over.
+    /// Returns false if the watch has ended.
     fn take(&mut self, event: WatchEvent<SimObject>, initial: bool) -> bool {
         self.failures = 0;
         match event {
@@ -390,7 +391,7 @@ impl KubeWorld {
                 self.state = State::Empty;
                 return false;
             }
-            // An error item; what could not be read is skipped.
+            // It emits an error item and skips what it cannot decode.
             WatchEvent::Error(_) | WatchEvent::Undecodable(_) | WatchEvent::DeletedUndecodable(_) => {}
             WatchEvent::Unknown { .. } => {}
         }
@@ -427,7 +428,7 @@ impl KubeWorld {
         let end = self.now + REST_MAX;
         while self.now < end {
             if self.step() {
-                // A loop without a pause would never end.
+                // Without a pause this loop would not end.
                 self.now += Duration::from_millis(1);
                 continue;
             }

@@ -1,12 +1,13 @@
-//! A simulator: the shipped state machines of an informer, in one thread, in made-up time, under a seed that draws faults.
+//! A deterministic simulator of the shipped state machines of an informer, in one thread and simulated time.
+//! A seed draws the faults.
 //!
-//! The reflector, the in-order queue, the pump with its store, the processor, the listeners with their tasks and the work
-//! queue are those that ship; no socket, no runtime and no clock is between them. On one side stands a model of an API
-//! server, with replicas that lag and backups that are restored; on the other stand handlers and workers that are slow,
-//! panic, come and go. A [`Script`] says what happens; [`run()`] plays it and holds every step against the invariants;
-//! [`shrink()`] makes a script that fails short.
+//! The reflector, the in-order queue, the pump with its store, the processor, the listeners with their tasks
+//! and the work queue are the shipped code. No socket, runtime or clock is involved. Below them is a model of
+//! an API server with replicas that lag and backups that are restored. Above them are handlers and workers
+//! that are slow, panic, and are added and removed. A [`Script`] lists the steps; [`run()`] plays it and
+//! checks the invariants after every step; [`shrink()`] reduces a failing script.
 //!
-//! `docs/simulator.md` tells what is simulated, which faults there are and what each invariant means.
+//! `docs/simulator.md` describes the simulated parts, the faults and each invariant.
 //!
 //! ```
 //! use informer_simulator::{Script, run};

@@ -12,16 +12,16 @@ use informer_simulator::{
 };
 use serde::Serialize;
 
-/// The shipped state machines of an informer against a model of an API server, in made-up time.
+/// Tests the shipped state machines of an informer against a model of an API server, in simulated time.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many schedules.
+    /// Number of schedules.
     #[arg(long)]
     schedules: Option<u64>,
-    /// The first seed of many schedules; alone, the one schedule to replay.
+    /// The first seed; without a number of schedules, replays the schedule of this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// As many schedules as fit in this time.
+    /// Run as many schedules as fit in this time.
     #[arg(long)]
     seconds: Option<u64>,
     /// Play the script in this file.
@@ -30,13 +30,13 @@ struct Arguments {
     /// Run the schedules against a model of the rules of kube-rs's watcher.
     #[arg(long)]
     kube_rs_model: bool,
-    /// Threads.
+    /// Number of threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Print nothing but a violation, and do not make it short.
+    /// Print only a violation, and do not shrink it.
     #[arg(long)]
     quiet: bool,
-    /// Write the figures to this file.
+    /// Write the statistics to this file.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -46,16 +46,16 @@ struct Arguments {
 struct Report {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
-    /// The invariant that did not hold.
+    /// The violated invariant.
     invariant: Option<&'static str>,
 }
 
-/// Schedules where nothing says how many.
+/// The default number of schedules.
 const SCHEDULES_DEFAULT: u64 = 100_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Panics of a schedule are told with its seed.
+    // The panic of a schedule is reported with its seed.
     std::panic::set_hook(Box::new(|_| {}));
     let report = match (&arguments.script, arguments.seed) {
         (None, seed) if arguments.kube_rs_model => kube_rs(&arguments, seed.unwrap_or_default()),
@@ -90,7 +90,7 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// One schedule, with everything that happens in it; one that fails is made short first.
+/// Replays one schedule with a timeline. A failing schedule is shrunk first.
 fn replay(script: &Script) -> Report {
     let mut report = Report::default();
     let outcome = match run(script).violation {
@@ -114,7 +114,7 @@ fn replay(script: &Script) -> Report {
     report
 }
 
-/// How many schedules show each thing that goes wrong with the peer's rules.
+/// Counts the schedules that show each problem of the peer's rules.
 fn kube_rs(arguments: &Arguments, seed: u64) -> Report {
     let schedules = arguments.schedules.unwrap_or(SCHEDULES_DEFAULT);
     let mut found: BTreeMap<&str, (u64, u64)> = BTreeMap::new();

@@ -4,11 +4,11 @@ use std::fmt;
 
 use informer_core::{Header, Object, ObjectKey};
 
-/// How many keys there can be.
+/// The maximum number of keys.
 pub(crate) const KEYS_MAX: usize = 16;
 
 thread_local! {
-    /// Objects of this thread that are alive: what a stopped informer still held would stay here.
+    /// Number of live objects of this thread. It reveals objects that a stopped informer still holds.
     static ALIVE: Cell<i64> = const { Cell::new(0) };
     static KEYS: Vec<ObjectKey> = (0..KEYS_MAX).map(new_key).collect();
 }
@@ -18,33 +18,33 @@ fn new_key(number: usize) -> ObjectKey {
     ObjectKey::new(namespace, &format!("k{number}")).expect("letters and digits are a name")
 }
 
-/// The key of a number.
+/// Returns the key with a number.
 pub(crate) fn key(number: usize) -> ObjectKey {
     KEYS.with(|keys| keys[number].clone())
 }
 
-/// How many objects of this thread are alive.
+/// Returns how many objects of this thread are alive.
 pub(crate) fn alive() -> i64 {
     ALIVE.get()
 }
 
-/// The colours by which objects are indexed.
+/// The colors by which objects are indexed.
 pub(crate) const COLOURS: [&str; 4] = ["red", "green", "blue", "grey"];
 
 /// One state of an object of the model.
 pub(crate) struct SimObject {
     header: Header,
     pub(crate) number: u8,
-    /// Tells this state from every other one; the state of a deletion has that of the state which was deleted.
+    /// Identifies this state. A deletion has the serial of the deleted state.
     pub(crate) serial: u32,
     pub(crate) colour: u8,
     /// The selector of the informer matches it.
     pub(crate) in_view: bool,
-    /// The client can make sense of it.
+    /// The client can decode it.
     pub(crate) readable: bool,
 }
 
-/// What a state is made of.
+/// The fields of a state.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts {
     pub(crate) number: usize,
@@ -71,7 +71,7 @@ impl SimObject {
         }
     }
 
-    /// The same state, as a deletion tells of it.
+    /// Returns the same state as a deletion reports it.
     pub(crate) fn deleted_at(&self, version: u64) -> Self {
         ALIVE.set(ALIVE.get() + 1);
         let header = self.header.clone().with_version(version);
@@ -87,7 +87,7 @@ impl SimObject {
         usize::from(self.number)
     }
 
-    /// The values of the index by colour: none for grey, two for blue.
+    /// Returns the values of the index by color: zero for grey, two for blue.
     pub(crate) fn colours(&self) -> &'static [&'static str] {
         match self.colour {
             0 => &COLOURS[..1],
@@ -97,7 +97,7 @@ impl SimObject {
         }
     }
 
-    /// The value of the index that is added later.
+    /// Returns the value of the index that is added later.
     pub(crate) fn parity(&self) -> &'static str {
         if self.serial.is_multiple_of(2) { "even" } else { "odd" }
     }
@@ -125,12 +125,12 @@ impl fmt::Debug for SimObject {
     }
 }
 
-/// The index by colour.
+/// The index by color.
 pub(crate) fn by_colour(object: &SimObject) -> Vec<Cow<'_, str>> {
     object.colours().iter().map(|colour| Cow::Borrowed(*colour)).collect()
 }
 
-/// The index that is added while everything runs.
+/// The index that is added during the run.
 pub(crate) fn by_parity(object: &SimObject) -> Vec<Cow<'_, str>> {
     vec![Cow::Borrowed(object.parity())]
 }

@@ -2,19 +2,20 @@ use std::convert::Infallible;
 
 use rand::TryRng;
 
-/// SplitMix64: a seed means the same schedule for as long as this project exists, whatever becomes of other generators.
+/// A SplitMix64 generator. A seed always yields the same schedule, independent of the versions of other
+/// crates.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that only the seed decides about.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed ^ 0x9E37_79B9_7F4A_7C15);
         random.draw();
         random
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -23,23 +24,23 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 where there is none.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let wide = u128::from(self.draw()) * end as u128;
         (wide >> 64) as usize
     }
 
-    /// A number in `[begin, end)`.
+    /// Returns a number in `[begin, end)`.
     pub fn between(&mut self, begin: usize, end: usize) -> usize {
         begin + self.below(end.saturating_sub(begin))
     }
 
-    /// True once in `times`, on the average.
+    /// Returns true with probability 1/`times`.
     pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of some.
+    /// Returns one of the elements.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }

@@ -1,4 +1,4 @@
-//! Schedules, one or many.
+//! Runs one schedule or many.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use crate::object::alive;
 use crate::script::Script;
 use crate::world::World;
 
-/// What came of one schedule.
+/// The result of one schedule.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The invariant that did not hold, if one did not.
+    /// The violated invariant.
     pub violation: Option<Violation>,
-    /// What was reached.
+    /// The reached events.
     pub coverage: Coverage,
-    /// Steps of all parts: each thing that the server, the reflector, the pump, a handler or a worker did.
+    /// Steps of all parts: every action of the server, the reflector, the pump, a handler or a worker.
     pub steps: u64,
-    /// What happened, where it was asked for.
+    /// A readable log, if requested.
     pub timeline: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub fn run(script: &Script) -> Outcome {
     run_with(script, false)
 }
 
-/// Runs a script, and writes down what happens.
+/// Runs a script and records a timeline.
 pub fn run_with_timeline(script: &Script) -> Outcome {
     run_with(script, true)
 }
@@ -62,7 +62,7 @@ fn run_with(script: &Script, timeline: bool) -> Outcome {
         }
         Err(panic) => {
             lines = world.timeline.take().unwrap_or_default();
-            // Its parts may be in any state: even dropping them could panic.
+            // Its parts may be in any state, so even dropping them could panic.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
             Err(panicked(&*panic))
         }
@@ -94,23 +94,23 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Violation {
     Violation { invariant: "no-panic", text }
 }
 
-/// How many schedules, and which.
+/// The schedules to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The seed of the first one; the others follow it.
+    /// The first seed; the others follow it.
     pub seed: u64,
-    /// At most so many.
+    /// The maximum number of schedules.
     pub schedules: u64,
-    /// No longer than this.
+    /// The maximum time.
     pub time: Option<Duration>,
-    /// Threads that run them.
+    /// The number of threads.
     pub threads: usize,
 }
 
-/// What came of many schedules.
+/// The result of many schedules.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Schedules that ended.
+    /// Completed schedules.
     pub schedules: u64,
     /// Steps of all parts in them.
     pub steps: u64,
@@ -120,18 +120,19 @@ pub struct Tally {
     pub faults: u64,
     /// Keys of their worlds.
     pub keys: u64,
-    /// What was reached.
+    /// The reached events.
     pub coverage: Coverage,
-    /// The first seed that failed, and why.
+    /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
-    /// How long it took.
+    /// The elapsed time.
     pub elapsed: Duration,
 }
 
-/// Seeds that a thread takes at once.
+/// Number of seeds that a thread takes at once.
 const CHUNK: u64 = 64;
 
-/// Runs many schedules, until one of them fails. `progress` hears now and then how many have ended.
+/// Runs many schedules until one of them fails. Calls `progress` occasionally with the number of completed
+/// schedules.
 pub fn run_many(plan: &Plan, progress: &(dyn Fn(u64) + Sync)) -> Tally {
     let begin = clock();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));

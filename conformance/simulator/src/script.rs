@@ -1,5 +1,5 @@
-//! What a seed stands for: a setup and a list of steps, each of which carries its own chance, so that a script that lost some
-//! of its steps does what the rest of them say.
+//! The schedule of a seed: a setup and a list of steps. Each step has its own random number, so the remaining
+//! steps of a shrunk script behave as before.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,58 +9,58 @@ use crate::object::KEYS_MAX;
 use crate::random::Random;
 use crate::theme::Theme;
 
-/// A schedule: what the world is like, and what happens in it.
+/// A schedule: the setup of the world, and the steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// What the world is like.
+    /// The setup of the world.
     pub setup: Setup,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One step. The number decides about everything that its verb leaves open.
+/// One step. The number decides everything that the verb leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The action.
     pub verb: Verb,
-    /// How.
+    /// The random number.
     pub chance: u16,
 }
 
-/// What can happen.
+/// The actions of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// Somebody writes an object: creates, updates or deletes it.
+    /// A user creates, updates or deletes an object.
     Write,
     /// Several updates of one object.
     Burst,
-    /// An object is deleted, and another of its name created.
+    /// An object is deleted and re-created with the same name.
     Recreate,
-    /// An object leaves the selector's view, or comes into it.
+    /// An object leaves or enters the selector's view.
     Relabel,
-    /// The server's content is saved, to be gone back to.
+    /// The server's content is saved for a later restore.
     BackUp,
-    /// The reflector does its present step.
+    /// The reflector runs its present step.
     Reflect,
     /// The pump takes a batch.
     Pump,
-    /// A handler works.
+    /// A handler runs.
     Handle,
     /// A worker of the queue takes its next step.
     Work,
-    /// Some things happen in the election.
+    /// The election advances by several events.
     Elect,
     /// Time passes.
     Wait,
-    /// Something goes wrong.
+    /// A fault is injected.
     Fault(Fault),
 }
 
-/// Declares the numbers of a setup, and the range that each is drawn from.
+/// Declares the fields of a setup, and the range that each is drawn from.
 macro_rules! setup {
     ($($(#[doc = $doc:literal])* $name:ident $range:expr,)*) => {
-        /// What the world of a schedule is like: small numbers, 0 and 1 for no and yes.
+        /// The setup of a schedule: small numbers, with 0 and 1 for no and yes.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Setup {
             $($(#[doc = $doc])* pub $name: u32,)*
@@ -91,51 +91,52 @@ macro_rules! setup {
 }
 
 setup! {
-    /// Decides about what no step does: jitter, and the time after the last step.
+    /// Seed for everything outside the steps: jitter, and the time after the last step.
     seed 0..1_000_000,
-    /// Keys of the world.
+    /// Number of keys.
     keys 10..KEYS_MAX + 1,
-    /// Objects that are there from the beginning.
+    /// Number of initial objects.
     first 6..11,
-    /// The server knows streaming lists.
+    /// Whether the server supports streaming lists.
     streaming 0..2,
-    /// When the reflector asks for streaming lists: 0 to 2 where they are known, 3 always, 4 never.
+    /// When the reflector requests streaming lists: 0 to 2 if the server supports them, 3 always, 4 never.
     streaming_wish 0..5,
-    /// The server sends bookmarks: 0 none, 3 even those of a version before that of the watch.
+    /// The bookmarks of the server: 0 for none, 3 even for a version before that of the watch.
     bookmarks 0..4,
-    /// Replicas of the server.
+    /// Number of server replicas.
     replicas 1..4,
-    /// The informer has a selector.
+    /// The selector of the informer.
     selector 0..3,
-    /// What happened so many changes ago is forgotten, in tens.
+    /// The number of changes after which history is forgotten, in tens.
     window 1..8,
-    /// Objects of a page.
+    /// Number of objects per page.
     page 3..7,
-    /// When lists are asked for in pages: 0 and 1 as is best, 2 always, 3 never.
+    /// When lists are paginated: 0 and 1 automatically, 2 always, 3 never.
     paging 0..4,
-    /// Workers of the queue.
+    /// Number of workers of the queue.
     workers 1..4,
-    /// The queue has priorities: 1 for ever, 2 until low ones have waited for long.
+    /// Priorities of the queue: 1 strict, 2 with aging of low priorities.
     priorities 0..3,
-    /// The policies of the handlers' buffers, a bit each: 1 merges.
+    /// The policies of the handlers' buffers as a bit each; 1 merges.
     policies 0..8,
-    /// Minutes between the resyncs of the second handler; 0 never.
+    /// Resync period of the second handler in minutes; 0 for never.
     resync 0..6,
-    /// Minutes between the resyncs that the reflector asks for; 0 never.
+    /// Resync period that the reflector requests, in minutes; 0 for never.
     reflector_resync 0..12,
-    /// Candidates of the election.
+    /// Number of candidates in the election.
     candidates 2..4,
-    /// A lease of 6 s, or of 15 s.
+    /// The lease duration: 6 s or 15 s.
     lease 0..2,
-    /// What the controller is told of: everything, changes of the version, or everything again, by a combination.
+    /// The predicate of the controller: everything, changes of the version, or everything through a
+    /// combination.
     predicate 0..3,
 }
 
-/// How many steps a schedule has, at least and less than.
+/// The range of the number of steps.
 const STEPS: std::ops::Range<usize> = 100..141;
 
 impl Script {
-    /// The schedule of a seed.
+    /// Returns the schedule of a seed.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let setup = Setup::draw(&mut random);
@@ -145,7 +146,7 @@ impl Script {
         let (kinds, faults) = (theme.faults(), theme.count());
         for _ in 0..random.between(faults.start, faults.end) {
             let fault = random.pick(&kinds);
-            // Not among the first, in which nothing is open yet; and never one over another.
+            // Not among the first steps, when nothing is open yet, and never in place of another fault.
             let mut place = random.between(5, count);
             while matches!(steps[place].verb, Verb::Fault(_)) {
                 place = if place + 1 == count { 5 } else { place + 1 };
@@ -155,7 +156,7 @@ impl Script {
         Self { setup, steps }
     }
 
-    /// How many of the steps are faults.
+    /// Returns how many of the steps are faults.
     pub fn faults(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.verb, Verb::Fault(_))).count()
     }
@@ -199,7 +200,7 @@ impl fmt::Display for Script {
     }
 }
 
-/// Why a text is no script.
+/// A string that is not a valid script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseScriptError(String);
 
@@ -214,7 +215,7 @@ impl std::error::Error for ParseScriptError {}
 impl FromStr for Script {
     type Err = ParseScriptError;
 
-    /// One line a step; empty lines, and those that begin with `#`, are skipped.
+    /// Parses one step per line, and skips empty lines and lines that start with `#`.
     fn from_str(text: &str) -> Result<Self, ParseScriptError> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let first = lines.next().and_then(|line| line.strip_prefix("setup "));

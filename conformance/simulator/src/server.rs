@@ -1,4 +1,5 @@
-//! A model of an API server: versions, a window of history, replicas that lag, compaction, backups.
+//! A model of an API server: resource versions, a window of history, lagging replicas, compaction and
+//! backups.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,30 +24,30 @@ pub(crate) struct Happened {
 pub(crate) struct Server {
     pub(crate) version: u64,
     pub(crate) objects: Content,
-    /// What happened after `compacted`, in order.
+    /// The changes after `compacted`, in order.
     pub(crate) history: VecDeque<Happened>,
-    /// Watches from before this version are refused.
+    /// Watches from before this version are rejected.
     pub(crate) compacted: u64,
-    /// The version of the last change that was forgotten: an open watch that was not sent it yet has missed it.
+    /// The version of the last forgotten change. An open watch that has not sent it has missed it.
     pub(crate) forgotten: u64,
-    /// The version at which each replica stays behind; `None` where it does not.
+    /// The version at which each replica lags; `None` if it is up to date.
     lags: Vec<Option<u64>>,
     window: usize,
-    /// Nobody listens until then.
+    /// Connections are refused until then.
     pub(crate) down_until: Option<Instant>,
-    /// It went back to a backup, ever.
+    /// Whether a backup was ever restored.
     pub(crate) restored: bool,
-    /// Counts the restores: what was said before one means nothing after it.
+    /// Counts the restores. Earlier tokens are invalid after a restore.
     pub(crate) epoch: u32,
     backup: (u64, Content),
     serial: u32,
     uids: u32,
 }
 
-/// Where versions begin.
+/// The first version.
 const VERSION_FIRST: u64 = 100;
 
-/// How much a version jumps ahead when a backup is restored as it should be.
+/// How far versions jump ahead when a backup is restored correctly.
 const RESTORE_JUMP: u64 = 1_000_000_000;
 
 impl Server {
@@ -77,7 +78,7 @@ impl Server {
         server
     }
 
-    /// A state of an object; a new object where there is no old one.
+    /// Returns a state of an object; a new object if there is no old state.
     fn make(
         &mut self,
         number: usize,
@@ -99,14 +100,14 @@ impl Server {
         SimObject::new(Parts { number, uid, version, serial, colour, in_view, readable: true })
     }
 
-    /// Creates or updates.
+    /// Creates or updates an object.
     pub(crate) fn put(&mut self, key: usize, readable: bool, random: &mut Random) {
         let old = self.objects[key].clone();
         let in_view = old.as_ref().map_or_else(|| !random.one_in(4), |old| old.in_view);
         self.put_as(key, in_view, readable, random);
     }
 
-    /// Creates or updates, in or out of the selector's view.
+    /// Creates or updates an object, inside or outside the selector's view.
     pub(crate) fn put_as(&mut self, key: usize, in_view: bool, readable: bool, random: &mut Random) {
         let old = self.objects[key].clone();
         self.version += 1 + random.below(3) as u64;
@@ -139,19 +140,20 @@ impl Server {
         self.lags.iter_mut().flatten().for_each(|lag| *lag = (*lag).max(compacted));
     }
 
-    /// Forgets some history; in the end versions below the present one.
+    /// Compacts some history, at most all versions below the present one.
     pub(crate) fn compact(&mut self, random: &mut Random) {
         let length = self.history.len();
         let count = if random.one_in(2) { length } else { random.below(length + 1) };
         self.forget(count);
         if count == length {
             self.compacted = self.version;
-            // Replicas that lag have come at least so far, or a list of theirs could not be told.
+            // Lagging replicas have advanced at least this far, because they could not serve a list
+            // otherwise.
             self.lags.fill(None);
         }
     }
 
-    /// The versions jump ahead, as when much else is written.
+    /// Advances the versions, as when many other objects are written.
     pub(crate) fn jump(&mut self, by: u64) {
         self.version = self.version.saturating_add(by);
     }
@@ -160,15 +162,15 @@ impl Server {
         self.backup = (self.version, self.objects.clone());
     }
 
-    /// Back to the backup. As it should be done, the versions jump ahead and all old ones have expired; else they go
-    /// back, too.
+    /// Restores the backup. In a correct restore the versions jump ahead and all old ones expire; otherwise
+    /// they go back too.
     pub(crate) fn restore(&mut self, ahead: bool) {
         let (version, objects) = self.backup.clone();
         self.objects = objects;
         self.begin_anew(if ahead { self.version.saturating_add(RESTORE_JUMP) } else { version });
     }
 
-    /// Everything is lost.
+    /// Deletes everything.
     pub(crate) fn wipe(&mut self) {
         self.objects.fill(None);
         self.begin_anew(VERSION_FIRST);
@@ -182,7 +184,7 @@ impl Server {
         self.restart();
     }
 
-    /// The caches of the replicas begin anew.
+    /// Clears the caches of the replicas.
     pub(crate) fn restart(&mut self) {
         self.history.clear();
         self.forgotten = 0;
@@ -190,7 +192,7 @@ impl Server {
         self.lags.fill(None);
     }
 
-    /// A replica stays behind at the present version, or catches up.
+    /// Makes a replica lag at the present version, or catch up.
     pub(crate) fn lag_or_catch_up(&mut self, random: &mut Random) -> bool {
         let replica = random.below(self.lags.len());
         let lag = match self.lags[replica] {
@@ -209,12 +211,12 @@ impl Server {
         self.lags.len()
     }
 
-    /// The version that a replica has come to.
+    /// Returns the version of a replica.
     pub(crate) fn at(&self, replica: usize) -> u64 {
         self.lags[replica].unwrap_or(self.version)
     }
 
-    /// The content at a version; `None` where it is forgotten.
+    /// Returns the content at a version; `None` if it is compacted.
     pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
         if version < self.compacted {
             return None;
@@ -226,13 +228,13 @@ impl Server {
         Some(content)
     }
 
-    /// The first thing that happened after a version.
+    /// Returns the first change after a version.
     pub(crate) fn after(&self, version: u64) -> Option<&Happened> {
         let index = self.history.partition_point(|happened| happened.version <= version);
         self.history.get(index)
     }
 
-    /// What happened to a key after a version, up to another.
+    /// Returns the changes of a key after a version, up to another.
     pub(crate) fn happened_to(&self, key: usize, after: u64, until: u64) -> bool {
         self.history.iter().any(|it| it.key == key && it.version > after && it.version <= until)
     }

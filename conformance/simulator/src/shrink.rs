@@ -2,18 +2,18 @@ use crate::check::Violation;
 use crate::run::run;
 use crate::script::Script;
 
-/// How many times a script is tried: some seconds.
+/// The maximum number of attempts, which takes some seconds.
 const TRIES_MAX: u32 = 20_000;
 
-/// The shortest script found that breaks the same invariant.
+/// Returns the shortest script found that violates the same invariant.
 pub fn shrink(script: &Script, violation: &Violation) -> Script {
     shrink_while(script, |script| {
         run(script).violation.is_some_and(|found| found.invariant == violation.invariant)
     })
 }
 
-/// The shortest script found that still shows what the given one does. What is left out is left out in ever smaller pieces; of what
-/// is left in the end, no single step can be missed.
+/// Returns the shortest script found that still satisfies `shows`. It removes ever smaller ranges of steps.
+/// No single step of the result can be removed.
 pub fn shrink_while(script: &Script, mut shows: impl FnMut(&Script) -> bool) -> Script {
     let mut best = script.clone();
     let mut tries = 0;

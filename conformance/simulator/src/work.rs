@@ -1,4 +1,5 @@
-//! The work queue with its workers, what the runtime makes of how each of their reconciles ends, and a naive model of all that.
+//! The work queue with its workers, the runtime's reaction to the result of each reconcile, and a naive model
+//! of all that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,25 +20,25 @@ struct Worker {
     handout: Option<Handout<usize>>,
     /// It waits for a wake-up.
     asleep: bool,
-    /// It does something else, and takes no keys: who is done with a key need not be who takes the next.
+    /// It is busy elsewhere and takes no keys, so the worker that finishes a key need not take the next one.
     away: bool,
-    /// What it saw of its key.
+    /// The state of its key that it read.
     seen: Option<Arc<SimObject>>,
 }
 
-/// A key as a naive queue would have it.
+/// A key in the naive model of the queue.
 #[derive(Clone, Copy, Default)]
 struct Key {
     ready: bool,
     processing: bool,
     due: Option<Instant>,
     failures: u32,
-    /// The highest with which it was added since it was handed out.
+    /// The highest priority with which it was added since it was taken.
     priority: i32,
 }
 
 impl Key {
-    /// When it comes again by itself, as the documentation of outcomes says.
+    /// Returns when it is due again, as the documentation of results states.
     fn promise(&mut self, ending: Ending) -> Option<Duration> {
         match ending {
             Ending::FailsForGood => None,
@@ -63,48 +64,48 @@ impl Key {
     }
 }
 
-/// How a piece of work ends.
+/// How a reconcile ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
-    /// It is to be looked at again, after so many seconds.
+    /// Requeue after a number of seconds.
     Later(u64),
-    /// Again, though nothing has failed.
+    /// Requeue without a failure.
     Again,
     Fails,
     FailsForGood,
     Panics,
     TimesOut,
-    /// Its future is dropped, and nobody says how it ended.
+    /// Its future is dropped without a result.
     Cancelled,
 }
 
 pub(crate) struct Work {
     life: ControllerLifecycle,
-    /// By the model: its source has delivered what was there at the beginning.
+    /// In the model: its source has delivered the initial objects.
     fed: bool,
-    /// By the model: its queue is shut down.
+    /// In the model: its queue is shut down.
     closed: bool,
     queue: QueueState<usize>,
     limiter: ExponentialPerItem<usize>,
-    /// Higher priorities come first, however long the others have waited.
+    /// Higher priorities always come first, however long the others have waited.
     strict: bool,
     workers: Vec<Worker>,
     keys: Vec<Key>,
-    /// What the last worker that was done with a key saw of it.
+    /// The state of each key that its last finished worker read.
     pub(crate) reconciled: Vec<Option<Arc<SimObject>>>,
     /// The timer that one of the sleepers keeps.
     timer: Option<Instant>,
-    /// Who sleeps, first come first woken.
+    /// The sleeping workers, woken in FIFO order.
     sleepers: VecDeque<usize>,
-    /// The workers that are next to be cancelled, or to fail.
+    /// The next workers to be cancelled or to fail.
     pub(crate) endings: VecDeque<Ending>,
 }
 
-/// How long reconciles may go on after the stop.
+/// The time that running reconciles have after the stop.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first wait of a key that failed, and the longest: those of a controller.
+/// The first and the longest backoff of a failed key, as in a controller.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
 impl Worker {
@@ -117,7 +118,7 @@ impl Work {
     pub(crate) fn new(setup: &Setup, now: Instant) -> Self {
         let worker = |_| Worker { handout: None, asleep: false, away: false, seen: None };
         let mut life = ControllerLifecycle::new(DRAIN_WITHIN);
-        // Its source is the first handler, which is about to join.
+        // Its source is the first handler, which is added next.
         let _ = (life.run(), life.start_sources());
         Self {
             life,
@@ -139,7 +140,7 @@ impl Work {
         }
     }
 
-    /// A handler saw something of a key.
+    /// Adds a key that a handler has seen.
     pub(crate) fn add(
         &mut self,
         key: usize,
@@ -164,7 +165,7 @@ impl Work {
         self.check(now)
     }
 
-    /// What is due is ready.
+    /// Makes due keys ready.
     fn promote(&mut self, now: Instant) {
         for key in &mut self.keys {
             if key.due.is_some_and(|due| due <= now) {
@@ -180,7 +181,7 @@ impl Work {
         for _ in 0..effect.pushed {
             self.wake();
         }
-        // Somebody must keep the timer.
+        // One sleeper must keep the timer.
         if self.timer.is_none() && self.queue.next_due().is_some() && !self.sleepers.is_empty() {
             self.wake();
         }
@@ -193,7 +194,7 @@ impl Work {
         }
     }
 
-    /// Whether its source has delivered what was there at the beginning.
+    /// Marks whether its source has delivered the initial objects.
     pub(crate) fn feed(&mut self, delivered: bool) -> Checked {
         if delivered && !self.fed {
             self.fed = true;
@@ -213,17 +214,17 @@ impl Work {
         self.life.phase() == ControllerPhase::Running
     }
 
-    /// Those who do something else look for keys again.
+    /// Makes the busy workers look for keys again.
     pub(crate) fn come_back(&mut self) {
         self.workers.iter_mut().for_each(|worker| worker.away = false);
     }
 
-    /// When something becomes due by itself.
+    /// Returns when the next key becomes due.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         self.timer
     }
 
-    /// The next step of a worker that can take one. False where none can.
+    /// Runs the next step of a worker that can run. Returns false if there is none.
     pub(crate) fn step(
         &mut self,
         now: Instant,
@@ -270,7 +271,7 @@ impl Work {
                     "key {number} is worked on after the stop"
                 );
                 if !takes {
-                    // Whoever runs next looks at everything anyway.
+                    // The next reconcile reads the present state anyway.
                     *key = Key { ready: false, ..*key };
                     let (_, effect) = self.queue.finish(handout, None, now);
                     self.settle(effect, now);
@@ -353,7 +354,7 @@ impl Work {
         Ok(())
     }
 
-    /// What the runtime makes of it: when the key comes again by itself, and with which priority.
+    /// Applies the runtime's reaction: when the key is due again, and with which priority.
     fn settle_outcome(
         &self,
         number: usize,
@@ -373,7 +374,7 @@ impl Work {
             Ending::FailsForGood => ReconcileEnd::Failed { terminal: true, priority: wanted },
             Ending::Panics => ReconcileEnd::Panicked,
             Ending::TimesOut => ReconcileEnd::TimedOut,
-            // The item is dropped, and the queue takes it for a failure.
+            // The item is dropped, which the queue treats as a failure.
             Ending::Cancelled => return (again_later(), had),
         };
         let decision = RequeueDecision::of(ended);
@@ -413,7 +414,8 @@ impl Work {
         Ok(())
     }
 
-    /// The controller stops: what it works on ends, in time or not, and the rest is not begun. How it came to its end.
+    /// Stops the controller: running reconciles end, in time or not, and waiting keys are not started.
+    /// Returns how it ended.
     pub(crate) fn drain(&mut self, now: Instant, random: &mut Random) -> Checked<(&'static str, Duration)> {
         let ran = self.runs();
         self.life.stop(now);
@@ -471,7 +473,7 @@ impl Work {
         self.queue.is_empty()
     }
 
-    /// Nothing is left after a shutdown.
+    /// Checks that nothing is left after a shutdown.
     pub(crate) fn stop(&mut self, now: Instant) -> Checked {
         self.queue.shut_down(now);
         ensure!(

@@ -35,56 +35,56 @@ use crate::work::Work;
 
 pub(crate) struct World {
     setup: Setup,
-    /// The chance of the present step.
+    /// The random numbers of the present step.
     random: Random,
     origin: Instant,
     now: Instant,
     server: Server,
     network: Network,
     open: Open,
-    /// The request that is never answered.
+    /// The request that never gets a response.
     hanging: Option<ReflectorAction>,
     requests: Requests,
     config: Arc<ReflectorConfig>,
     reflector: ReflectorState<SimObject>,
-    /// What a source remembers of streaming lists.
+    /// Whether the source remembers a failed streaming list.
     streaming_failed: bool,
     queue: InOrderState<SimObject>,
-    /// The newest version that the queue was ever told of since it was empty.
+    /// The newest version that the queue received since it was empty.
     queued: u64,
     pump: Pump<SimObject>,
     store: Indexer<SimObject>,
     undecodable: UndecodableLog,
     processor: SharedProcessor<SimObject>,
     synced: bool,
-    /// What the events that were announced add up to.
+    /// The state that the announced events lead to.
     mirror: Vec<Option<Arc<SimObject>>>,
-    /// The first one feeds the work queue, and stays.
+    /// The first handler feeds the work queue and is never removed.
     handlers: Vec<Handler>,
     work: Work,
     election: Election,
     barriers: VecDeque<Barrier>,
-    /// Events come in the wrong order, so that a version is no promise.
+    /// Events arrive in the wrong order, so a version implies nothing about earlier ones.
     disordered: bool,
     indexed_by_parity: bool,
     pub(crate) coverage: Coverage,
     pub(crate) steps: u64,
-    /// What happened, for people.
+    /// A readable log.
     pub(crate) timeline: Option<Vec<String>>,
 }
 
-/// A write whose author waits for it to be in the cache.
+/// A write whose author waits until it is in the cache.
 struct Barrier {
     key: usize,
     version: u64,
-    /// It is there after the write, and the informer's selector matches it.
+    /// The object exists after the write, and the informer's selector matches it.
     present: bool,
 }
 
-/// So many things happen in the election at one step, at most.
+/// The maximum number of election events per step.
 const ELECTED_MAX: usize = 32;
 
-/// How many barriers wait at once.
+/// The maximum number of waiting barriers.
 const BARRIERS_MAX: usize = 8;
 
 /// Writes a line of the timeline, if there is one.
@@ -98,7 +98,7 @@ macro_rules! tell {
 }
 use tell;
 
-/// The origin of all made-up time.
+/// The origin of simulated time.
 pub(crate) fn origin() -> Instant {
     #[expect(
         clippy::disallowed_methods,
@@ -174,7 +174,7 @@ impl World {
 
     fn new_handler(&self, index: u32) -> Handler {
         let options = match self.setup.policies >> index & 1 {
-            // The one that feeds the queue, as the sources of controllers do.
+            // This handler feeds the queue, as the sources of controllers do.
             _ if index == 0 => HandlerOptions::for_work_queue(),
             0 => HandlerOptions::new(),
             _ => HandlerOptions::new().buffer(BufferPolicy::Coalesce),
@@ -198,7 +198,7 @@ impl World {
             }
             Verb::Pump => drop(self.pump()?),
             Verb::Handle => {
-                // The last one is slow.
+                // The last handler is slow.
                 let last = self.handlers.len() - 1;
                 let index = if self.random.one_in(6) { last } else { self.random.below(2).min(last) };
                 let permits = self.random.below(5) as u32;
@@ -212,15 +212,15 @@ impl World {
         Ok(())
     }
 
-    /// The newest version that the informer knows of.
+    /// Returns the newest version that the informer knows.
     fn seen(&self) -> u64 {
         let versions = [&self.reflector.status().last_version, &self.store.resource_version()];
         let numbers = versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64);
         numbers.max().unwrap_or_default().max(self.queued)
     }
 
-    /// Versions that went back must not come to those that the informer knows before it has noticed: after that nobody
-    /// could tell them apart.
+    /// Returns true if no writes may happen. After a rewind, versions must not reach those that the informer
+    /// knows before it has noticed, because it could not distinguish them.
     fn is_held_back(&self) -> bool {
         self.server.restored && self.seen() > self.server.version
     }
@@ -276,7 +276,8 @@ impl World {
         Ok(!events.is_empty())
     }
 
-    /// What the event of any handler would be to a controller, where its predicates let it pass: resyncs come to the second one alone.
+    /// Checks the event of any handler as a controller's trigger that passes the predicates. Only the second
+    /// handler gets resyncs.
     fn check_trigger(&self, event: &Event<SimObject>) -> Checked<Option<Trigger<SimObject>>> {
         let trigger = Trigger::from(event.clone());
         let (holds, wanted) = (self.concerns(&trigger), self.should_concern(event));
@@ -287,7 +288,7 @@ impl World {
         Ok(holds.then_some(trigger))
     }
 
-    /// It comes into the work queue as from a controller's source.
+    /// Adds the object to the work queue, as the source of a controller does.
     fn trigger(&mut self, trigger: &Trigger<SimObject>) -> Checked {
         let late = self.random.one_in(8).then(|| Duration::from_secs(self.random.below(9) as u64));
         let late = late.filter(|late| !late.is_zero());
@@ -318,7 +319,7 @@ impl World {
         Ok(worked)
     }
 
-    /// Some things happen in the election, in a time of its own.
+    /// Advances the election, which has its own time, by several events.
     fn elect(&mut self) -> Checked {
         let most = self.random.below(ELECTED_MAX);
         let went = self.election.go_on(most, &mut self.random, &mut self.coverage);
@@ -327,14 +328,14 @@ impl World {
         Ok(())
     }
 
-    /// What the election has to tell goes into the timeline.
+    /// Copies the log of the election into the timeline.
     fn tell_election(&mut self) {
         let lines = self.election.lines.as_mut().map(std::mem::take).unwrap_or_default();
         lines.iter().for_each(|line| self.write_line(line));
         self.election.lines = self.timeline.as_ref().map(|_| Vec::new());
     }
 
-    /// Time passes, mostly to the next moment at which something is due.
+    /// Advances the time, mostly to the next due moment.
     fn wait(&mut self) {
         let next =
             self.next_due().map_or(Duration::from_secs(1), |due| due.saturating_duration_since(self.now));
@@ -354,7 +355,7 @@ impl World {
         }
     }
 
-    /// When something happens by itself.
+    /// Returns the next moment at which something is due.
     fn next_due(&self) -> Option<Instant> {
         let dues = [
             self.reflector.step().until,

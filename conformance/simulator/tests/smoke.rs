@@ -7,7 +7,7 @@ use informer_simulator::{
     shrink_while,
 };
 
-/// So many schedules are a matter of seconds in a build that is not optimised.
+/// This many schedules take some seconds in a debug build.
 const SCHEDULES: u64 = 300;
 
 #[test]

@@ -14,10 +14,10 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::Entry;
 use crate::Cable;
 
-/// The longest time in which a peer answers a question.
+/// The timeout for a response of a peer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a peer holds of the machine, where it says so.
+/// The resources of a peer's process, on systems that report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Open file descriptors.
@@ -28,7 +28,7 @@ pub struct Footprint {
     pub resident: u64,
 }
 
-/// A program with an informer, the way it reaches the server, and how to ask it for its view.
+/// A program with an informer, its proxy to the server, and the pipe that requests its view.
 #[derive(Debug)]
 pub struct Peer {
     name: String,
@@ -40,7 +40,7 @@ pub struct Peer {
     footprint: Option<Footprint>,
 }
 
-/// A peer that does not do its part.
+/// A peer that failed.
 #[derive(Debug, Error)]
 #[error("peer {name}: {what}")]
 pub struct PeerError {
@@ -51,7 +51,7 @@ pub struct PeerError {
 }
 
 impl Peer {
-    /// Starts a program with its arguments: a kubeconfig, a namespace, and what it takes beside them.
+    /// Starts a program with a kubeconfig, a namespace and further arguments.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Peer {
         let failed = |what: &str, cause| PeerError { name: name.to_owned(), what: what.to_owned(), cause };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // What it says about each cut is of no interest unless something is wrong.
+        // The peer logs each cut; the log matters only while debugging.
         command.stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command
             .spawn()
@@ -73,22 +73,22 @@ impl Peer {
         Ok(Self { name, cable, cuts, child, questions, answers, footprint: None })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its way to the server.
+    /// Returns the proxy between it and the server.
     pub fn cable(&self) -> &Cable {
         &self.cable
     }
 
-    /// How often its connections were cut.
+    /// Returns how often its connections were cut.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::Relaxed)
     }
 
-    /// What it held when it was asked for its view the last time, where it says so.
+    /// Returns its resources at the last request for its view, if it reports them.
     pub fn footprint(&self) -> Option<Footprint> {
         self.footprint
     }
@@ -97,11 +97,11 @@ impl Peer {
         self.cuts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What it believes to be there.
+    /// Requests its view of the objects.
     ///
     /// # Errors
     ///
-    /// When it has ended, does not answer, or answers nonsense.
+    /// When it has ended, does not respond, or responds with invalid data.
     pub async fn view(&mut self) -> Result<BTreeMap<String, Entry>, PeerError> {
         match tokio::time::timeout(ANSWER_WITHIN, self.ask()).await {
             Ok(Ok(view)) => Ok(view),
@@ -139,7 +139,7 @@ impl Peer {
     /// Ends the program.
     pub async fn stop(mut self) {
         drop(self.questions);
-        // It ends with its input; if not, it is killed as it is dropped.
+        // The program ends when its input is closed. Otherwise it is killed on drop.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await;
     }
 }

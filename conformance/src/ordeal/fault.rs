@@ -7,35 +7,35 @@ use serde_json::json;
 use crate::bench::{Bench, Failure, maps};
 use crate::{Cable, Server};
 
-/// Something that goes wrong with a server, or on the way to it.
+/// A fault of a server or of the connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Every connection breaks.
     Cut,
-    /// A connection ends in the middle of something.
+    /// A connection ends in the middle of a response.
     Truncate,
-    /// Nobody can be reached for a while.
+    /// The server is unreachable for a while.
     Unplug,
-    /// Connections stay open, and nothing comes; then it all comes at once.
+    /// Connections stay open and deliver nothing. Then everything arrives at once.
     Freeze,
-    /// Connections stay open, and what is sent is lost with them.
+    /// Connections stay open, and the bytes sent on them are lost.
     Swallow,
-    /// Everything crawls.
+    /// Every byte is delayed.
     Delay,
-    /// The server ends in order, and starts again.
+    /// The server shuts down gracefully and starts again.
     Restart,
-    /// The server is killed, and started again.
+    /// The server is killed and started again.
     Kill,
-    /// The server is held, then goes on.
+    /// The server is paused and resumed.
     Pause,
-    /// The server comes back with an older state.
+    /// The server restarts with an older state.
     Older,
-    /// The server forgets its history while nobody can be reached.
+    /// The server compacts its history while it is unreachable.
     Compact,
 }
 
 impl Fault {
-    /// Those that a server can have.
+    /// Returns the faults that this kind of server supports.
     pub(super) fn of(server: &Server) -> Vec<Self> {
         let all = [
             Self::Cut,
@@ -55,15 +55,16 @@ impl Fault {
 
     fn can_happen_to(self, server: &Server) -> bool {
         match (self, server) {
-            // It has no memory beyond its process: each of its starts is one with an older state.
+            // This server keeps its state only in memory, so each of its starts restores an older state.
             (Self::Compact, Server::Spawned(_)) => false,
             (Self::Kill | Self::Pause, Server::Embedded(_)) => false,
             _ => true,
         }
     }
 
-    /// The server has less than before when it is back. Until a client has heard of that, nothing may be written: versions
-    /// are used again, and once the server is past those that a client knows, nothing tells one from the other.
+    /// Returns true if the server has an older state after the fault. No writes may happen until a client has
+    /// observed that: versions are reused, and once the server is past the versions that a client knows, the
+    /// client cannot detect the restore.
     pub(super) fn loses_state(self, server: &Server) -> bool {
         match self {
             Self::Older => true,
@@ -72,7 +73,7 @@ impl Fault {
         }
     }
 
-    /// Its name in reports.
+    /// Returns its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cut => "connections cut",
@@ -89,7 +90,7 @@ impl Fault {
         }
     }
 
-    /// Makes it happen, and ends it.
+    /// Injects the fault, and ends it.
     pub(super) async fn happen(self, bench: &Bench, cable: &Cable, rng: &mut StdRng) -> Result<(), Failure> {
         let server = &bench.server;
         let while_it_lasts = tokio::time::sleep(Duration::from_millis(rng.random_range(200..2500)));
@@ -143,16 +144,16 @@ impl Fault {
     }
 }
 
-/// Between two changes of one writer. What matters is that there are some on both sides of everything.
+/// The pause between two changes of one writer. There must be some changes before and after each event.
 const PACE: Duration = Duration::from_millis(5);
 
-/// Changes objects for as long as it is polled, and counts what the server took. What it does not take is no failure:
-/// the server may be gone.
+/// Changes objects until it is dropped, and counts the changes that the server accepts. A rejected change is
+/// no failure, because the server may be down.
 pub(super) async fn change(bench: &Bench, objects: usize, seed: u64, changes: &mut u64) {
     change_until(bench, objects, seed, changes, u64::MAX).await;
 }
 
-/// As [`change`], until so many were taken.
+/// Like [`change`], but returns after the given number of accepted changes.
 pub(super) async fn change_until(bench: &Bench, objects: usize, seed: u64, changes: &mut u64, enough: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     for turn in 0_u64.. {

@@ -7,39 +7,40 @@ use super::Plan;
 use crate::bench::Failure;
 use crate::fleet::{Footprint, Peer, View, settle};
 
-/// Rounds before the first look: what a process makes once, such as threads and buffers, is there then.
+/// Rounds before the first measurement. By then the process has created its threads and buffers.
 const WARM_UP: u64 = 3;
 
-/// A connection that lasted for less than a second is a failure that makes every informer wait longer and longer.
+/// Every informer backs off longer after each connection that lasted less than a second.
 const LASTS: Duration = Duration::from_millis(1200);
 
-/// Everybody is connected again within this time.
+/// The timeout for all informers to reconnect.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Descriptors and tasks that may come and go: a connection that is being made, one that is kept for the next request.
+/// Tolerated difference of descriptors and tasks: a connection that is being opened, or one that is idle in
+/// the pool.
 const COMING_AND_GOING: u64 = 8;
 
-/// Tasks that each informer's client may have beside: its pool of connections has one for a minute and a half after a
-/// connection was idle, as it is between a list and the watch after it.
+/// Tolerated additional tasks per informer. A connection pool keeps a task for 90 seconds after a connection
+/// became idle, as it does between a list and the following watch.
 const TASKS_OF_A_POOL: u64 = 1;
 
-/// Resident memory that allocators of several threads may still find a use for, in KiB.
+/// Tolerated growth of resident memory, in KiB: memory that allocators of several threads may still reuse.
 const ALLOCATOR: u64 = 8 << 10;
 
 /// Connections that were broken while nothing changed.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Reconnects {
-    /// How many were made again.
+    /// Number of new connections.
     pub connections: u64,
-    /// Informers with connections of their own.
+    /// Number of informers, each with its own connections.
     pub informers: u64,
-    /// What the pipeline held before and after.
+    /// The resources of the pipeline before and after.
     pub footprint: Option<Flat>,
-    /// Objects that differed at the end.
+    /// Number of objects that differed at the end.
     pub differences: usize,
 }
 
-/// What a process held before and after.
+/// The resources of a process before and after.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Flat {
     /// Before.
@@ -69,7 +70,7 @@ impl Reconnects {
     }
 }
 
-/// Breaks all connections of the peer again and again, as soon as they have lasted for a while.
+/// Breaks all connections of the peer repeatedly, each time after they have lasted for a while.
 pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Result<Reconnects, Failure> {
     let rounds = plan.reconnects.div_ceil(plan.informers.max(1));
     for _ in 0..WARM_UP {
@@ -87,7 +88,7 @@ pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Res
     Ok(Reconnects { connections, informers: plan.informers, footprint, differences })
 }
 
-/// One cut; back when each informer has connected again, and its connection has lasted.
+/// Cuts all connections once. Returns after each informer has reconnected and its connection has lasted.
 async fn cut_once(peer: &Peer, informers: u64) -> Result<(), Failure> {
     let cable = peer.cable();
     let wanted = cable.connections() + informers;

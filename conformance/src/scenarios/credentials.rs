@@ -45,7 +45,8 @@ async fn a_client_certificate_survives_cuts(bench: Bench) -> Result<(), Failure>
     Ok(())
 }
 
-/// The token of a new service account that may read config maps of the scenario's namespace. It dies with its secret.
+/// Returns the token of a new service account that may read config maps of the scenario's namespace. The
+/// token becomes invalid when its secret is deleted.
 async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
     let (namespace, api) = (&*bench.namespace, &bench.api);
     let core = |resource: &str| informer::Gvr::new("", "v1", resource);
@@ -99,17 +100,17 @@ async fn a_token_file_that_changes_is_read_again(bench: Bench) -> Result<(), Fai
     std::fs::copy(&path, &old_path)?;
     let old = bench.server.config_by_token_file(bench.server.address(), Some(&old_path)).await?;
     let old = crate::Api::new(Client::new(old)?);
-    // As a kubelet does it: the new token is there before the old one ends.
+    // Like a kubelet, this writes the new token before the old one expires.
     std::fs::write(&path, account_token(&bench, "second").await?)?;
     bench.api.delete(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, "first").await?;
-    // The server itself knows of the end of a token after some seconds only.
+    // The server itself notices the end of a token only after some seconds.
     while old.list(&maps(), &bench.namespace).await.is_ok() {
         poll::pause().await;
     }
-    // The watch that is open needs no token, the next one does.
+    // The open watch needs no token, but the next watch does.
     cable.cut();
     bench.create("b").await?;
-    // A token is read again within a minute.
+    // The client reads the token file again within a minute.
     while bench.settled(&watched, &maps()).await.is_err() {}
     assert!(
         watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)),
@@ -142,7 +143,7 @@ async fn a_token_that_is_withdrawn_is_named_and_replaced(bench: Bench) -> Result
     assert_eq!(watched.informer.indexer().len(), 1);
     bench.change("a", "1").await?;
     std::fs::write(&path, account_token(&bench, "second").await?)?;
-    // The token is read again within a minute, and the waits between attempts grow to half of one.
+    // The client reads the token file again within a minute. The backoff grows up to half a minute.
     poll::until(|| {
         let story = watched.story("a");
         story == [What::Added, What::Updated] || story == [What::Initial, What::Updated]

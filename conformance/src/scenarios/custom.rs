@@ -22,7 +22,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// What the scenarios believe their kind to be.
+/// The kind as the scenarios declare it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -197,7 +197,7 @@ async fn a_changed_definition_ends_watches_and_loses_nothing(bench: Bench) -> Re
     let patch = json!({"spec": {"versions": definition["spec"]["versions"]}});
     let definitions = crate::server::definitions();
     bench.api.merge(&definitions, "", &custom.name(), &patch).await?;
-    // The server ends the watch a second after the change. Writes go on until another watch is open.
+    // The server ends the watch one second after the change. Writes continue until another watch is open.
     let mut size = 1;
     while watched.informer.state().reflector.watches_opened < 2 {
         size += 1;

@@ -31,7 +31,7 @@ async fn a_cut_watch_goes_on_without_a_list(bench: Bench) -> Result<(), Failure>
     for way in [Way::List, Way::Stream] {
         let (cable, client) = bench.cable().await?;
         let watched = Watched::synced(bench.maps_by(&client, way)).await?;
-        // A watch that was cut at once, before it showed anything, is listed anew after some repetitions.
+        // A watch that is cut before it delivered anything is followed by a relist after some attempts.
         bench.create(&format!("before-{way:?}").to_lowercase()).await?;
         bench.settled(&watched, &maps()).await?;
         let requests = watched.informer.state().reflector;
@@ -126,7 +126,7 @@ async fn a_wait_for_an_unreachable_server_says_so(bench: Bench) -> Result<(), Fa
 async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
-    // Several watches in a row that end within a second make the informer back off.
+    // Several consecutive watches that end within a second make the informer back off.
     let mut config = ReflectorConfig::named("maps");
     config.backoff.initial = Duration::from_millis(10);
     config.backoff.cap = Duration::from_millis(100);
@@ -154,7 +154,7 @@ async fn a_list_that_breaks_off_changes_nothing(bench: Bench) -> Result<(), Fail
     for number in 0..20 {
         bench.delete(&format!("map-{number}")).await?;
     }
-    // In the middle of the list of 180 objects, of which none is smaller than 100 bytes.
+    // This is in the middle of the list of 180 objects, each of which has at least 100 bytes.
     cable.cut();
     cable.cut_after(15_000);
     watched.start_again();
@@ -240,7 +240,7 @@ async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) ->
         informers.push(Watched::synced(bench.maps(way)).await?);
     }
     bench.server.restart_store().await?;
-    // The server answers again before it can write again.
+    // The server accepts reads before it accepts writes.
     while bench.change("map-1", "after").await.is_err() {
         crate::poll::pause().await;
     }

@@ -53,7 +53,7 @@ async fn a_wait_names_only_what_is_late(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A client of somebody who may do nothing yet.
+/// Returns a client of a user without permissions.
 async fn guest(bench: &Bench, user: &str) -> Result<Client, Failure> {
     let token = bench.server.token_of(user)?;
     let folder = tempfile::tempdir()?;
@@ -61,7 +61,7 @@ async fn guest(bench: &Bench, user: &str) -> Result<Client, Failure> {
     std::fs::write(&path, token)?;
     let config = bench.server.config_by_token_file(bench.server.address(), Some(&path)).await;
     let client = Client::new(config?).map_err(ServerError::from)?;
-    // The first request reads the token; the file may go after that.
+    // The first request reads the token; the file may be deleted after that.
     let _ = client.request(http::Request::get("/version").body(bytes::Bytes::new())?).await?;
     Ok(client)
 }
@@ -70,7 +70,7 @@ fn rbac(resource: &str) -> Gvr {
     Gvr::new("rbac.authorization.k8s.io", "v1", resource)
 }
 
-/// Lets a user use verbs on config maps of the scenario's namespace.
+/// Grants a user verbs on config maps of the scenario's namespace.
 async fn grant(bench: &Bench, user: &str, verbs: &[&str]) -> Result<(), Failure> {
     let role = json!({
         "metadata": {"name": user},
@@ -113,7 +113,7 @@ async fn a_right_that_is_withdrawn_shows_at_the_next_watch(bench: Bench) -> Resu
     let client = Client::new(bench.server.config_by_token_file(cable.address(), Some(&path)).await?)?;
     let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
     bench.api.delete(&rbac("rolebindings"), &bench.namespace, "guest-1").await?;
-    // Rights are looked at when a watch begins, and the server's view of them is a cache as well.
+    // The server authorizes a watch only when it starts, and its authorizer uses a cache.
     while last_kind(&watched) != Some(SourceErrorKind::Forbidden) {
         let opened = watched.informer.state().reflector.watches_opened;
         cable.cut();
@@ -163,7 +163,7 @@ async fn a_namespaced_right_is_enough_for_a_namespaced_informer(bench: Bench) ->
 async fn many_requests_at_once_wait_for_their_turn(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 20).await?;
     let mut informers = Vec::new();
-    // More than a connection of HTTP/2 carries at once.
+    // This is more than an HTTP/2 connection carries at once.
     for _ in 0..130 {
         let source: KubeListWatch<Metadata<ConfigMap>> = bench.source(&bench.client(), Way::List);
         informers.push(Watched::start(SharedInformer::new(source))?);

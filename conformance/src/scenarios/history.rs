@@ -31,7 +31,8 @@ pub(super) fn all() -> Vec<Scenario> {
 
 type Happening = Lazy<CoreEvent>;
 
-/// Events, which a kube-apiserver does not cache: their watches and pages come from etcd, where compaction is.
+/// Returns the collection of events, which a kube-apiserver does not cache. Their watches and pages come from
+/// etcd, so compaction affects them.
 fn events() -> Gvr {
     Gvr::new("", "v1", "events")
 }
@@ -45,10 +46,10 @@ fn happenings(bench: &Bench, client: &Client, way: Way) -> SharedInformer<Happen
     SharedInformer::new(bench.source(client, way))
 }
 
-/// Makes everything up to now unreachable.
+/// Compacts the history up to now.
 async fn forget(bench: &Bench) -> Result<(), Failure> {
     bench.server.compact().await?;
-    // Compaction never takes the newest revision.
+    // Compaction never removes the newest revision.
     happen(bench, &format!("after-{}", uuid::Uuid::new_v4())).await?;
     bench.server.compact().await?;
     Ok(())
@@ -160,7 +161,8 @@ async fn a_server_that_forgot_its_history_in_a_restart_is_listed_anew(bench: Ben
     bench.delete("map-0").await?;
     bench.change("map-1", "1").await?;
     forget(&bench).await?;
-    // A new kube-apiserver's cache begins with the present state; the embedded server has no cache beside its history.
+    // The watch cache of a restarted kube-apiserver starts with the present state. The embedded server has no
+    // cache besides its history.
     bench.server.stop().await?;
     bench.server.start().await?;
     cable.plug();
@@ -210,8 +212,9 @@ async fn a_server_restored_from_a_backup_is_believed_by_the_next_list(bench: Ben
         bench.settled(watched, &maps()).await?;
     }
     bench.server.restore().await?;
-    // The versions of the lost changes come again, for another one. A watch from a version that the server does not have yet
-    // is accepted and silent, until there is a newer one; nothing tells a client what happened. The next list does.
+    // The versions of the lost changes are reused for another change. The server accepts a watch from a
+    // version that it does not have yet, and sends nothing until there is a newer one. Only the next list
+    // reveals to the client what happened.
     bench.change("map-1", "kept").await?;
     for watched in &mut all {
         watched.stop().await;

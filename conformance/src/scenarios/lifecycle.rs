@@ -115,7 +115,7 @@ async fn two_hundred_starts_and_stops_leave_nothing_behind(bench: Bench) -> Resu
     let watched = Watched::synced(informer).await?;
     bench.create("a").await?;
     bench.settled(&watched, &maps()).await?;
-    // Stopping an informer closes the HTTP/1.1 connections of its unanswered requests: the list and `/version`.
+    // Stopping an informer closes the HTTP/1.1 connections of its pending requests: the list and `/version`.
     assert!(cable.connections() < 450, "{} connections for 200 starts", cable.connections());
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// A manager that runs.
+/// A running manager.
 struct Running {
     handle: ManagerHandle,
     task: JoinHandle<Result<(), ManagerError>>,
@@ -61,11 +61,11 @@ fn leases() -> Gvr {
     Gvr::new("coordination.k8s.io", "v1", "leases")
 }
 
-/// Counts one who works, until it is dropped, as it is with a process that is killed.
+/// Counts an active worker until it is dropped, as when a process is killed.
 struct Working(Arc<AtomicUsize>);
 
 impl Working {
-    /// Fails where somebody works already.
+    /// Fails if another worker is active.
     fn begin(count: Arc<AtomicUsize>) -> Result<Self, Failure> {
         let others = count.fetch_add(1, Ordering::SeqCst);
         let working = Self(count);
@@ -79,7 +79,7 @@ impl Drop for Working {
     }
 }
 
-/// A manager whose leader-only part counts itself while it works.
+/// Returns a manager whose leader-only part counts itself while it runs.
 fn candidate(bench: &Bench, identity: &str, working: &Arc<AtomicUsize>) -> Manager {
     let working = Arc::clone(working);
     let work = runnable("work", |stop: CancellationToken| async move {
@@ -104,7 +104,7 @@ async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
         assert!(first.handle.is_leader() && !second.handle.is_leader());
     }
     first.stop().await?;
-    // The lease is released, so that the other need not wait until it expires.
+    // The lease is released, so the other manager need not wait until it expires.
     let holder = lease(&bench).await?["spec"]["holderIdentity"].clone();
     assert_ne!(holder, "first");
     second.handle.leadership().wait_for(|leadership| leadership.is_leading()).await?;
@@ -116,7 +116,7 @@ async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
     second.stop().await
 }
 
-/// The lease of the managers.
+/// Reads the lease of the managers.
 async fn lease(bench: &Bench) -> Result<Value, Failure> {
     Ok(bench.api.read(&format!("{}/operator", leases().path(Some(&bench.namespace)))).await?)
 }
@@ -130,7 +130,7 @@ async fn until_renewed(bench: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until one of the managers leads, and takes it out.
+/// Waits until one of the managers leads, and removes it from the list.
 async fn leader(replicas: &mut Vec<Running>) -> Running {
     loop {
         match replicas.iter().position(|replica| replica.handle.is_leader()) {
@@ -156,7 +156,7 @@ async fn of_three_managers_another_one_leads_when_the_leader_is_killed(bench: Be
     Ok(())
 }
 
-/// What webhooks serve TLS with, and the bundle that trusts it.
+/// The serving certificate of the webhooks and its CA bundle.
 struct Certificate {
     folder: tempfile::TempDir,
     bundle: String,
@@ -176,7 +176,7 @@ impl Certificate {
         Tls::files(file("tls.crt"), file("tls.key"), rustls::crypto::ring::default_provider())
     }
 
-    /// How a server calls a path.
+    /// Returns the client configuration of a webhook at a path.
     fn client_config(&self, address: SocketAddr, path: &str) -> Value {
         json!({"url": format!("https://{address}{path}"), "caBundle": self.bundle})
     }
@@ -187,7 +187,7 @@ async fn address(mut bound: watch::Receiver<Option<SocketAddr>>) -> Result<Socke
     bound.ok_or_else(|| "it does not listen".into())
 }
 
-/// A configuration of a webhook for the config maps of the scenario.
+/// Returns a webhook configuration for the config maps of the scenario.
 fn configuration(bench: &Bench, kind: &str, client_config: &Value) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -267,7 +267,7 @@ async fn webhooks_of_a_manager_are_asked_by_the_server(bench: Bench) -> Result<(
     running.stop().await
 }
 
-/// Versions of one kind: the old one has another name for its field.
+/// Declares the versions of one kind; the old version uses another name for the field.
 macro_rules! greeting {
     ($name:ident, $group:ident, $version:literal, $field:ident) => {
         #[derive(Clone, Serialize, Deserialize)]
@@ -311,7 +311,7 @@ const GREETINGS: &str = "managers.example.com";
 greeting!(Greeting, GREETINGS, "v1", text);
 greeting!(OldGreeting, GREETINGS, "v1beta1", words);
 
-/// The same kind in another group: scenarios run side by side.
+/// The same kind in another group, because scenarios run concurrently.
 const WELCOMES: &str = "welcomes.example.com";
 greeting!(Welcome, WELCOMES, "v1", text);
 greeting!(OldWelcome, WELCOMES, "v1beta1", words);
@@ -371,7 +371,7 @@ async fn objects_are_converted_by_a_webhook_of_a_manager(bench: Bench) -> Result
     running.stop().await
 }
 
-/// A controller of the version that is not stored, which tells what it reads.
+/// Returns a controller of a version that is not the storage version; it reports what it reads.
 fn greeter(told: &mpsc::UnboundedSender<String>, warm_up: bool) -> Controller {
     let (told, options) = (told.clone(), ControllerOptions::new().warm_up(warm_up));
     Controller::new::<OldWelcome>("greeter").with_options(options).reconcile(move |request, ctx| {

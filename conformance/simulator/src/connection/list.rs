@@ -16,14 +16,14 @@ pub(crate) struct ListAsk<'a> {
     pub(crate) version: &'a ResourceVersion,
     pub(crate) limit: Option<u32>,
     pub(crate) token: Option<&'a str>,
-    /// What the client holds, where the answer may rely on it.
+    /// The objects that the client holds, if the response may rely on them.
     pub(crate) known: Option<Indexer<SimObject>>,
 }
 
-/// Where a page begins.
+/// The start of a page.
 struct Page {
     version: u64,
-    /// The first key of it.
+    /// The index of its first key.
     from: usize,
     content: Content,
 }
@@ -61,7 +61,7 @@ impl Network {
         }
     }
 
-    /// What the server shows, and from which key on.
+    /// Returns the state that the server shows, and the first key of the page.
     fn page(&self, ask: &ListAsk<'_>, peer: &mut Peer<'_>) -> Result<Page, SourceErrorKind> {
         let server = peer.server;
         let replica = server.at(peer.random.below(server.replicas()));
@@ -127,7 +127,7 @@ impl Network {
     }
 }
 
-/// A token for the same place that is none of those before.
+/// Returns a token for the same position that differs from all previous ones.
 fn longer(token: Option<&str>, page: &Page, epoch: u32) -> String {
     match token {
         Some(token) => format!("{token} "),
@@ -135,7 +135,7 @@ fn longer(token: Option<&str>, page: &Page, epoch: u32) -> String {
     }
 }
 
-/// The version of the list, and the first key of the page. A token from before a restore has expired.
+/// Parses the list version and the first key of the page. A token from before a restore has expired.
 fn parse_token(token: &str, epoch: u32) -> Option<(u64, usize)> {
     let mut numbers = token.split_whitespace().map(|number| number.parse().ok());
     let (then, version, from) = (numbers.next()??, numbers.next()??, numbers.next()??);

@@ -22,33 +22,33 @@ pub(crate) struct WatchAsk<'a> {
 /// An open watch.
 pub(crate) struct WatchBody {
     replica: usize,
-    /// What comes before the history: the first part of a streaming list, or an error.
+    /// Items before the history: the initial events of a streaming list, or an error.
     initial: VecDeque<WatchEvent<SimObject>>,
-    /// The version that was asked for, or that of the initial state: nothing up to it is ever sent.
+    /// The requested version, or that of the initial state. Nothing up to it is ever sent.
     start: u64,
     /// The last version that was sent.
     position: u64,
     next_bookmark: Instant,
     closes_at: Instant,
-    /// Neither event nor end will ever come.
+    /// Neither an event nor the end will ever arrive.
     stalled: bool,
     close_at_once: bool,
     twice: bool,
     swap: bool,
-    /// What was sent last, to be sent again.
+    /// The most recently sent events, for replays.
     recent: VecDeque<WatchEvent<SimObject>>,
-    /// Something was sent.
+    /// True after something was sent.
     pub(crate) delivered: bool,
     pub(crate) opened: Instant,
 }
 
-/// How often a server sends bookmarks.
+/// The interval at which a server sends bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// The most events that one read gives.
+/// The maximum number of events per read.
 const READ_MAX: usize = 5;
 
-/// How many events may be sent again.
+/// The maximum number of events to replay.
 const RECENT_MAX: usize = 4;
 
 impl Network {
@@ -96,7 +96,7 @@ impl Network {
             if !any && at < body.start {
                 return Err(SourceErrorKind::VersionTooLarge);
             }
-            // Without a version it is a consistent read, which waits for the replica.
+            // A request without a version is a consistent read, which waits for the replica.
             let version = if ask.version.is_empty() { server.version } else { at };
             self.snapshot(&mut body, version, streaming, peer)?;
         } else if body.start < server.compacted {
@@ -110,7 +110,7 @@ impl Network {
         Ok(body)
     }
 
-    /// The state at a version, as the first events.
+    /// Returns the state at a version as initial events.
     fn snapshot(
         &mut self,
         body: &mut WatchBody,
@@ -118,7 +118,7 @@ impl Network {
         streaming: bool,
         peer: &mut Peer<'_>,
     ) -> Result<(), SourceErrorKind> {
-        // The state may be an earlier one, and what happened since comes before the end mark.
+        // The state may be older; the changes since then precede the end mark.
         let history = peer.server.history.iter().filter(|happened| happened.version <= version);
         let since = history.clone().count();
         let skipped = if streaming && peer.random.one_in(3) { peer.random.below(since + 1) } else { since };
@@ -156,7 +156,7 @@ impl Network {
             }
         }
         if body.position < peer.server.forgotten && body.initial.is_empty() {
-            // It was too slow, and what it was to be sent is gone.
+            // The watch was too slow: the events that it still needs were removed from the history.
             self.hits += 1;
             return match peer.random.one_in(2) {
                 true => Read::Ended,
@@ -203,7 +203,7 @@ impl WatchBody {
         (!self.stalled).then_some(wakes)
     }
 
-    /// What a fault does to it; `None` where it goes on.
+    /// Applies a fault to the watch; `None` if the watch continues.
     fn suffer(&mut self, fault: Fault, peer: &mut Peer<'_>) -> Option<Read> {
         let events = match fault {
             Fault::Closed => return Some(Read::Ended),
@@ -236,14 +236,14 @@ impl WatchBody {
         (!events.is_empty()).then_some(Read::Events(events))
     }
 
-    /// What is at hand, or a part of it.
+    /// Returns the available events, or some of them.
     fn events(&mut self, selector: bool, peer: &mut Peer<'_>) -> Vec<WatchEvent<SimObject>> {
         let room = 1 + peer.random.below(READ_MAX);
         if !self.initial.is_empty() {
             self.delivered = true;
             let count = self.initial.len().min(room);
             let events: Vec<_> = self.initial.drain(..count).collect();
-            // What happened meanwhile may come with the last of them.
+            // Changes since then may arrive with the last of the initial events.
             let late = self.position < peer.server.forgotten;
             if late || !self.initial.is_empty() || peer.random.one_in(2) {
                 return events;
@@ -274,7 +274,7 @@ impl WatchBody {
         if initial > 0 {
             return events;
         }
-        // A deletion of what cannot be read tells no version that could be held against a later state.
+        // A deletion of an undecodable object reports no version that could be compared with a later state.
         let read = |event: &WatchEvent<SimObject>| !matches!(event, WatchEvent::DeletedUndecodable(_));
         if std::mem::take(&mut self.twice) {
             let last = events[events.len() - 1].clone();
@@ -291,7 +291,7 @@ impl WatchBody {
         events
     }
 
-    /// Everything that there is has been sent.
+    /// Returns true if all available events were sent.
     pub(crate) fn is_drained(&self, selector: bool, peer: &Peer<'_>) -> bool {
         let shown = |happened: &Happened| {
             let seen =
@@ -301,13 +301,13 @@ impl WatchBody {
         !self.stalled && self.initial.is_empty() && !peer.server.history.iter().any(shown)
     }
 
-    /// It was asked for from a version that the server does not have: nothing will come.
+    /// Returns true if the watch starts from a version that the server does not have, so nothing will arrive.
     pub(crate) fn is_ahead(&self, peer: &Peer<'_>) -> bool {
         self.start > peer.server.version
     }
 }
 
-/// A change as a watch with a selector shows it.
+/// Returns a change as a watch with a selector reports it.
 fn event_of(happened: &Happened, selector: bool) -> Option<WatchEvent<SimObject>> {
     let seen = |object: &&Arc<SimObject>| object.in_view || !selector;
     let old = happened.old.as_ref().filter(seen);

@@ -6,12 +6,12 @@ use super::{Micros, REQUESTS_A_SECOND, REQUESTS_SPARE, SECOND};
 use crate::check::{Checked, ensure};
 use crate::random::Random;
 
-/// What its driver believes.
+/// The state of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     StandsBy,
     Leads,
-    /// It gives its lease back; its work has ended before.
+    /// It releases its lease; its work has ended before.
     Releases,
     Gone,
 }
@@ -27,37 +27,37 @@ impl Doing {
     }
 }
 
-/// A process that takes part.
+/// A process that takes part in the election.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) identity: String,
     state: ElectorState,
     times: ElectionTimes,
-    /// It gives its lease back where it is stopped.
+    /// It releases its lease when it is stopped.
     pub(super) release: bool,
-    /// How fast its clock runs, in thousandths: no two differ by more than a tenth.
+    /// The rate of its clock, in thousandths. No two rates differ by more than a tenth.
     rate: u64,
-    /// What its clock showed in the beginning.
+    /// The initial value of its clock.
     offset: Micros,
-    /// By how much its wall clock is ahead; nothing may depend on it.
+    /// How far its wall clock is ahead. Nothing may depend on it.
     wall: u64,
     lives: u32,
     pub(super) doing: Doing,
-    /// It was asked to stop, by its clock.
+    /// The time of the stop request, by its clock.
     stopping: Option<Instant>,
-    /// The newest request. Answers to those before are not waited for.
+    /// The newest request. Responses to earlier ones are ignored.
     pub(super) request: u64,
-    /// Requests of this life, and when it began.
+    /// The requests of this process, and when it started.
     pub(super) requests: u64,
     since: Micros,
-    /// When the request on its way is given up.
+    /// The timeout of the request in flight.
     pub(super) timeout: Option<Micros>,
     pub(super) paused_until: Micros,
     pub(super) cut_until: Micros,
     pub(super) returns_at: Option<Micros>,
-    /// Until when the work of its last term may go on.
+    /// The time until which the work of its last term may continue.
     pub(super) works_until: Micros,
-    /// The newest version of the Lease that it was told of.
+    /// The newest version of the Lease that it received.
     pub(super) seen: u64,
 }
 
@@ -89,23 +89,23 @@ impl Candidate {
         }
     }
 
-    /// What its clock shows.
+    /// Returns the time of its clock.
     pub(super) fn local(&self, now: Micros, origin: Instant) -> Instant {
         origin + Duration::from_micros(self.offset + now * self.rate / 1000)
     }
 
-    /// When its clock shows that; never before it does.
+    /// Returns the first true time at which its clock shows the given time.
     fn true_time(&self, local: Instant, origin: Instant) -> Micros {
         let shown = local.saturating_duration_since(origin).as_micros() as Micros;
         (shown.saturating_sub(self.offset) * 1000).div_ceil(self.rate)
     }
 
-    /// The moment after a time that its clock measures.
+    /// Returns the true time after a duration on its clock.
     pub(super) fn after(&self, now: Micros, time: Duration) -> Micros {
         now + (time.as_micros() as Micros * 1000).div_ceil(self.rate)
     }
 
-    /// What its wall clock shows.
+    /// Returns the time of its wall clock.
     pub(super) fn wall(&self, now: Micros) -> u64 {
         self.wall.wrapping_add(now)
     }
@@ -126,7 +126,7 @@ impl Candidate {
         self.doing != Doing::Gone
     }
 
-    /// It leads no more, though its driver was told nothing: it gives its lease back.
+    /// Starts to release its lease; returns true if it does so although its driver received no notification.
     pub(super) fn gives_back(&mut self) -> bool {
         let begins = self.doing == Doing::Leads && !self.state.leads();
         self.doing = if begins { Doing::Releases } else { self.doing };
@@ -158,7 +158,7 @@ impl Candidate {
         self.paused_until = self.paused_until.max(until);
     }
 
-    /// It was paused in the time of the lease before now.
+    /// Returns true if it was paused within one lease duration before now.
     pub(super) fn was_paused(&self, now: Micros, lease: Duration) -> bool {
         self.paused_until > 0 && self.paused_until + 2 * lease.as_micros() as Micros >= now
     }
@@ -168,7 +168,7 @@ impl Candidate {
         self.state.stop(local);
     }
 
-    /// A stop takes no longer than the renew deadline.
+    /// Checks that a stop takes no longer than the renew deadline.
     pub(super) fn check_stop(&self, local: Instant, renew: Duration) -> Checked {
         let late = self.stopping.is_some_and(|since| local > since + renew);
         ensure!("stops-in-time", !late, "{} was told to stop, and goes on", self.identity);
@@ -188,19 +188,19 @@ impl Candidate {
         Ok(())
     }
 
-    /// It is gone, and comes back later. What it has sent arrives all the same.
+    /// Crashes the process; it restarts later. Its messages in flight still arrive.
     pub(super) fn end(&mut self, later: Micros) {
         (self.doing, self.timeout, self.stopping) = (Doing::Gone, None, None);
         self.returns_at = Some(later);
     }
 
-    /// A new process, at times under the name of the old one.
+    /// Starts a new process, sometimes with the identity of the old one.
     pub(super) fn return_anew(&mut self, now: Micros, origin: Instant, random: &mut Random) {
         if random.one_in(2) {
             self.lives += 1;
             self.identity = format!("{}-{}", self.identity.split('-').next().unwrap_or("c"), self.lives);
         } else {
-            // A name is that of one process at a time: the old one has ended, and its work with it, whatever was left to it.
+            // An identity belongs to one process at a time. The old process has ended, and with it its work.
             self.works_until = self.works_until.min(now);
         }
         self.release = !random.one_in(4);

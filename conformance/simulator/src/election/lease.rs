@@ -5,23 +5,23 @@ use super::Micros;
 use crate::check::{Checked, ensure};
 use crate::random::Random;
 
-/// The Lease, and what its writes come to.
+/// The Lease, and the effects of writes to it.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
     pub(super) record: Option<LeaseRecord>,
     pub(super) version: u64,
-    /// The last version of the record that was deleted; 0 where none was.
+    /// The last version of a deleted record; 0 if no record was deleted.
     pub(super) deleted_at: u64,
-    /// When that was.
+    /// The time of that deletion.
     pub(super) deleted_when: Micros,
-    /// Terms that began.
+    /// Number of terms that began.
     pub(super) terms: u64,
     /// The transitions of the last term of this Lease, and its version.
     last_term: Option<(i32, u64)>,
 }
 
 impl Lease {
-    /// Does what it is asked for, as an API server would. `wall` is what the writer's clock shows.
+    /// Handles a request as an API server does. `wall` is the writer's wall clock.
     pub(super) fn serve(&mut self, action: &ElectionAction, wall: u64) -> Checked<ElectionResponse> {
         Ok(match (action, &self.record) {
             (ElectionAction::Get, Some(record)) => {
@@ -53,8 +53,9 @@ impl Lease {
         ElectionResponse::Lease(record, ResourceVersion::from(self.version))
     }
 
-    /// Holders are counted: each new one once, a renewal and a release not at all. A leader that goes on with what another one, who
-    /// led beside it after a deletion, has given back is a new one.
+    /// Checks `leaseTransitions`: it counts each new holder once, and neither renewals nor releases. After a
+    /// deletion two candidates can lead; one that continues with the Lease that the other released is a new
+    /// holder.
     fn check_write(&self, write: &LeaseWrite) -> Checked {
         let Some(before) = &self.record else {
             ensure!("transitions", write.transitions == 0, "a new lease begins with {write:?}");
@@ -63,7 +64,7 @@ impl Lease {
         let another = !write.holder.is_empty() && write.holder != before.holder;
         let wanted = before.transitions + i32::from(another);
         ensure!("transitions", write.transitions == wanted, "{before:?} is followed by {write:?}");
-        // The term of a holder that goes on has begun when it has begun.
+        // The term of a holder that continues keeps its start.
         let goes_on = write.holder == before.holder;
         ensure!(
             "transitions",
@@ -73,16 +74,16 @@ impl Lease {
         Ok(())
     }
 
-    /// A term begins: later than those before it, unless a deletion has made two.
+    /// Starts a term. It must be later than all earlier terms, unless a deletion has allowed two.
     pub(super) fn begin_term(&mut self, fence: &Fence, forked: bool) -> Checked {
         self.terms += 1;
         let version = fence.version.as_u64().unwrap_or_default();
         if version <= self.deleted_at {
-            // Of the Lease before: its counts began elsewhere.
+            // The term belongs to a deleted Lease, whose transitions are unrelated.
             return Ok(());
         }
         let grows = self.last_term.is_none_or(|(transitions, last)| {
-            // The same holder, in another life, is no transition.
+            // The same holder after a restart is no transition.
             fence.transitions >= transitions && version > last
         });
         ensure!("fences-grow", grows || forked, "{fence:?} after {:?}", self.last_term);
@@ -90,8 +91,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Another program changes the Lease. Returns whether it removed the holder, which may then go on to lead until its last
-    /// write expires.
+    /// Changes the Lease as another program does. Returns whether it removed the holder, which may continue
+    /// to lead until its last write expires.
     pub(super) fn touch(&mut self, random: &mut Random) -> bool {
         self.version += 1;
         let Some(record) = &mut self.record else { return false };

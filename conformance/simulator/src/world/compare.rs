@@ -6,12 +6,12 @@ use super::World;
 use crate::check::{Checked, ensure};
 use crate::object::{COLOURS, SimObject, key};
 
-/// So many lists there may be for each thing that went wrong: the list, its fallback, its consistent form, and one more
-/// for what each of those met.
+/// The tolerated number of lists per fault: the list, its fallback, its consistent form, and one for a fault
+/// in each of those.
 const LISTS_PER_HIT: u64 = 4;
 
 impl World {
-    /// Everything is compared with everything, at rest.
+    /// Compares all views with each other, at rest.
     pub(crate) fn compare(&mut self) -> Checked {
         self.compare_with_server()?;
         self.compare_indexes()?;
@@ -26,7 +26,7 @@ impl World {
         }
         for (number, (seen, held)) in self.work.reconciled.iter().zip(&self.mirror).enumerate() {
             let same = same(seen.as_ref(), held.as_ref());
-            // A server that went back gives versions again, and then a predicate that goes by them drops a change.
+            // A rewound server reuses versions, and then a predicate that compares versions drops a change.
             let dropped = self.setup.predicate == 1 && self.server.restored;
             ensure!(
                 "nothing-left-undone",
@@ -96,7 +96,7 @@ impl World {
         Ok(())
     }
 
-    /// The end: nothing of it may be left.
+    /// Stops everything, and checks that nothing is left.
     pub(crate) fn stop(mut self) -> Checked<Self> {
         self.stop_informer()?;
         self.queue.close();

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::object::by_parity;
 use crate::work::Ending;
 
-/// Handlers beyond the first ones.
+/// The maximum number of handlers.
 const HANDLERS_MAX: usize = 6;
 
 impl World {
@@ -21,7 +21,8 @@ impl World {
         match fault {
             fault if fault.is_of_request() || fault.is_of_stream() => {
                 if matches!(fault, Fault::EventsSwapped) {
-                    // An event that comes before an older one tells of a version too soon, and no client can see it.
+                    // An event that arrives before an older one reports a version too early, which no client
+                    // can detect.
                     self.disordered = true;
                 }
                 self.network.arm(fault, &mut self.random);
@@ -41,7 +42,7 @@ impl World {
             Fault::Bookmarks => self.toggle(fault, |network| network.bookmarks ^= true),
             Fault::Streaming => {
                 self.toggle(fault, |network| network.streaming ^= true);
-                // Another server answers from here on.
+                // From here on, another server responds.
                 self.open.cut();
             }
             Fault::HandlerPanics
@@ -89,7 +90,7 @@ impl World {
                 self.server.put(key, false, &mut self.random);
                 tell!(self, "server: key {key} cannot be read @{}", self.server.version);
             }
-            // It has not noticed the last one.
+            // The informer has not noticed the last rewind.
             _ if self.is_held_back() => return,
             Fault::Restore => self.server.restore(true),
             Fault::Rewind => self.server.restore(false),
@@ -109,7 +110,7 @@ impl World {
         match fault {
             Fault::HandlerPanics => self.handlers[which].panic_next(self.random.one_in(2)),
             Fault::HandlerStuck => self.handlers[which].stuck ^= true,
-            // The first one feeds the queue.
+            // The first handler feeds the queue.
             Fault::HandlerLeaves if self.handlers.len() < 2 => return,
             Fault::HandlerLeaves => {
                 let handler = &mut self.handlers[which.max(1)];
@@ -150,7 +151,7 @@ impl World {
         Ok(())
     }
 
-    /// The informer is stopped and started again, as its run does it. Its store stays.
+    /// Stops and restarts the informer as its run does. Its store stays.
     fn restart_informer(&mut self, fault: Fault) -> Checked {
         self.stop_informer()?;
         let last_version = self.reflector.status().last_version.clone();
@@ -159,7 +160,7 @@ impl World {
         self.synced = false;
         self.handlers.retain(|handler| !handler.leaving);
         self.handlers.iter_mut().for_each(super::Handler::begin_run);
-        // What the last run left in the queue is older than the list to come, and is applied before it.
+        // Items that the last run left in the queue are older than the next list, and are applied before it.
         while let Some(batch) = self.queue.pop_batch(usize::MAX) {
             self.apply(batch.changes)?;
             self.queue.done(batch.initial);
@@ -176,7 +177,7 @@ impl World {
         Ok(())
     }
 
-    /// A controller stops, and another one takes its place, which is shown everything.
+    /// Stops the controller, and starts another one that receives all objects.
     fn restart_controller(&mut self) -> Checked {
         self.work.feed(self.handlers[0].joined && self.handlers[0].listener.has_synced())?;
         let from = if self.work.runs() { "controller runs" } else { "controller starts" };
@@ -196,7 +197,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends the reflector and the tasks of the handlers; the call in flight of each returns.
+    /// Stops the reflector and the tasks of the handlers; the running call of each returns.
     pub(super) fn stop_informer(&mut self) -> Checked {
         self.note_reflector();
         self.tell(Input::Stop)?;
@@ -215,7 +216,7 @@ impl World {
         Ok(())
     }
 
-    /// What the reflector counts, before it is gone.
+    /// Records the counters of the reflector before it is dropped.
     pub(super) fn note_reflector(&mut self) {
         let status = self.reflector.status();
         for reason in RelistReason::ALL {

@@ -9,11 +9,11 @@ use super::{Barrier, World, tell};
 use crate::check::{Checked, ensure};
 use crate::object::{SimObject, key};
 
-/// The largest batch that the pump takes.
+/// The largest batch of the pump.
 const BATCH_MAX: usize = 12;
 
 impl World {
-    /// The pump takes its next step. False where there is none.
+    /// Runs the next step of the pump. Returns false if there is none.
     pub(super) fn pump(&mut self) -> Checked<bool> {
         self.admit_handlers();
         if self.processor.next_resync().is_some_and(|due| due <= self.now) {
@@ -31,7 +31,7 @@ impl World {
         Ok(true)
     }
 
-    /// Between two batches: handlers that came are shown what is in the cache, and those that went are dropped.
+    /// Between two batches: replays the cache to added handlers and drops removed ones.
     pub(super) fn admit_handlers(&mut self) {
         for handler in self.handlers.iter_mut().filter(|handler| !handler.joined) {
             handler.joined = true;
@@ -72,7 +72,7 @@ impl World {
         Ok(applied)
     }
 
-    /// What the informer does after a batch, but not with what a run before has left.
+    /// Reacts to a batch as the informer does, but not to items of a previous run.
     fn react(&mut self, applied: &Applied<SimObject>) -> Checked {
         if applied.first_list {
             ensure!("sync-once", !self.synced, "the first list of a run came twice");
@@ -83,7 +83,7 @@ impl World {
         if applied.suspect {
             self.network.hits += 1;
             self.coverage.mark("suspect", 1);
-            // The driver does not pass it on while what it asks for is under way.
+            // The driver does not forward a request while an equal one is running.
             if !self.reflector.reads_truth() {
                 self.tell(Input::RelistRequested)?;
             }
@@ -94,7 +94,7 @@ impl World {
         self.handlers.iter().try_for_each(|handler| handler.check_sync())
     }
 
-    /// The events, added up, are what the store shows.
+    /// Applies the events and checks that the result equals the store.
     fn fold(&mut self, events: &[Event<SimObject>]) -> Checked {
         for event in events {
             tell!(self, "pump: {event}");
@@ -127,14 +127,14 @@ impl World {
             }
             self.check_deletion(event)?;
         }
-        // One of them is looked up by its index, too.
+        // Also look up one of them by its index.
         match events.last() {
             Some(event) => self.check_index(event.object().number()),
             None => Ok(()),
         }
     }
 
-    /// What the server has all the time is not deleted, though it may not be readable.
+    /// Checks that no object was deleted that the server still has, even if it is undecodable.
     fn check_deletion(&self, event: &Event<SimObject>) -> Checked {
         let Event::Deleted { last, .. } = event else { return Ok(()) };
         if self.server.restored || self.network.selector {
@@ -156,7 +156,7 @@ impl World {
         Ok(())
     }
 
-    /// Who waits for a version must find what he wrote.
+    /// Checks that a waiter for a version finds its own write.
     fn check_barriers(&mut self) -> Checked {
         let Some(store) = self.store.resource_version().as_u64() else { return Ok(()) };
         if self.is_held_back() || self.disordered {
@@ -182,7 +182,7 @@ impl World {
         Ok(())
     }
 
-    /// The memory of a handler that merges is bounded by the keys.
+    /// Checks that the memory of a merging handler is bounded by the number of keys.
     fn check_depths(&self) -> Checked {
         let most = 2 * self.mirror.len();
         for handler in &self.handlers {
@@ -204,7 +204,7 @@ impl World {
         for (handler, before) in self.handlers.iter_mut().zip(depths) {
             let due = handler.resync_next.is_some_and(|next| next <= now) && !handler.leaving;
             if let (true, Some(period)) = (due, handler.resync) {
-                // Periods that were missed are not made up for.
+                // Missed periods are skipped.
                 let next = handler.resync_next.map_or(now, |next| next + period);
                 handler.resync_next = Some(if next > now { next } else { now + period });
             }

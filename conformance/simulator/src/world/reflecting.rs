@@ -13,11 +13,12 @@ use crate::object::SimObject;
 
 type In = Input<SimObject>;
 
-/// A watch that went on for so long is no sign of trouble.
+/// A watch that lasted this long resets the backoff.
 const LASTED: Duration = Duration::from_secs(1);
 
 impl World {
-    /// The reflector does its present step, as its driver would. False where there is nothing to do yet.
+    /// Runs the present step of the reflector as its driver does. Returns false if there is nothing to do
+    /// yet.
     pub(super) fn reflect(&mut self) -> Checked<bool> {
         let step = self.reflector.step();
         let input = self.perform_action(&step)?;
@@ -127,7 +128,7 @@ impl World {
         }
     }
 
-    /// Tells the reflector, and does what comes of it.
+    /// Passes an input to the reflector, and applies its actions.
     pub(super) fn tell(&mut self, input: In) -> Checked {
         self.steps += 1;
         tell!(self, "reflector: {}", heard(&input));

@@ -1,4 +1,4 @@
-//! What is expected of requests: how soon, how often, of which kind.
+//! Checks requests: their time, number and kind.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use crate::check::{Checked, ensure};
 pub(super) struct Requests {
     pub(super) lists: u64,
     pub(super) total: u64,
-    /// Since time last passed.
+    /// Number of requests since the clock last advanced.
     at_once: u32,
     last_at: Instant,
-    /// Refusals in a row, after which the next request has to wait.
+    /// Number of consecutive refusals, after which the next request must wait.
     refusals: u32,
-    /// The next request comes no sooner.
+    /// The earliest time of the next request.
     not_before: Option<Instant>,
-    /// A watch worked and ended: the next request is a watch.
+    /// A watch worked and ended, so the next request must be a watch.
     pub(super) expect_watch: bool,
 }
 
@@ -28,14 +28,14 @@ pub(super) enum Kind {
     Page,
     Streaming,
     Watch,
-    /// Whether the server has the last version.
+    /// The request that reads the present version.
     Check,
 }
 
-/// Requests that may follow one another while no time passes: every way to list once, and their pages.
+/// The maximum number of requests without time passing: every way to list once, with pages.
 const AT_ONCE_MAX: u32 = 40;
 
-/// The first wait after a failure, and the longest before jitter.
+/// The first backoff, and the longest one before jitter.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
 
 impl Requests {
@@ -71,14 +71,14 @@ impl Requests {
         self.refusals = 0;
     }
 
-    /// A request failed, or a stream did before it worked.
+    /// Records a request that failed, or a stream that failed before it worked.
     pub(super) fn failed(&mut self, kind: Kind, error: &SourceError, now: Instant) {
         let again_at_once = match error.kind() {
             SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => false,
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
                 matches!(kind, Kind::List | Kind::Page | Kind::Streaming)
             }
-            // Another form of list is tried at once.
+            // Another form of list is tried immediately.
             _ => kind == Kind::Streaming,
         };
         if again_at_once {
@@ -90,7 +90,7 @@ impl Requests {
         self.not_before = Some(now + wait.max(error.retry_after().unwrap_or_default()));
     }
 
-    /// Another reflector begins: it owes nothing to what was before.
+    /// Resets the expectations for a new reflector.
     pub(super) fn begin_anew(&mut self) {
         (self.refusals, self.not_before, self.expect_watch) = (0, None, false);
     }

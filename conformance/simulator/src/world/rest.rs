@@ -6,18 +6,18 @@ use super::{World, tell};
 use crate::check::{Checked, ensure};
 use crate::connection::{Open, Peer};
 
-/// The time in which everything must have come to rest after the last fault: the longest silence of a watch that is taken
-/// for dead, twice, and the waits that a failure before may have left behind.
+/// The time in which everything must come to rest after the last fault: twice the longest silence before a
+/// watch is considered dead, plus the backoffs of earlier failures.
 const REST_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Far more rounds than are ever needed.
+/// A limit far above the number of rounds that are needed.
 const ROUNDS_MAX: u32 = 5000;
 
-/// Far more steps than a schedule ever takes: parts that keep each other busy for ever are not at rest, either.
+/// A limit far above the steps of any schedule. It detects parts that keep each other busy forever.
 const STEPS_MAX: u64 = 1_000_000;
 
 impl World {
-    /// No more faults, no more writes: everything runs until nothing is left to do.
+    /// Runs everything, without further faults and writes, until nothing is left to do.
     pub(crate) fn come_to_rest(&mut self) -> Checked {
         self.random = crate::random::Random::new(u64::from(self.setup.seed) << 7);
         tell!(self, "the last fault is over");
@@ -42,7 +42,7 @@ impl World {
                     self.check_effort()?;
                 }
             }
-            // A worker that does something else is back when time has passed, however long a key waits for it.
+            // A busy worker returns when time passes, however long a key waits for it.
             self.work.come_back();
             while self.work()? {
                 busy = true;
