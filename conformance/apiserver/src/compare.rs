@@ -1,4 +1,4 @@
-//! Where two transcripts differ, and which of that is known.
+//! Compares two transcripts, and marks the known differences.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,23 +10,24 @@ use crate::run::Transcript;
 pub struct Difference {
     /// The scenario.
     pub scenario: String,
-    /// Where: the number of the answer, then the path within it, as `3/body/metadata/name`.
+    /// The path of the difference: the number of the response, then the path within it, as in
+    /// `3/body/metadata/name`.
     pub at: String,
-    /// What the real server answered there.
+    /// The value of the real server.
     pub real: String,
-    /// What the embedded one answered.
+    /// The value of the embedded server.
     pub embedded: String,
 }
 
-/// A difference that is known, and why it is there.
+/// A known difference, and its reason.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// Which scenarios: a name, in which `*` stands for anything.
+    /// A pattern for scenario names, in which `*` matches anything.
     pub scenario: String,
-    /// Which places: a path, in which `*` stands for anything.
+    /// A pattern for paths, in which `*` matches anything.
     pub at: String,
-    /// Why the two differ there.
+    /// The reason for the difference.
     pub reason: String,
 }
 
@@ -36,7 +37,7 @@ pub struct Rule {
 pub struct Differences(pub Vec<Rule>);
 
 impl Differences {
-    /// The number of the first rule that covers a difference.
+    /// Returns the index of the first rule that covers a difference.
     pub fn rule_of(&self, difference: &Difference) -> Option<usize> {
         self.0.iter().position(|rule| {
             matches(&rule.scenario, &difference.scenario) && matches(&rule.at, &difference.at)
@@ -44,7 +45,7 @@ impl Differences {
     }
 }
 
-/// Whether a text has the form of a pattern with `*`.
+/// Returns true if a string matches a pattern with `*`.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -54,7 +55,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// All differences between what the two servers answered.
+/// Returns all differences between the responses of the two servers.
 pub(crate) fn compare(scenario: &str, real: &Transcript, embedded: &Transcript) -> Vec<Difference> {
     let mut found = Vec::new();
     let count = real.answers.len().max(embedded.answers.len());
@@ -79,7 +80,7 @@ fn shown(value: &Value) -> String {
     if value.is_null() { "nothing".to_owned() } else { value.to_string() }
 }
 
-/// Errors of several fields, one a line: a real server finds those of a map in another order each time.
+/// Compares errors of several fields, one per line. A real server reports those of a map in a random order.
 fn same_errors(left: &str, right: &str) -> bool {
     let lines = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -95,7 +96,7 @@ fn walk(at: &str, real: &Value, embedded: &Value, tell: &mut impl FnMut(&str, &V
             let extra = right.keys().filter(|name| !left.contains_key(*name));
             for name in left.keys().chain(extra) {
                 let (left, right) = (left.get(name), right.get(name));
-                // A member that is null is told apart from one that is not there.
+                // A null member differs from a missing one.
                 match (left, right) {
                     (Some(left), Some(right)) => walk(&format!("{at}/{name}"), left, right, tell),
                     (left, right) => {

@@ -1,8 +1,8 @@
-//! The webhooks of a scenario: a small server that gives prepared answers, and keeps what it was asked.
+//! The webhooks of a scenario: a small server that sends prepared responses and records its requests.
 //!
 //! # Lock order
 //!
-//! `Kept` is taken alone, and never over an await.
+//! `Kept` is never held together with another lock, nor across an await.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,30 +26,30 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::target::Target;
 
-/// What the embedded server reaches the webhooks by; nothing listens there.
+/// The address by which the embedded server reaches the webhooks; nothing listens there.
 const IN_PROCESS: &str = "127.0.0.1:9443";
 /// Bytes in flight between the embedded server and a webhook.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// What a webhook answers.
+/// The response of a webhook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reply {
-    /// The response of a review; its uid is filled in, and a patch that is a list is encoded.
+    /// The response of a review. Its uid is filled in, and a patch given as a list is encoded.
     pub response: Option<Value>,
-    /// Members of the whole answer, in the place of those of a review.
+    /// Top-level members that replace those of the review.
     #[serde(default)]
     pub envelope: BTreeMap<String, Value>,
-    /// The body, as it is.
+    /// The literal body.
     pub raw: Option<String>,
     /// The HTTP status; 200 by default.
     pub status: Option<u16>,
-    /// Never answers.
+    /// Never responds.
     #[serde(default)]
     pub silent: bool,
-    /// Answers a conversion: each object gets the wanted version, and these members.
+    /// Responds to a conversion: each object gets the requested version and these members.
     pub convert: Option<Value>,
-    /// In a conversion: what each version calls the one member of `spec` whose name changes.
+    /// In a conversion: the name in each version of the one member of `spec` that is renamed.
     #[serde(default)]
     pub names: BTreeMap<String, String>,
 }
@@ -69,7 +69,7 @@ struct Kept {
 }
 
 impl Hooks {
-    /// Starts the webhooks where the server can reach them.
+    /// Starts the webhooks at addresses that the server can reach.
     pub(crate) async fn start(target: &Target, replies: &BTreeMap<String, Reply>) -> io::Result<Self> {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;
@@ -100,12 +100,12 @@ impl Hooks {
         Ok(Self { kept, authority, ca: STANDARD.encode(made.cert.pem()) })
     }
 
-    /// The names that scenarios use, and what they stand for.
+    /// Returns the placeholders of scenarios and their values.
     pub(crate) fn names(&self) -> [(&'static str, String); 2] {
         [("webhook", format!("https://{}", self.authority)), ("ca", self.ca.clone())]
     }
 
-    /// What a webhook was asked since this was asked last.
+    /// Takes the requests of a webhook since the last call.
     pub(crate) fn asked(&self, name: &str) -> Vec<Value> {
         self.kept.lock().asked.remove(name).unwrap_or_default()
     }
@@ -120,7 +120,7 @@ fn acceptor(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> io::Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Serves one connection; a client that does not trust us ends it.
+/// Serves one connection. A client that does not trust the certificate closes it.
 async fn serve<S>(socket: S, acceptor: TlsAcceptor, kept: Arc<Mutex<Kept>>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -141,7 +141,7 @@ async fn answer(
     let reply = {
         let mut kept = kept.lock();
         kept.asked.entry(name.clone()).or_default().push(asked.clone());
-        // One webhook converts all objects of a definition: what it says of some is told by their names.
+        // One webhook converts all objects of a CRD, so the object name selects a special response.
         let object = asked["request"]["objects"][0]["metadata"]["name"].as_str().unwrap_or_default();
         let of_object = kept.replies.get(&format!("{name}.{object}"));
         of_object.or_else(|| kept.replies.get(&name)).cloned()
@@ -178,7 +178,7 @@ fn body_of(reply: &Reply, asked: &Value) -> String {
     whole.to_string()
 }
 
-/// The answer to a conversion that swaps the version, renames a member, and adds others.
+/// Returns the response to a conversion that changes the version, renames a member, and adds others.
 fn converted(reply: &Reply, members: &Value, request: &Value) -> Value {
     let mut objects = request["objects"].clone();
     let version =

@@ -1,9 +1,10 @@
-//! The embedded API server held against a real kube-apiserver, request by request.
+//! Compares the embedded API server with a real kube-apiserver, request by request.
 //!
-//! A *scenario* is a script of requests in `scenarios/TOPIC/NAME.yaml`. It runs on either server; what differs from run
-//! to run (uids, times, versions, generated names) is replaced by a sign that keeps identity and order; what is left
-//! must be equal. What the real server answered is kept in `recorded/`, so that the tests compare without one.
-//! `differences.yaml` lists where the two are known to differ, each with its reason: nothing is masked in silence.
+//! A *scenario* is a script of requests in `scenarios/TOPIC/NAME.yaml`, which runs on either server. Values
+//! that differ from run to run (uids, times, versions, generated names) are replaced by placeholders that
+//! keep identity and order. The rest must be equal. The responses of the real server are recorded in
+//! `recorded/`, so the tests need no real server. `differences.yaml` lists each known difference with its
+//! reason; no difference is ignored silently.
 
 mod compare;
 mod hooks;

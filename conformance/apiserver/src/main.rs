@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use informer_differential::{Outcome, RUNS_MAX, RealServer, Suite, Target, attach};
 use serde_json::json;
 
-/// Runs the scenarios on a server, and compares with what the real one was recorded to answer.
+/// Runs the scenarios on a server, and compares its responses with those recorded from the real one.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The server.
@@ -16,19 +16,19 @@ struct Arguments {
     /// The folder with etcd and kube-apiserver.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
-    /// The port of a real server that is running already, with this package's users.
+    /// The port of a real server that is already running with this package's users.
     #[arg(long, requires = "certificate")]
     port: Option<u16>,
     /// That server's certificate.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// Keep what the real server answers as the new recording.
+    /// Store the responses of the real server as the new recording.
     #[arg(long)]
     record: bool,
-    /// Only scenarios whose name has this in it.
+    /// Run only scenarios whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     scenario: String,
-    /// Write figures and problems to this file, as JSON.
+    /// Write statistics and problems to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> 
     }
 }
 
-/// Runs the suite on a server, and says what came of it.
+/// Runs the suite on a server, and reports the result.
 async fn on(
     suite: &Suite,
     arguments: &Arguments,
@@ -82,7 +82,7 @@ async fn on(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let outcome = match arguments.record {
         true => suite.record(target).await?,
-        // What is ours must come out the same each time.
+        // The embedded server must give the same responses each time.
         false if arguments.server == Server::Embedded => suite.check(target, 1).await?,
         false => suite.check(target, RUNS_MAX).await?,
     };

@@ -1,4 +1,4 @@
-//! What differs from run to run, replaced by signs that keep identity and order.
+//! Replaces values that differ from run to run with placeholders that keep identity and order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use crate::run::Answer;
 
-/// Shorter numbers in messages are not taken for versions.
+/// Shorter numbers in messages are not treated as versions.
 const VERSION_DIGITS_MIN: usize = 3;
 const UUID_LENGTH: usize = 36;
 const TIME_LENGTH: usize = 20;
-/// What tells managers apart.
+/// The fields that identify an entry of `managedFields`.
 const MANAGER: [&str; 4] = ["operation", "manager", "subresource", "apiVersion"];
 /// The length of `2001-`.
 const OLD_YEAR_LENGTH: usize = 5;
 
-/// The names of a run, and the versions that it has seen.
+/// The placeholders of a run, and the versions that it has observed.
 #[derive(Debug)]
 pub(crate) struct Names {
     named: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ impl Names {
         self.named.insert(name.to_owned(), text);
     }
 
-    /// Puts the values of names into a text.
+    /// Substitutes the values of the placeholders into a string.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = text.to_owned();
         for (name, value) in &self.named {
@@ -44,7 +44,7 @@ impl Names {
         filled
     }
 
-    /// Remembers the versions of an answer.
+    /// Records the versions of a response.
     pub(crate) fn learn(&mut self, answer: &Answer) {
         answer.body.iter().chain(answer.events.iter().flatten()).for_each(|value| self.learn_from(value));
     }
@@ -121,7 +121,7 @@ impl Signs<'_> {
             rest = &rest[length..];
         }
         let named = self.names.named.iter().filter(|(name, value)| {
-            // Versions have signs already; short words would be found everywhere.
+            // Versions have placeholders already, and short strings would match everywhere.
             value.len() >= 5 && value.parse::<u64>().is_err() && name.as_str() != "id"
         });
         for (name, value) in named {
@@ -130,7 +130,7 @@ impl Signs<'_> {
         out.replace(&self.names.named["id"], "<id>")
     }
 
-    /// The sign for what a text begins with, and how long that is.
+    /// Returns the placeholder for the start of a string, and the length of the replaced part.
     fn sign(&mut self, text: &str) -> Option<(String, usize)> {
         if let Some(uid) = text.get(..UUID_LENGTH).filter(|word| is_uuid(word)) {
             let index = self.uids.iter().position(|known| known == uid).unwrap_or_else(|| {
@@ -156,7 +156,8 @@ impl Signs<'_> {
     }
 }
 
-/// Managers come in the order of their times, which are in whole seconds: whether two writes were in the same one differs from run to run.
+/// Sorts managed fields. The server orders them by time in whole seconds, and two writes can fall into the
+/// same second.
 fn in_order(managers: &mut Value) {
     let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
     if let Value::Array(managers) = managers {
@@ -164,7 +165,7 @@ fn in_order(managers: &mut Value) {
     }
 }
 
-/// The descriptions of columns are prose: kept is only whether there is one.
+/// Keeps only whether a table column has a description, because descriptions are prose.
 fn describe(table: &mut serde_json::Map<String, Value>) {
     for column in table.get_mut("columnDefinitions").and_then(Value::as_array_mut).into_iter().flatten() {
         if column["description"].as_str().is_some_and(|text| !text.is_empty()) {
@@ -173,7 +174,7 @@ fn describe(table: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// A cell of a table that says how old an object is; scenarios take seconds.
+/// Returns true if a table cell is the age of an object; scenarios take seconds.
 fn is_age(text: &str) -> bool {
     text.strip_suffix('s').is_some_and(|digits| {
         (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -187,12 +188,13 @@ fn is_uuid(word: &str) -> bool {
     })
 }
 
-/// Whether a text begins with a year from 2000 to 2009: no server makes such times, so they are of the scenario, and stay.
+/// Returns true if a string starts with a year from 2000 to 2009. Servers do not generate such times, so they
+/// belong to the scenario and are kept.
 fn is_old_year(text: &str) -> bool {
     matches!(text.as_bytes(), [b'2', b'0', b'0', b'0'..=b'9', b'-', ..])
 }
 
-/// The length of a time as the API writes it, `2026-01-01T00:00:00Z` or with microseconds.
+/// Returns the length of a time in API format: `2026-01-01T00:00:00Z`, optionally with microseconds.
 fn time_length(text: &str) -> Option<usize> {
     let head = text.as_bytes().get(..TIME_LENGTH - 1)?;
     let shaped = head.iter().enumerate().all(|(at, byte)| match at {
@@ -209,7 +211,7 @@ fn time_length(text: &str) -> Option<usize> {
     (shaped && rest[fraction..].starts_with('Z')).then_some(TIME_LENGTH + fraction)
 }
 
-/// What a continue token says; its version becomes a version like any other.
+/// Decodes a continue token; its version is normalized like every other one.
 fn token(text: &str) -> Option<Value> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let mut token: Value = serde_json::from_slice(&bytes).ok()?;

@@ -1,4 +1,4 @@
-//! A real kube-apiserver with its etcd, started on loopback and stopped again.
+//! Starts and stops a real kube-apiserver with its etcd on loopback.
 //!
 //! # Shutdown
 //!
@@ -23,16 +23,16 @@ use tokio::process::{Child, Command};
 
 use crate::target::Target;
 
-/// Who there is, for both servers: the token of USER is `USER-token`.
+/// The users of both servers; the token of USER is `USER-token`.
 const USERS: &str = "users.csv";
-/// How long the pair may take to be ready; it takes about three seconds on two idle cores.
+/// Timeout for both to become ready, which takes about three seconds on two idle cores.
 const START_WAIT: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A running pair of kube-apiserver and etcd.
 #[derive(Debug)]
 pub struct RealServer {
-    /// How it is reached.
+    /// Its address.
     pub target: Target,
     _programs: [Child; 2],
     _folder: TempDir,
@@ -47,16 +47,16 @@ pub enum StartError {
     File {
         /// The program or file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// No port or folder is to be had.
+    /// No port or folder is available.
     #[error("cannot prepare the start")]
     Prepare(#[from] io::Error),
-    /// Keys or certificates do not work.
+    /// Keys or certificates are invalid.
     #[error("cannot make keys, or trust the server's: {0}")]
     Keys(String),
-    /// It is not ready in time.
+    /// It was not ready in time.
     #[error("kube-apiserver is not ready after {} seconds", START_WAIT.as_secs())]
     Slow,
 }
@@ -108,7 +108,7 @@ impl RealServer {
     }
 }
 
-/// A server that somebody else has started with this package's users, by its port and its certificate.
+/// Attaches to a running server that has this package's users, by its port and its certificate.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ fn write_keys(folder: &Path) -> Result<(), StartError> {
     Ok(std::fs::write(folder.join("sa.pub"), pair.public_key_pem())?)
 }
 
-/// Waits until the server says so itself, and until its own roles are there.
+/// Waits until the server reports ready and has created its default roles.
 async fn ready(port: u16, certificate: &Path) -> Result<Target, StartError> {
     let target = loop {
         match std::fs::read(certificate) {

@@ -1,4 +1,4 @@
-//! Runs a scenario and writes down what was answered.
+//! Runs a scenario and records the responses.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::normal::Names;
 use crate::scenario::{Scenario, Step};
 use crate::target::{Lines, PATIENCE, SendError, Stream, Target, read_all};
 
-/// Headers that clients act on; the others differ without meaning.
+/// The compared headers, which clients act on.
 const HEADERS: [&str; 9] = [
     "cache-control",
     "content-encoding",
@@ -28,29 +28,29 @@ const HEADERS: [&str; 9] = [
     "www-authenticate",
     "x-content-type-options",
 ];
-/// How long a repeated request waits before it is sent again.
+/// The pause before a request is repeated.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What a scenario was answered.
+/// The responses to a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transcript {
     /// One for each step that is compared.
     pub answers: Vec<Answer>,
 }
 
-/// What one step was answered.
+/// The response to one step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The step, as the scenario has it.
+    /// The step, as in the scenario.
     pub step: String,
     /// The HTTP status of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The headers that matter.
+    /// The compared headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Vec<String>>,
-    /// The body: JSON where it is JSON, else text.
+    /// The body: parsed if it is JSON, otherwise a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// The events that were read from a stream.
@@ -69,11 +69,11 @@ pub struct RunError {
     cause: Option<SendError>,
 }
 
-/// Runs a scenario on a server. `id` tells its objects from those of other runs.
+/// Runs a scenario on a server. `id` makes its object names unique.
 ///
 /// # Errors
 ///
-/// When the server cannot be reached, or a step of the scenario makes no sense.
+/// When the server cannot be reached, or a step of the scenario is invalid.
 pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Transcript, RunError> {
     let failed =
         |step: usize, (why, cause): Failed| RunError { scenario: scenario.name.clone(), step, why, cause };
@@ -235,7 +235,7 @@ impl Run<'_> {
         built.map_err(|error| (format!("building {request:?}"), Some(error.into())))
     }
 
-    /// A body that is sent as it is.
+    /// Returns a literal body.
     fn raw(&self, step: &Step, raw: &str) -> Result<Bytes, Failed> {
         let lists = || format!("{}{}", "[".repeat(step.nested), "]".repeat(step.nested));
         let text = self.names.fill(raw).replace("{nested}", &lists());
@@ -282,7 +282,7 @@ impl Run<'_> {
             .get("content-type")
             .is_some_and(|types| types.contains(&"application/yaml".to_owned()));
         let body = match yaml {
-            // How YAML is broken into lines is a matter of its writer.
+            // Line breaks in YAML depend on the encoder.
             true => serde_norway::from_slice(&bytes).unwrap_or_else(|_| json_or_text(&bytes)),
             false => json_or_text(&bytes),
         };
@@ -291,7 +291,7 @@ impl Run<'_> {
     }
 }
 
-/// A body with long texts in the places where they go.
+/// Inserts long strings into a body at their paths.
 fn lengthened(body: &Value, long: &BTreeMap<String, usize>) -> Value {
     let mut body = body.clone();
     for (pointer, letters) in long {

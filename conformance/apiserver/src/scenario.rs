@@ -1,4 +1,4 @@
-//! What a scenario says.
+//! The format of a scenario.
 
 use std::collections::BTreeMap;
 
@@ -11,66 +11,68 @@ use crate::hooks::Reply;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// What it shows, in a sentence.
+    /// A sentence about the behavior that it shows.
     pub about: String,
-    /// The webhooks that the scenario plays, by name: they are at `{webhook}/NAME`, and `{ca}` is their `caBundle`.
+    /// The webhooks of the scenario, by name. They are served at `{webhook}/NAME`, and `{ca}` is their
+    /// `caBundle`.
     #[serde(default)]
     pub webhooks: BTreeMap<String, Reply>,
-    /// What is requested, in order.
+    /// The requests, in order.
     pub steps: Vec<Step>,
     /// Its path without the suffix: `TOPIC/NAME`.
     #[serde(skip)]
     pub name: String,
 }
 
-/// One step: a request, or the reading of a watch that is open.
+/// One step: a request, or a read from an open watch.
 ///
-/// In paths, bodies and headers `{ns}` stands for a namespace of the scenario's own, `{id}` for a word that no other
-/// run uses, and `{NAME}` for what an earlier step captured.
+/// In paths, bodies and headers, `{ns}` is the scenario's own namespace, `{id}` is unique to the run, and
+/// `{NAME}` is the value that an earlier step captured.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
     /// Method and path, as `GET /api/v1/pods`.
     #[serde(rename = "do")]
     pub request: Option<String>,
-    /// Who asks: a name of `users.csv`, `nobody` for none; `admin` by default.
+    /// The user: a name of `users.csv`, or `nobody` for an anonymous request; `admin` by default.
     pub user: Option<String>,
     /// Headers of the request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The body, sent as JSON.
     pub body: Option<Value>,
-    /// Long texts in the body: how many letters, by JSON pointers to where they go.
+    /// Long strings in the body: their lengths, by JSON pointer.
     #[serde(default)]
     pub long: BTreeMap<String, usize>,
-    /// The body, sent as it is.
+    /// The literal body.
     pub raw: Option<String>,
-    /// Each letter of `raw` is sent as one byte, its number: for bodies that are no text.
+    /// Sends each character of `raw` as one byte with its number, for bodies that are not UTF-8.
     #[serde(default)]
     pub bytes: bool,
-    /// How many lists `{nested}` in `raw` stands for, one in the other.
+    /// The number of nested lists that `{nested}` in `raw` stands for.
     #[serde(default)]
     pub nested: usize,
-    /// Keeps the stream of the answer open under this name instead of reading the body.
+    /// Keeps the response stream open under this name instead of reading the body.
     pub watch: Option<String>,
     /// Reads from the stream of this name.
     pub read: Option<String>,
-    /// How many events are read; without it the stream is read to its end. Of reviews, how many count at most.
+    /// How many events are read; by default the stream is read to its end. For reviews, the maximum number
+    /// that is compared.
     pub events: Option<usize>,
-    /// Takes what the webhook of this name was asked since the last time.
+    /// Takes the requests of the webhook with this name since the last time.
     pub reviews: Option<String>,
     /// Drops the stream of this name.
     pub close: Option<String>,
-    /// Names for parts of the answer, by their JSON pointers.
+    /// Captures parts of the response under names, by JSON pointer.
     #[serde(default)]
     pub capture: BTreeMap<String, String>,
-    /// Repeats the request until a part of the answer has this value: by JSON pointer, and `status`.
+    /// Repeats the request until a part of the response has this value, by JSON pointer or `status`.
     #[serde(default)]
     pub until: BTreeMap<String, Value>,
-    /// The answer is part of the preparation, and is not compared.
+    /// The response is part of the setup and is not compared.
     #[serde(default)]
     pub setup: bool,
-    /// Which parts of the answer's body count, by JSON pointers; all of it by default.
+    /// The compared parts of the response body, by JSON pointer; all of it by default.
     #[serde(default)]
     pub only: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! All scenarios, their recordings, and the known differences, on disk.
+//! All scenarios, their recordings and the known differences, on disk.
 
 use std::fs;
 use std::io;
@@ -11,30 +11,30 @@ use crate::run::{RunError, Transcript, run};
 use crate::scenario::Scenario;
 use crate::target::Target;
 
-/// A recording is kept once two runs agree: whatever else the real server does at that moment is not part of it. So often is a
-/// scenario run on it at most.
+/// The maximum number of runs per scenario. A recording is kept once two runs agree, which excludes effects
+/// of concurrent work of the real server.
 pub const RUNS_MAX: usize = 6;
 
 /// The suite in a folder.
 #[derive(Debug)]
 pub struct Suite {
     root: PathBuf,
-    /// In the order of their names.
+    /// Sorted by name.
     pub scenarios: Vec<Scenario>,
-    /// What is known to differ.
+    /// The known differences.
     pub known: Differences,
 }
 
-/// What running a suite came to.
+/// The result of a run of the suite.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Scenarios that ran.
     pub scenarios: usize,
-    /// Requests and reads that were compared.
+    /// Number of compared requests and reads.
     pub answers: usize,
     /// Differences that no rule covers.
     pub unknown: Vec<Difference>,
-    /// How often each known difference was met, in the order of the rules.
+    /// How often each known difference occurred, in the order of the rules.
     pub known: Vec<usize>,
 }
 
@@ -47,15 +47,15 @@ pub enum SuiteError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is invalid.
     #[error("{} cannot be understood: {why}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A scenario could not be run.
@@ -64,11 +64,11 @@ pub enum SuiteError {
 }
 
 impl Suite {
-    /// Reads a suite; `filter` is a part of the names of the scenarios to take.
+    /// Reads a suite. `filter` selects scenarios whose name contains it.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or understood.
+    /// When a file cannot be read or parsed.
     pub fn open(root: &Path, filter: &str) -> Result<Self, SuiteError> {
         let mut files = Vec::new();
         collect(&root.join("scenarios"), &mut files)?;
@@ -86,7 +86,7 @@ impl Suite {
         Ok(Self { root: root.to_owned(), scenarios, known })
     }
 
-    /// The suite of this package.
+    /// Reads the suite of this package.
     ///
     /// # Errors
     ///
@@ -95,8 +95,9 @@ impl Suite {
         Self::open(Path::new(env!("CARGO_MANIFEST_DIR")), "")
     }
 
-    /// Runs all scenarios and compares the answers with the recorded ones. A scenario that is answered otherwise is run again, up
-    /// to as many times as are given: a real server orders owners by the second of their writes, and errors of maps at random.
+    /// Runs all scenarios and compares the responses with the recorded ones. A scenario with differences is
+    /// run again, up to `tries` times. A real server orders field managers by the second of their writes, and
+    /// map errors at random.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl Suite {
         Ok(outcome)
     }
 
-    /// Records anew what the real server answers. The differences are those between two runs of a scenario that is
-    /// answered differently every time; it is not recorded.
+    /// Records the responses of the real server. Returns the differences between two runs of each scenario
+    /// whose responses vary every time; such a scenario is not recorded.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl Suite {
     }
 }
 
-/// Runs a scenario: how much was answered, and what otherwise than recorded.
+/// Runs a scenario. Returns the number of responses, and the differences from the recording.
 async fn differences_of(
     scenario: &Scenario,
     target: &Target,
@@ -186,7 +187,7 @@ async fn differences_of(
     }
 }
 
-/// Runs a scenario until two runs agree; if none do, where the last two differ.
+/// Runs a scenario until two runs agree. Otherwise returns the differences of the last two runs.
 async fn steady(
     scenario: &Scenario,
     target: &Target,
@@ -204,7 +205,7 @@ async fn steady(
     Ok(Err(apart))
 }
 
-/// A word of six letters that no other run uses. It comes from the process and a counter, not from a clock.
+/// Returns six letters that no other run uses. They depend on the process id and a counter, not on a clock.
 fn id(number: usize) -> String {
     use std::hash::{BuildHasher, RandomState};
     let mut bits = RandomState::new().hash_one(number);

@@ -16,22 +16,22 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::ServiceExt;
 
-/// How long an answer, or an event, is waited for.
+/// Timeout for a response or an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request that got no answer.
+/// A request without a response.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// The server cannot be reached, or broke off.
     #[error("the connection to the server failed")]
     Connection(#[source] BoxError),
-    /// It did not answer in time.
+    /// The server did not respond in time.
     #[error("the server did not answer within {} seconds", PATIENCE.as_secs())]
     Silence,
-    /// The scenario's request is none.
+    /// The scenario's request is invalid.
     #[error("the request cannot be built")]
     Request(#[from] http::Error),
 }
@@ -54,11 +54,11 @@ pub enum Target {
 }
 
 impl Target {
-    /// The embedded server, set up as the real one is.
+    /// Creates the embedded server with the configuration of the real one.
     pub fn embedded() -> Self {
         let users: Tokens =
             include_str!("../users.csv").parse().expect("the users of this package are well-formed");
-        // Versions of several digits, so that they are told from other numbers.
+        // Versions with several digits can be distinguished from other numbers.
         let builder = ApiServer::builder().first_version(100_000).require_namespaces(true);
         Self::Embedded(builder.tokens(users).rbac(true).controllers(Controllers::NONE).build())
     }
@@ -81,7 +81,7 @@ impl Target {
     }
 }
 
-/// One connection a request: whatever a scenario does to it, the next step has its own.
+/// Uses one connection per request, so that a broken connection does not affect the next step.
 async fn over_tls(
     port: u16,
     tls: Arc<rustls::ClientConfig>,
@@ -91,12 +91,12 @@ async fn over_tls(
     let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
     let socket = TlsConnector::from(tls).connect(name, socket).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await?;
-    // The connection ends with its request: nobody needs to wait for it.
+    // The connection ends with its request, so nothing waits for it.
     drop(tokio::spawn(connection));
     let host = format!("127.0.0.1:{port}");
     request.headers_mut().insert(http::header::HOST, host.parse()?);
     let answer = sender.send_request(request).await?;
-    // Held until the body is read, since a connection without its sender takes no body.
+    // Keep the sender until the body is read, because a connection without its sender delivers no body.
     Ok(answer.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn read_all(mut body: Stream) -> Result<Vec<u8>, SendError> {
     tokio::time::timeout(PATIENCE, all).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
 }
 
-/// A watch whose lines are read one by one.
+/// A watch that is read line by line.
 pub(crate) struct Lines {
     body: Stream,
     rest: Vec<u8>,
@@ -125,7 +125,7 @@ impl Lines {
         Self { body, rest: Vec::new() }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, SendError> {
         let line = async {
             loop {

@@ -1,4 +1,5 @@
-//! The embedded server answers what the real one was recorded to answer, but for the differences that are listed.
+//! Checks that the embedded server gives the responses recorded from the real one, except for the listed
+//! differences.
 
 use informer_differential::{Outcome, Suite, Target};
 

@@ -1,4 +1,4 @@
-//! Holds the lines of one peer against those of the other.
+//! Compares the lines of two peers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use similar::{ChangeTag, TextDiff};
 /// The lines of a run, by stream.
 pub type Streams = BTreeMap<String, Vec<String>>;
 
-/// Where two peers differ, and what was left out of that.
+/// The differences of two peers, and the parts that were excluded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The lines of one peer alone: `STREAM: - LINE` where it is client-go, `STREAM: + LINE` where it is ours.
+    /// The lines of only one peer: `STREAM: - LINE` for client-go, `STREAM: + LINE` for this library.
     pub lines: Vec<String>,
-    /// The places at which the runs of client-go differ among themselves, and which were therefore left out.
+    /// The places at which runs of client-go differ from each other. They are excluded.
     pub masked: Vec<String>,
 }
 
-/// What stands in place of what was left out.
+/// The placeholder for an excluded part.
 const MASK: &str = "(varies)";
 
-/// Compares the runs of client-go, of which there is at least one, with one of ours.
+/// Compares the runs of client-go, at least one, with one run of this library.
 pub fn compare(theirs: &[Streams], ours: &Streams) -> Compared {
     let mut compared = Compared::default();
     let names: BTreeSet<&String> = theirs.iter().chain([ours]).flat_map(BTreeMap::keys).collect();
@@ -43,10 +43,10 @@ pub fn compare(theirs: &[Streams], ours: &Streams) -> Compared {
     compared
 }
 
-/// Where runs of the same peer differ.
+/// The parts in which runs of the same peer differ.
 struct Mask {
     lines: BTreeSet<usize>,
-    /// The length that all have; behind it everything is left out.
+    /// The length that all runs share; everything after it is excluded.
     common: Option<usize>,
 }
 

@@ -1,25 +1,25 @@
-//! The differences that are meant: each with its reason, and with exactly the lines that differ.
+//! The intended differences: each with its reason, and with exactly the lines that differ.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A script on which the peers differ, and are meant to.
+/// A script with an intended difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// The script; that of a queue is `queue/NAME`, that of an election `election/NAME`.
+    /// The script; `queue/NAME` for a queue, `election/NAME` for an election.
     pub script: String,
-    /// What client-go does.
+    /// The behavior of client-go.
     pub theirs: String,
-    /// What ours does instead, and why that is better.
+    /// The behavior of this library, and why it is better.
     pub ours: String,
-    /// The lines in which they differ, as [`Compared`](crate::Compared) has them.
+    /// The lines that differ, in the format of [`Compared`](crate::Compared).
     pub lines: Vec<String>,
 }
 
-/// Why the list cannot be read or written.
+/// A list that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum DifferencesError {
     /// The file cannot be read or written.
@@ -27,15 +27,15 @@ pub enum DifferencesError {
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is not of its form.
+    /// The file is malformed.
     #[error("the list of differences {path} is not of its form: {source}")]
     Form {
         /// The file.
         path: String,
-        /// What the parser says.
+        /// The parser's error.
         source: serde_norway::Error,
     },
 }
@@ -44,7 +44,7 @@ pub enum DifferencesError {
 ///
 /// # Errors
 ///
-/// When it cannot be read or is not of its form.
+/// When it cannot be read or is malformed.
 pub fn read_differences(path: &Path) -> Result<Vec<Difference>, DifferencesError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
@@ -64,7 +64,7 @@ pub fn write_differences(path: &Path, differences: &[Difference]) -> Result<(), 
     std::fs::write(path, text).map_err(|source| DifferencesError::File { path: shown, source })
 }
 
-/// The rows of the list as `docs/parity.md` shows them: one for all scripts that differ in the same way.
+/// Returns the table of `docs/parity.md`: one row for all scripts with the same difference.
 pub fn table(differences: &[Difference]) -> String {
     let mut rows: Vec<(Vec<&str>, &Difference)> = Vec::new();
     for difference in differences {

@@ -1,4 +1,4 @@
-//! Candidates for one Lease under scripted faults, and what ours do: `start a, start b, refuse a, advance 60000ms`.
+//! Candidates for one Lease under scripted faults, such as `start a, start b, refuse a, advance 60000ms`.
 
 mod lease;
 mod ours;
@@ -10,30 +10,30 @@ use crate::operations::{Operation, OperationScript, Verb};
 /// A script of an election.
 pub type ElectionScript = OperationScript<ElectionVerb>;
 
-/// What happens to candidates and to their Lease: `start a`, `advance 5000ms`, `take x 15000ms`.
+/// The operations on candidates and their Lease: `start a`, `advance 5000ms`, `take x 15000ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElectionVerb {
-    /// A candidate takes part.
+    /// A candidate starts.
     Start,
-    /// It is asked to end.
+    /// A candidate is stopped.
     Stop,
     /// Time passes.
     Advance,
-    /// All of its requests are answered with an error.
+    /// All requests of a candidate fail.
     Refuse,
-    /// None is answered.
+    /// The requests of a candidate get no response.
     Hang,
-    /// Its writes are conflicts.
+    /// The writes of a candidate fail with a conflict.
     Conflict,
-    /// Its requests work again.
+    /// The requests of a candidate succeed again.
     Heal,
-    /// Its clock shows a later time.
+    /// The clock of a candidate shows a later time.
     Ahead,
-    /// Its clock shows an earlier time.
+    /// The clock of a candidate shows an earlier time.
     Behind,
     /// The Lease is deleted.
     Delete,
-    /// Somebody else holds the Lease, for so long.
+    /// Another holder takes the Lease for a duration.
     Take,
 }
 

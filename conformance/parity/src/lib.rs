@@ -1,10 +1,10 @@
-//! Trace parity: client-go's informer and ours on the same scripted server, and client-go's work queue and leader election and ours under
-//! the same operations, their traces compared line by line.
+//! Trace parity with client-go. Both informers run on the same scripted server, and both work queues and
+//! leader elections run the same operations. The traces are compared line by line.
 //!
-//! A [`Script`] says what the server answers to each request. [`run`] plays it to one peer and gives the trace of that:
-//! requests with the wait before each, the calls of every handler, and looks at the store. The script runs three times for
-//! client-go, whose own differences are masked, and once for ours; what is left must be equal or listed, line by line, in
-//! `differences.yaml`.
+//! A [`Script`] defines the server's response to each request. [`run`] plays it to one peer and returns the
+//! trace: requests with the wait before each, the calls of every handler, and reads of the store. The script
+//! runs three times for client-go, whose own variations are masked, and once for this library. Every
+//! remaining difference must be listed, line by line, in `differences.yaml`.
 
 mod compare;
 mod differences;

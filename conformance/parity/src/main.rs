@@ -1,4 +1,5 @@
-//! `parity`: client-go's informer and ours on the same scripts. `cargo xtask parity` builds the peer and runs this.
+//! `parity`: compares the informers of client-go and this library on the same scripts. `cargo xtask parity`
+//! builds the peer and runs this.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,31 +7,31 @@ use std::process::ExitCode;
 use clap::Parser;
 use informer_parity::{GoPeer, Outcome, Peer, Report, Suite, Verdict, table, write_differences};
 
-/// Compares the traces of client-go's informer and of ours over all scripts. Exits with 1 where they differ otherwise than
-/// listed.
+/// Compares the traces of the informers of client-go and this library over all scripts. Exits with 1 if there
+/// is an unlisted difference.
 #[derive(Debug, Parser)]
 #[command(name = "parity")]
 struct Arguments {
-    /// The program of client-go: `parity` of conformance/go/peers.
+    /// The client-go program: `parity` of conformance/go/peers.
     #[arg(long, value_name = "FILE", required_unless_present = "table")]
     peer: Option<PathBuf>,
-    /// Only this script; that of a queue is queue/NAME, that of an election election/NAME.
+    /// Run only this script; queue/NAME for a queue, election/NAME for an election.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
-    /// Write all outcomes to this file, as JSON.
+    /// Write all results to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the lines that differ into differences.yaml; the reasons are left to be filled in.
+    /// Write the lines that differ into differences.yaml; the reasons must be added by hand.
     #[arg(long, conflicts_with = "script")]
     accept: bool,
-    /// How often a script may run until it comes out as expected: a busy machine may hold a peer up, and what is a
-    /// difference stays one.
+    /// Maximum number of runs per script until its result is as expected. A busy machine may delay a peer; a
+    /// real difference persists.
     #[arg(long, default_value_t = 3)]
     tries: u32,
-    /// Print what client-go (its first run) and ours did, line by line.
+    /// Print the traces of client-go (its first run) and of this library, line by line.
     #[arg(long)]
     traces: bool,
-    /// Print the table of differences for docs/parity.md, and nothing else.
+    /// Print only the table of differences for docs/parity.md.
     #[arg(long)]
     table: bool,
 }

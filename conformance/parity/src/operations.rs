@@ -1,5 +1,5 @@
-//! Scripts of operations that are carried out one after the other: those of the work queue and those of the election. The clock is the
-//! script's own: it stands still but for `advance`.
+//! Scripts of sequential operations on the work queue or the election. The clock is simulated and changes
+//! only with `advance`.
 //!
 //! ```yaml
 //! about: what is added while it is processed comes again when it is done
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 
 use crate::script::{ScriptError, files};
 
-/// What operations there are of one part.
+/// The operations of one component.
 pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
-    /// The part, as errors and client-go's program name it.
+    /// The component, as named by errors and by the client-go program.
     const OF: &'static str;
 
-    /// What an operation is about.
+    /// The subject of an operation.
     const WHOM: &'static str;
 
-    /// Each verb with its name in scripts, and whether it takes a word and a time.
+    /// Each verb with its name in scripts, and whether it takes a word and a duration.
     const ALL: &'static [(Self, &'static str, bool, bool)];
 
     /// The name of the word for client-go's program.
@@ -30,49 +30,49 @@ pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
         "key"
     }
 
-    /// What is wrong with operations in this order, each of which is well formed.
+    /// Checks the order of well-formed operations.
     ///
     /// # Errors
     ///
-    /// The reason, for people.
+    /// A description of the problem.
     fn check(operations: &[Operation<Self>]) -> Result<(), String>;
 }
 
-/// One operation, as it is written: `add KEY`, `start NAME`, `advance 50ms`, `add-after KEY 50ms`.
+/// One operation in script syntax: `add KEY`, `start NAME`, `advance 50ms`, `add-after KEY 50ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<V> {
-    /// What is done.
+    /// The verb.
     pub verb: V,
-    /// A key, one who waits for keys, or a candidate; empty where the verb takes none.
+    /// A key, a getter, or a candidate; empty if the verb takes none.
     pub whom: String,
-    /// A time; 0 where the verb takes none.
+    /// A duration; 0 if the verb takes none.
     pub milliseconds: u64,
 }
 
-/// Operations in their order.
+/// Operations in order.
 #[derive(Debug, Clone)]
 pub struct OperationScript<V> {
     /// The name of its file.
     pub name: String,
-    /// Which rule it shows.
+    /// The rule that it shows.
     pub about: String,
     pub(crate) operations: Vec<Operation<V>>,
 }
 
-/// What is wrong with a script of operations.
+/// An invalid script of operations.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
     /// The file cannot be read.
     #[error(transparent)]
     Read(#[from] ScriptError),
-    /// The file is not of its form.
+    /// The file is malformed.
     #[error("{of} script {name}: {problem}")]
     Form {
-        /// What it is a script of.
+        /// The component of the script.
         of: &'static str,
         /// The script.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -113,13 +113,13 @@ impl<V: Verb> Operation<V> {
         V::ALL.iter().find(|(verb, ..)| *verb == self.verb).map_or("", |(_, name, ..)| name)
     }
 
-    /// As client-go's program reads it.
+    /// The format that the client-go program reads.
     fn json(&self) -> Value {
         json!({ "do": self.name(), (self.verb.field()): self.whom, "ms": self.milliseconds })
     }
 }
 
-/// As it is written.
+/// The script syntax.
 impl<V: Verb> fmt::Display for Operation<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -134,11 +134,11 @@ impl<V: Verb> fmt::Display for Operation<V> {
 }
 
 impl<V: Verb> OperationScript<V> {
-    /// Reads a script from its text.
+    /// Parses a script.
     ///
     /// # Errors
     ///
-    /// When it is not of its form, or its operations make no sense in their order.
+    /// When it is malformed, or its operations are invalid in their order.
     pub fn parse(name: &str, text: &str) -> Result<Self, OperationError> {
         let bad = |problem| OperationError::Form { of: V::OF, name: name.to_owned(), problem };
         let form: Form = serde_norway::from_str(text).map_err(|error| bad(error.to_string()))?;
@@ -148,21 +148,21 @@ impl<V: Verb> OperationScript<V> {
         Ok(Self { name: name.to_owned(), about: form.about, operations })
     }
 
-    /// Reads all scripts of a folder, in the order of their names.
+    /// Reads all scripts of a folder, sorted by name.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or is not of its form.
+    /// When a file cannot be read or is malformed.
     pub fn read_all(folder: &Path) -> Result<Vec<Self>, OperationError> {
         files(folder)?.into_iter().map(|(name, text)| Self::parse(&name, &text)).collect()
     }
 
-    /// Its name among those of all scripts.
+    /// Returns its name among all scripts.
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}", V::OF, self.name)
     }
 
-    /// The command for client-go's program.
+    /// Returns the command for the client-go program.
     pub fn command(&self, job: &str) -> Value {
         let operations: Vec<Value> = self.operations.iter().map(Operation::json).collect();
         json!({ "job": job, "do": V::OF, (V::OF): operations })

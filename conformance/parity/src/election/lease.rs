@@ -1,4 +1,4 @@
-//! The one Lease, as an API server would keep it, and the faults of those who ask for it.
+//! One Lease, kept as an API server does, and the faults of requests by its candidates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 
 use super::{ElectionVerb, Operation};
 
-/// What clocks show when a script begins.
+/// The initial time of the clocks.
 const BEGIN: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Where everything happens.
+/// The Lease, the faults and the clocks.
 pub(super) struct Board {
     lease: Option<Value>,
     version: u64,
-    /// What becomes of a candidate's requests.
+    /// The faults of each candidate's requests.
     faults: HashMap<String, ElectionVerb>,
     /// How far a candidate's clock is ahead.
     skews: HashMap<String, SignedDuration>,
@@ -29,13 +29,13 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Without a Lease. The clocks begin now.
+    /// Creates a board without a Lease. The clocks start now.
     pub(super) fn new() -> Self {
         let (faults, skews) = (HashMap::new(), HashMap::new());
         Self { lease: None, version: 0, faults, skews, begin: Instant::now() }
     }
 
-    /// Does what concerns the Lease, and the way to it.
+    /// Performs an operation that affects the Lease or the requests for it.
     pub(super) fn carry_out(
         &mut self,
         Operation { verb, whom: who, milliseconds }: &Operation<ElectionVerb>,
@@ -54,7 +54,7 @@ impl Board {
         }
     }
 
-    /// Lets somebody who is no candidate hold the Lease.
+    /// Makes a holder that is not a candidate take the Lease.
     fn take(&mut self, holder: &str, seconds: u64) {
         let now = self.clock_of(holder);
         let before = self.lease.as_ref().and_then(|lease| lease["spec"]["leaseTransitions"].as_i64());
@@ -65,7 +65,7 @@ impl Board {
         self.store(json!({"spec": spec}));
     }
 
-    /// Who holds it, as a line says it.
+    /// Describes the holder.
     pub(super) fn line(&self) -> String {
         let Some(lease) = &self.lease else { return "no lease".to_owned() };
         let holder = lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
@@ -83,7 +83,7 @@ impl Board {
         lease
     }
 
-    /// What somebody's clock shows.
+    /// Returns the time of a candidate's clock.
     fn clock_of(&self, who: &str) -> String {
         let since = SignedDuration::try_from(self.begin.elapsed()).unwrap_or_default();
         let shown = since + self.skews.get(who).copied().unwrap_or_default();
@@ -95,7 +95,7 @@ impl Board {
         let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, held) {
             (&Method::POST, None) => {
-                // A candidate writes what its clock shows, which is not that of this process.
+                // A candidate writes the time of its own clock, which is not that of this process.
                 lease["spec"]["renewTime"] = json!(self.clock_of(who));
                 (StatusCode::CREATED, self.store(lease))
             }
@@ -118,7 +118,7 @@ fn refusal(code: StatusCode, reason: &str) -> (StatusCode, Value) {
     (code, status)
 }
 
-/// The API as one candidate reaches it.
+/// Returns the API as one candidate reaches it.
 pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
     let (board, who) = (Arc::clone(board), who.to_owned());
     let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
@@ -135,7 +135,8 @@ pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
 
 async fn exchange(board: &Mutex<Board>, who: &str, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
     if request.uri().query().is_some_and(|query| query.contains("watch=1")) {
-        // client-go does not watch, and a candidate of ours that may not does as it does.
+        // client-go does not watch. Without permission to watch, a candidate of this library polls in the
+        // same way.
         return refusal(StatusCode::FORBIDDEN, "Forbidden");
     }
     let fault = board.lock().faults.get(who).copied();

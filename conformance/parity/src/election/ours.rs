@@ -8,14 +8,15 @@ use parking_lot::Mutex;
 use super::lease::{Board, client};
 use super::{ElectionScript, ElectionVerb, Operation};
 
-/// How often tasks get their turn after an operation: each waits for few others.
+/// How often the runtime yields after an operation; each task waits for few others.
 const TURNS: u32 = 100;
 
-/// Runs a script on our candidates, and gives a line for each operation: what they said, and who holds the Lease.
+/// Runs a script on candidates of this library. Returns a line for each operation: the callbacks, and the
+/// holder of the Lease.
 ///
 /// # Errors
 ///
-/// When there is no runtime to be had.
+/// When the runtime cannot be created.
 pub fn run_our_election(script: &ElectionScript) -> std::io::Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(async {
@@ -32,7 +33,7 @@ pub fn run_our_election(script: &ElectionScript) -> std::io::Result<Vec<String>>
 struct Run {
     board: Arc<Mutex<Board>>,
     stops: HashMap<String, CancellationToken>,
-    /// What the candidates said since the last operation.
+    /// The callbacks since the last operation.
     said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -43,7 +44,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut said = std::mem::take(&mut *self.said.lock());
-        // Tasks that are woken together are woken in no order.
+        // Tasks that are woken together run in no particular order.
         said.sort();
         let held = self.board.lock().line();
         [operation.to_string()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
@@ -55,7 +56,7 @@ impl Run {
             ElectionVerb::Stop => {
                 self.stops.get(&operation.whom).into_iter().for_each(CancellationToken::cancel)
             }
-            // Timers that fire within it fire at their own times.
+            // Timers within this time fire at their own times.
             ElectionVerb::Advance => tokio::time::sleep(Duration::from_millis(operation.milliseconds)).await,
             _ => self.board.lock().carry_out(operation),
         }
@@ -82,7 +83,7 @@ impl Run {
         });
         let (said, name) = (Arc::clone(&self.said), who.to_owned());
         tokio::spawn(async move {
-            // Why it ended is its own to tell; client-go does not say.
+            // The reason of its end is not compared, because client-go does not report one.
             let _ = elector.run(stop).await;
             said.lock().push(format!("{name} ends"));
         });

@@ -26,7 +26,7 @@ fn every_script_is_read_and_our_candidates_never_lead_two_at_a_time() {
             for word in line.split("; ") {
                 leads += i32::from(word.ends_with(" leads"));
             }
-            // Who ends may never have led; then there is nobody to count.
+            // A candidate that ends may never have led, and then there is nothing to count.
             let ended = line.split("; ").filter(|word| word.ends_with(" ends")).count();
             leads -= i32::try_from(ended).unwrap().min(leads);
             assert!(leads <= 1, "{}: {line}", script.name);
