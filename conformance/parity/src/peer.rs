@@ -1,4 +1,5 @@
-//! The two informers: client-go's in a process of its own, and ours in this one. Both take the same commands.
+//! The two informers: that of client-go in a separate process, and that of this library. Both take the same
+//! commands.
 
 mod go;
 mod ours;
@@ -13,20 +14,20 @@ pub use ours::OurPeer;
 
 use crate::trace::Entry;
 
-/// The longest that a peer may take for a command. One that hangs must not hold up the other scripts: its script has failed.
+/// The timeout of a command. A peer that hangs must not block other scripts; its script fails.
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 
 /// A peer.
 #[derive(Debug)]
 pub enum Peer {
-    /// client-go's.
+    /// client-go.
     Go(Box<GoPeer>),
-    /// Ours.
+    /// This library.
     Ours(OurPeer),
 }
 
-/// What a peer is told. Each but the first is carried out when nothing has been seen for a while, so that what the server
-/// sent before it has arrived.
+/// The commands of a peer. Each but the first runs after the peer has been idle for a while, so that it has
+/// received everything that the server sent before.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Command {
@@ -34,42 +35,42 @@ pub enum Command {
     Start {
         /// The address of the server.
         url: String,
-        /// Whether streaming lists are asked for.
+        /// Whether to request streaming lists.
         streaming: bool,
         /// The period of `resync`.
         resync: Duration,
     },
-    /// Looks at the store.
+    /// Reads the store.
     Check,
     /// Adds a handler.
     Add(String),
     /// Removes a handler.
     Remove(String),
-    /// From now on the calls of this handler do not return.
+    /// Blocks the following calls of this handler.
     Block(String),
-    /// They return.
+    /// Unblocks them.
     Unblock(String),
     /// Adds an index.
     Index,
-    /// Stops the informer and waits for its end.
+    /// Stops the informer and waits for it.
     Stop,
 }
 
-/// What a peer answers.
+/// The reply of a peer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
-    /// Of which job.
+    /// The job.
     pub job: String,
-    /// What it has seen since the reply before.
+    /// The trace since the last reply.
     pub entries: Vec<Entry>,
-    /// What the operations on a queue gave.
+    /// The results of the operations on a queue.
     pub lines: Vec<String>,
-    /// Why it could not do what it was told.
+    /// The error of the command.
     pub error: String,
 }
 
-/// A peer that cannot do its part.
+/// A peer that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
     /// Its program cannot be started.
@@ -77,38 +78,38 @@ pub enum PeerError {
     Start {
         /// The program.
         program: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// Its program has ended.
     #[error("client-go's program has ended; what it said last is above")]
     Ended,
-    /// It does not answer.
+    /// It does not reply.
     #[error("{job}: {command}: no answer within {COMMAND_MAX:?}")]
     Silent {
         /// The job.
         job: String,
-        /// What it was told.
+        /// The command.
         command: String,
     },
-    /// It says that it could not do what it was told.
+    /// It reports that a command failed.
     #[error("{job}: {command}: {problem}")]
     Refused {
         /// The job.
         job: String,
-        /// What it was told.
+        /// The command.
         command: String,
-        /// What it says.
+        /// The reported problem.
         problem: String,
     },
 }
 
 impl Peer {
-    /// Tells a peer to do something, and waits until it is done.
+    /// Runs a command on a peer, and waits for it.
     ///
     /// # Errors
     ///
-    /// When it is not there or could not do it.
+    /// When the peer has ended or the command fails.
     pub async fn command(&self, job: &str, command: &Command) -> Result<Reply, PeerError> {
         let reply = async {
             match self {
@@ -147,7 +148,7 @@ impl Command {
     }
 }
 
-/// As scripts write it.
+/// The script syntax.
 impl TryFrom<String> for Command {
     type Error = String;
 

@@ -1,4 +1,4 @@
-//! Operations on a work queue, and what they give on ours.
+//! Operations on a work queue, and their results with the queue of this library.
 
 mod ours;
 
@@ -9,30 +9,30 @@ use crate::operations::{Operation, OperationScript, Verb};
 /// A script of a work queue.
 pub type QueueScript = OperationScript<QueueVerb>;
 
-/// What is done to a work queue: `add KEY`, `get GETTER`, `add-after KEY 50ms`.
+/// The operations on a work queue: `add KEY`, `get GETTER`, `add-after KEY 50ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueVerb {
     /// A key is added.
     Add,
     /// A key is added after a time.
     AddAfter,
-    /// A key is added after what the rate limiter says.
+    /// A key is added after the delay of the rate limiter.
     AddRateLimited,
     /// The rate limiter forgets a key.
     Forget,
     /// How often a key was rate limited.
     Retries,
-    /// Somebody waits for a key.
+    /// A getter waits for a key.
     Get,
-    /// A key was processed.
+    /// A key is marked as done.
     Done,
-    /// How many keys wait.
+    /// The number of waiting keys.
     Len,
     /// Time passes.
     Advance,
-    /// The queue takes no more, and hands out what it has.
+    /// The queue rejects further keys, and hands out those it has.
     ShutDown,
-    /// The same, and somebody waits until all is processed.
+    /// The queue shuts down, and a caller waits until all keys are processed.
     Drain,
     /// Whether it was shut down.
     ShuttingDown,

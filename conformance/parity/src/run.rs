@@ -9,28 +9,28 @@ use crate::script::Script;
 use crate::server::{ScriptedServer, Session};
 use crate::trace::Trace;
 
-/// The longest that a script may take.
+/// The timeout of a script.
 const RUN_MAX: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether a script is over.
+/// The interval of checks whether a script is over.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// Why a script could not be run.
+/// A failed run of a script.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is no port for the server.
+    /// No port is available for the server.
     #[error("cannot listen on the loopback device")]
     Listen(#[from] io::Error),
-    /// The peer does not do its part.
+    /// The peer failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
 }
 
-/// Plays a script to an informer of a peer and gives what was seen. Runs do not disturb each other.
+/// Plays a script to an informer of a peer and returns the trace. Runs are independent of each other.
 ///
 /// # Errors
 ///
-/// When the server cannot listen, or the peer cannot do what it is told.
+/// When the server cannot listen, or a command of the peer fails.
 pub async fn run(script: &Arc<Script>, peer: &Arc<Peer>, job: &str) -> Result<Trace, RunError> {
     let session = Arc::new(Session::new(Arc::clone(script), Arc::clone(peer), job.to_owned()));
     let refusing = session.close_port_if_next().await;

@@ -1,4 +1,4 @@
-//! What the server does, as a data file.
+//! The behavior of the server, as a data file.
 //!
 //! ```yaml
 //! about: a watch that is closed in time is watched again from its last version
@@ -12,9 +12,10 @@
 //!     end: hold
 //! ```
 //!
-//! An attempt says which request it answers (`list`, `page`, `watch` or `watch-list`) and how: with a `list`, a `status`, a
-//! `stream` of events, or not at all (`drop`); `refuse` closes the port instead. A request that the next attempt does not
-//! expect is answered by the first later one that does; what is skipped so shows in the trace.
+//! An attempt names the request that it answers (`list`, `page`, `watch` or `watch-list`) and the response: a
+//! `list`, a `status`, a `stream` of events, or no response (`drop`). `refuse` closes the port instead. If
+//! the next attempt does not expect a request, the first later one that does answers it. The trace shows the
+//! skipped attempts.
 
 mod object;
 mod parse;
@@ -29,35 +30,35 @@ pub use status::StatusAnswer;
 
 use crate::peer::Command;
 
-/// A script that was read and makes sense.
+/// A parsed and validated script.
 #[derive(Debug, Clone)]
 pub struct Script {
     /// The name of its file.
     pub name: String,
-    /// Which rule it shows.
+    /// The rule that it shows.
     pub about: String,
-    /// Whether streaming lists are asked for.
+    /// Whether to request streaming lists.
     pub streaming: bool,
     /// The resync period of the handler that has one.
     pub resync: Duration,
-    /// Whether the calls of the transform are compared as well.
+    /// Whether the calls of the transform are also compared.
     pub transforms: bool,
-    /// What the server does.
+    /// The behavior of the server.
     pub attempts: Vec<Attempt>,
 }
 
-/// The answer to one request.
+/// The response to one request.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// Which request it is for; none for a closed port.
+    /// The expected request; `None` for a closed port.
     pub expect: Option<RequestKind>,
-    /// How long the answer takes.
+    /// The delay of the response.
     pub delay: Duration,
-    /// The answer.
+    /// The response.
     pub answer: Answer,
 }
 
-/// What is asked for.
+/// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
@@ -71,7 +72,7 @@ pub enum RequestKind {
     WatchList,
 }
 
-/// How a request is answered.
+/// The kinds of responses.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// With a list.
@@ -80,9 +81,9 @@ pub enum Answer {
     Status(StatusAnswer),
     /// With a stream of events.
     Stream(Vec<Step>, End),
-    /// Not at all: the connection ends so after the request was read.
+    /// No response: the connection ends this way after the request was read.
     Drop(End),
-    /// The port is closed for this time.
+    /// The port is closed for this duration.
     Refuse(Duration),
 }
 
@@ -93,11 +94,11 @@ pub struct ListAnswer {
     pub body: String,
     /// Its type.
     pub content_type: String,
-    /// Half of the body is sent, then this happens.
+    /// Half of the body is sent, then the connection ends this way.
     pub broken: Option<End>,
 }
 
-/// One thing that happens in a stream.
+/// One step of a stream.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// These bytes are sent.
@@ -106,7 +107,7 @@ pub enum Step {
     Error(StatusAnswer),
     /// Time passes.
     Wait(Duration),
-    /// The peer does something, and is waited for.
+    /// The peer runs a command, which is waited for.
     Do(Command),
 }
 
@@ -114,7 +115,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// As HTTP has it: the last chunk is sent.
+    /// Properly: the last chunk is sent.
     Close,
     /// The connection is closed before the last chunk.
     Cut,
@@ -126,7 +127,7 @@ pub enum End {
     Hold,
 }
 
-/// What is wrong with a script, and where.
+/// An invalid script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be read.
@@ -134,50 +135,50 @@ pub enum ScriptError {
     Read {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is not of the form of a script.
+    /// The file is malformed.
     #[error("script {name}: {problem}")]
     Form {
         /// The script.
         name: String,
-        /// What the parser says.
+        /// The parser's error.
         problem: String,
     },
-    /// An attempt makes no sense.
+    /// An attempt is invalid.
     #[error("script {name}: attempt {attempt}: {problem}")]
     Attempt {
         /// The script.
         name: String,
-        /// The attempt, from 1.
+        /// The attempt, counted from 1.
         attempt: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
 impl Script {
-    /// Reads a script from its text.
+    /// Parses a script.
     ///
     /// # Errors
     ///
-    /// When the text is no script; the error says where.
+    /// When it is malformed; the error contains the position.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
         parse::script(name, text)
     }
 
-    /// Reads all scripts of a folder, in the order of their names.
+    /// Reads all scripts of a folder, sorted by name.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or is no script.
+    /// When a file cannot be read or is malformed.
     pub fn read_all(folder: &Path) -> Result<Vec<Self>, ScriptError> {
         files(folder)?.into_iter().map(|(name, text)| Self::parse(&name, &text)).collect()
     }
 }
 
-/// The YAML files of a folder: names without the extension, and texts.
+/// Returns the YAML files of a folder: names without the extension, and contents.
 pub(crate) fn files(folder: &Path) -> Result<Vec<(String, String)>, ScriptError> {
     let read = |path: &Path| {
         let source = |source| ScriptError::Read { path: path.display().to_string(), source };

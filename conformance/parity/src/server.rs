@@ -1,11 +1,11 @@
-//! The scripted server: HTTP/1.1 by hand, since what it has to do badly no library does. Every connection carries one
-//! request, so that a connection attempt and a request are the same thing.
+//! The scripted server. It implements HTTP/1.1 itself, because no library produces the required protocol
+//! errors. Every connection carries one request, so a connection attempt and a request are equivalent.
 //!
 //! # Invariants
 //!
-//! 1. The port is held from beginning to end by a socket that never listens; while nothing else listens on it, a
-//!    connection attempt is refused.
-//! 2. A closed port is closed before the answer before it ends.
+//! 1. A socket that never listens holds the port for the whole run. While no other socket listens on it,
+//!    connection attempts are refused.
+//! 2. A port that is to be closed is closed before the preceding response ends.
 //!
 //! # Shutdown
 //!
@@ -33,7 +33,7 @@ pub(crate) struct ScriptedServer {
     _tasks: JoinSet<()>,
 }
 
-/// The port: what is wanted of it, and what it is.
+/// The port: the requested state, and the actual state.
 #[derive(Debug)]
 pub(crate) struct Port {
     wanted: watch::Sender<bool>,
@@ -45,7 +45,7 @@ impl Port {
         Self { wanted: watch::Sender::new(true), listening: watch::Sender::new(false) }
     }
 
-    /// Closes or opens the port, and waits until it is so.
+    /// Closes or opens the port, and waits until that has happened.
     pub(crate) async fn set(&self, open: bool) {
         self.wanted.send_replace(open);
         // This value holds the sender itself, so the channel does not close.
@@ -54,7 +54,7 @@ impl Port {
 }
 
 impl ScriptedServer {
-    /// Reserves a port of the loopback device and begins.
+    /// Reserves a loopback port and starts.
     pub(crate) fn start(session: &Arc<Session>) -> io::Result<Self> {
         let reserved = socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = reserved.local_addr()?;
@@ -75,7 +75,7 @@ impl ScriptedServer {
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // Two sockets of ours have this port: the one that reserves it, and the one that listens.
+    // Two sockets of this process use the port: one reserves it, and one listens.
     #[cfg(unix)]
     socket.set_reuseport(true)?;
     #[cfg(not(unix))]
@@ -110,7 +110,7 @@ async fn accept(
         let (stream, _) = listener.accept().await?;
         let session = Arc::clone(session);
         connections.spawn(async move {
-            // A peer that goes away is no failure of the server.
+            // A peer that disconnects is no failure of the server.
             let _ = answer::connection(stream, &session).await;
         });
         while connections.try_join_next().is_some() {}

@@ -1,4 +1,4 @@
-//! All scripts, their runs, and the verdict.
+//! All scripts, their runs, and the result.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ use crate::queue::{QueueScript, run_ours};
 use crate::run::run;
 use crate::script::{Script, ScriptError};
 
-/// How often each script runs on client-go: what differs among these runs is no property of it.
+/// The number of runs on client-go. A difference between these runs is no property of client-go.
 const THEIR_RUNS: usize = 3;
 
-/// Scripts that run at the same time. They mostly wait; more of them would make each other late.
+/// The number of concurrent scripts. They mostly wait; more of them would delay each other.
 const AT_ONCE_MAX: usize = 48;
 
-/// The same for scripts that run again.
+/// The same for scripts that are repeated.
 const AGAIN_AT_ONCE_MAX: usize = 12;
 
-/// A period above this is none within a script.
+/// A longer period never elapses within a script.
 const RESYNC_SEEN_MAX: Duration = Duration::from_secs(60);
 
-/// The scripts, and the differences that are meant.
+/// The scripts and the intended differences.
 #[derive(Debug)]
 pub struct Suite {
     scripts: Vec<Arc<Script>>,
@@ -41,55 +41,55 @@ pub struct Suite {
     differences: Vec<Difference>,
 }
 
-/// Why there is no suite, or no outcome.
+/// A suite that cannot be read or run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// A script is bad.
+    /// A script is invalid.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// A script of the queue or of the election is bad.
+    /// A script of the queue or of the election is invalid.
     #[error(transparent)]
     Operations(#[from] OperationError),
-    /// The list of differences is bad.
+    /// The list of differences is invalid.
     #[error(transparent)]
     Differences(#[from] DifferencesError),
-    /// There is no such script.
+    /// No script has this name.
     #[error("there is no script {0}")]
     Unknown(String),
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The peers do the same.
+    /// The peers behave equally.
     Equal,
     /// They differ as listed.
     Listed,
-    /// They differ otherwise than listed.
+    /// They have a difference that is not listed.
     Unlisted,
-    /// They are listed as differing, and do the same.
+    /// They behave equally although a difference is listed.
     Stale,
-    /// It could not be run.
+    /// The script could not be run.
     Failed,
 }
 
-/// One script with its outcome.
+/// One script with its result.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The script; that of a queue is `queue/NAME`, that of an election `election/NAME`.
+    /// The script; `queue/NAME` for a queue, `election/NAME` for an election.
     pub script: String,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
     /// The lines in which the peers differ.
     pub lines: Vec<String>,
-    /// The places at which client-go differs from itself.
+    /// The places at which client-go differs between its own runs.
     pub masked: Vec<String>,
-    /// Why it could not be run.
+    /// The error, if it could not be run.
     pub failure: Option<String>,
     /// How often it ran.
     pub tries: u32,
-    /// The traces of the last time.
+    /// The traces of the last run.
     pub traces: Option<Traces>,
 }
 
@@ -98,20 +98,20 @@ pub struct Outcome {
 pub struct Traces {
     /// Those of client-go.
     pub theirs: Vec<Streams>,
-    /// That of ours.
+    /// That of this library.
     pub ours: Streams,
 }
 
 /// All outcomes.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// In the order of their names.
+    /// Sorted by script name.
     pub outcomes: Vec<Outcome>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// What is run.
+/// The kinds of scripts.
 #[derive(Debug, Clone)]
 enum Job {
     Informer(Arc<Script>),
@@ -120,7 +120,7 @@ enum Job {
 }
 
 impl Suite {
-    /// The folder of this package, which holds the scripts.
+    /// Returns the folder of this package, which contains the scripts.
     pub fn folder() -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR"))
     }
@@ -129,7 +129,7 @@ impl Suite {
     ///
     /// # Errors
     ///
-    /// When one of them cannot be read or is bad.
+    /// When one of them cannot be read or is invalid.
     pub fn read(folder: &Path) -> Result<Self, SuiteError> {
         let scripts = Script::read_all(&folder.join("scripts"))?.into_iter().map(Arc::new).collect();
         let queues = QueueScript::read_all(&folder.join("queues"))?;
@@ -138,21 +138,21 @@ impl Suite {
         Ok(Self { scripts, queues, elections, differences })
     }
 
-    /// The names of all scripts.
+    /// Returns the names of all scripts.
     pub fn names(&self) -> BTreeSet<String> {
         self.jobs().map(|(name, _)| name).collect()
     }
 
-    /// The differences that are meant.
+    /// Returns the intended differences.
     pub fn differences(&self) -> &[Difference] {
         &self.differences
     }
 
-    /// Leaves one script.
+    /// Keeps only one script.
     ///
     /// # Errors
     ///
-    /// When there is none of that name.
+    /// When no script has that name.
     pub fn only(mut self, name: &str) -> Result<Self, SuiteError> {
         self.scripts.retain(|script| script.name == name);
         self.queues.retain(|script| script.full_name() == name);
@@ -173,8 +173,8 @@ impl Suite {
         scripts.chain(queues).chain(elections)
     }
 
-    /// Runs everything on both peers: first all at once, then again what came out otherwise than expected, or where
-    /// client-go differed from itself, up to `tries` times in all.
+    /// Runs everything on both peers. First all scripts run concurrently. Unexpected results and those with
+    /// variations of client-go are repeated, up to `tries` runs in total.
     pub async fn run(&self, theirs: Peer, tries: u32) -> Report {
         let begin = Instant::now();
         let peers = Peers {
@@ -215,12 +215,12 @@ impl Suite {
 }
 
 impl Outcome {
-    /// True where a busy machine may have had a hand in it.
+    /// Returns true if a busy machine may have caused the result.
     fn is_doubtful(&self) -> bool {
         self.is_problem() || !self.masked.is_empty()
     }
 
-    /// True where it is neither equal nor as listed.
+    /// Returns true if the result is neither equal nor as listed.
     pub fn is_problem(&self) -> bool {
         !matches!(self.verdict, Verdict::Equal | Verdict::Listed)
     }
@@ -230,12 +230,12 @@ impl Outcome {
 struct Peers {
     theirs: Arc<Peer>,
     ours: Arc<Peer>,
-    /// How many runs there were.
+    /// Number of runs.
     runs: Arc<AtomicU64>,
 }
 
 impl Peers {
-    /// Runs scripts, this many of them at a time.
+    /// Runs scripts with limited concurrency.
     async fn run_all(
         &self,
         jobs: impl Iterator<Item = (String, Job)>,
@@ -254,9 +254,9 @@ impl Peers {
     }
 
     async fn run(&self, name: &str, job: &Job, permits: &Semaphore) -> Result<Traces, String> {
-        // A job that hung must not be taken for the one that runs again.
+        // A job that hung must not be confused with its repetition.
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
-        // The runs of one script go side by side: they wait for the same things.
+        // The runs of one script are concurrent, because they wait for the same events.
         let _permit = permits.acquire().await.map_err(|error| error.to_string())?;
         let runs =
             (0..THEIR_RUNS).map(|number| self.streams(&self.theirs, job, format!("{name} {run}.{number}")));
@@ -277,7 +277,7 @@ impl Peers {
     }
 }
 
-/// Has a peer carry out the operations of a script; `ours` is how that is done by us.
+/// Runs the operations of a script on a peer; `ours` runs them on this library.
 async fn carry_out<V: Verb>(
     script: &OperationScript<V>,
     peer: &Peer,
@@ -296,12 +296,12 @@ async fn carry_out<V: Verb>(
 }
 
 impl Report {
-    /// How many scripts have this verdict.
+    /// Returns how many scripts have this result.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count()
     }
 
-    /// The list of differences as this run would have it, with the words of `known`.
+    /// Returns the list of differences according to this run, with the reasons of `known`.
     pub fn differences(&self, known: &[Difference]) -> Vec<Difference> {
         let known: HashMap<&str, &Difference> =
             known.iter().map(|each| (each.script.as_str(), each)).collect();

@@ -1,4 +1,4 @@
-//! What was seen in one run, and its lines in the form in which two runs are compared.
+//! The trace of one run, and its lines in the format in which runs are compared.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -10,11 +10,11 @@ use crate::script::RequestKind;
 /// One run of one script.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// The requests, in the order in which they came.
+    /// The requests, in order of arrival.
     pub requests: Vec<Record>,
-    /// What the peer has seen.
+    /// The trace of the peer.
     pub entries: Vec<Entry>,
-    /// The script did not come to its end in time.
+    /// The script did not end in time.
     pub unfinished: bool,
 }
 
@@ -25,61 +25,61 @@ pub struct Record {
     pub wait: Wait,
     /// Verb and query.
     pub text: String,
-    /// Attempts of the script that it has passed over.
+    /// Attempts of the script that it skipped.
     pub skipped: Vec<RequestKind>,
-    /// The script has no answer for it.
+    /// The script has no response for it.
     pub unscripted: bool,
 }
 
-/// The time between the end of one answer and the next request.
+/// The time between the end of a response and the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// It was the first request.
     First,
-    /// None to speak of.
+    /// A negligible wait.
     AtOnce,
-    /// The step of the backoff: `800 ms * 2^step`, to twice of that.
+    /// A backoff of `800 ms * 2^step` up to twice that.
     Backoff {
         /// The step, from 0.
         step: u32,
-        /// It is the step after the one before, or the first.
+        /// It follows the previous step, or is the first.
         in_order: bool,
     },
-    /// The time that the server has asked for.
+    /// The wait that the server requested.
     RetryAfter,
     /// The port was closed before it.
     AfterRefusal,
-    /// None of these: milliseconds.
+    /// Another wait, in milliseconds.
     Odd(u64),
 }
 
-/// One thing that a peer has seen: the call of a handler, a call of the transform, or a look at the store.
+/// One entry of a peer's trace: a call of a handler, a call of the transform, or a read of the store.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
-    /// Whose call.
+    /// The handler.
     pub handler: String,
     /// `add`, `update` or `delete`.
     pub call: String,
-    /// Of which object.
+    /// The key of the object.
     pub key: String,
     /// The version before.
     pub old: String,
     /// The version after.
     pub new: String,
-    /// The object is told as one of the initial ones.
+    /// The object is reported as an initial one.
     pub initial: bool,
     /// The deletion itself was missed.
     pub last_known: bool,
-    /// The object before was another one of the same name.
+    /// The previous object had the same name and another uid.
     pub other_uid: bool,
     /// The object that was transformed.
     pub transform: String,
-    /// A look at the store.
+    /// A read of the store.
     pub check: Option<Check>,
 }
 
-/// A look at the store and at what is synced.
+/// A read of the store and of the sync state.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Check {
     /// Keys and versions.
@@ -88,11 +88,11 @@ pub struct Check {
     pub indexes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// The last version seen.
     pub version: String,
-    /// The informer and each handler.
+    /// The sync state of the informer and of each handler.
     pub synced: BTreeMap<String, bool>,
 }
 
-/// Which calls come in no order of their own where they follow each other.
+/// Consecutive calls that have no defined order.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum Unordered {
     Initial,
@@ -122,9 +122,9 @@ impl Entry {
 }
 
 impl Trace {
-    /// The lines by stream: `requests`, `store`, and one for each handler. Calls that come in no order of their own (the
-    /// objects of a first list, those that a relist misses, a resync) are sorted where they follow each other; the rounds
-    /// of a resync count once where `resyncs` says that there are some.
+    /// Returns the lines by stream: `requests`, `store`, and one for each handler. Consecutive calls without
+    /// a defined order (objects of a first list, deletions found by a relist, a resync) are sorted. If
+    /// `resyncs` is set, several rounds of a resync count as one.
     pub fn streams(&self, resyncs: bool, transforms: bool) -> BTreeMap<String, Vec<String>> {
         let mut streams = BTreeMap::from([("requests".to_owned(), self.request_lines())]);
         let mut calls: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();

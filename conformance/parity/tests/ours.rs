@@ -1,5 +1,5 @@
-//! The scripted server with our informer alone: what it plays is what the script says. Real sockets, and so real time; all at
-//! once.
+//! Checks the scripted server with the informer of this library: it plays exactly the script. The tests use
+//! real sockets, so they need real time, and run concurrently.
 
 use std::sync::Arc;
 

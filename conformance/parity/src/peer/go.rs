@@ -10,7 +10,7 @@ use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
 use super::{PeerError, Reply};
 
-/// client-go in a process of its own, which ends with this value.
+/// client-go in a separate process, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct GoPeer {
     input: AsyncMutex<ChildStdin>,
@@ -18,7 +18,7 @@ pub struct GoPeer {
     _process: Child,
 }
 
-/// Who waits for the reply to a job; `None` after the program has ended.
+/// The receivers of replies, by job; `None` after the program has ended.
 #[derive(Debug)]
 struct Waiting(Mutex<Option<HashMap<String, oneshot::Sender<Reply>>>>);
 
@@ -74,7 +74,7 @@ impl Waiting {
     fn deliver(&self, reply: Reply) {
         let sender = self.0.lock().as_mut().and_then(|waiting| waiting.remove(&reply.job));
         if let Some(sender) = sender {
-            // Who asked may have given up.
+            // The receiver may have given up.
             let _ = sender.send(reply);
         }
     }

@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use super::{Command, Reply};
 use crate::trace::{Check, Entry};
 
-/// How long nothing may have been seen before a command is carried out: what was sent before it has arrived then.
+/// How long the trace must be idle before a command runs, so that everything sent before has arrived.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// The form of the objects: the default one.
+/// The representation of the objects: the default one.
 type Config = Lazy<ConfigMap>;
 
-/// Our informers, one for each job.
+/// The informers of this library, one for each job.
 #[derive(Debug, Default)]
 pub struct OurPeer {
     sessions: Mutex<HashMap<String, Arc<Session>>>,
@@ -36,11 +36,11 @@ struct Session {
     informer: SharedInformer<Config>,
     run: Mutex<Option<InformerRun>>,
     handlers: Mutex<BTreeMap<String, HandlerRegistration<Config>>>,
-    /// Says of each handler whether its calls are held up.
+    /// Whether the calls of each handler are blocked.
     gates: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
-/// What was seen, and when something last was.
+/// The trace, and the time of its last entry.
 #[derive(Debug)]
 struct Log(Mutex<(Vec<Entry>, Instant)>);
 
@@ -95,7 +95,8 @@ impl Session {
         let client = Client::new(kube_client::Config::new(url.parse()?))?;
         let streaming = if streaming { StreamingLists::Auto } else { StreamingLists::Off };
         let source = KubeListWatch::<Config>::all(client).streaming_lists(streaming);
-        // As client-go here: what scripts send is JSON, and a 406 is not to be taken for the want of another encoding.
+        // Request JSON, as client-go does here: scripts send JSON, and a 406 must not cause a fallback to
+        // another encoding.
         let source = source.encodings(Encodings::Json);
         let log = Arc::new(Log(Mutex::new((Vec::new(), Instant::now()))));
         let seen = Arc::clone(&log);
@@ -150,7 +151,7 @@ impl Session {
         let handle = on_event_async(move |event: Event<Config>| {
             let (log, handler, mut blocked) = (Arc::clone(&log), handler.clone(), gate.subscribe());
             async move {
-                // The session, which has the other end, may be gone: then nobody waits for the call.
+                // The session has the other end. If it has been dropped, nothing waits for the call.
                 let _ = blocked.wait_for(|blocked| !blocked).await;
                 log.see(seen(handler, &event));
             }
@@ -192,7 +193,7 @@ fn display(object: &Config) -> String {
     format!("{}@{}", object.key(), object.resource_version())
 }
 
-/// Marks what it has seen and drops the data.
+/// Marks the objects that the transform processed, and drops the data.
 fn transform(log: &Log, object: &Config) -> Result<Arc<Config>, Box<dyn Error + Send + Sync>> {
     log.see(Entry { transform: display(object), ..Entry::default() });
     let mut value: Value = serde_json::from_str(&object.json()?)?;

@@ -7,21 +7,22 @@ use parking_lot::Mutex;
 
 use super::{Operation, QueueScript, QueueVerb};
 
-/// The rate limiter's waits, as client-go's program has them.
+/// The delays of the rate limiter, the same as in the client-go program.
 const LIMITER_BASE: Duration = Duration::from_millis(5);
 const LIMITER_MAX: Duration = Duration::from_secs(1);
 
-/// How often tasks get their turn after an operation: each waits for few others.
+/// How often the runtime yields after an operation; each task waits for few others.
 const TURNS: u32 = 20;
 
 /// A drain has no deadline in client-go.
 const DRAIN_MAX: Duration = Duration::from_secs(100_000);
 
-/// Runs a script on our queue, in time that stands still but for `advance`, and gives a line for each operation.
+/// Runs a script on the queue of this library, in simulated time that changes only with `advance`. Returns a
+/// line for each operation.
 ///
 /// # Errors
 ///
-/// When there is no runtime to be had.
+/// When the runtime cannot be created.
 pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(async {
@@ -38,7 +39,7 @@ pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
 
 struct Run {
     queue: WorkQueue<String>,
-    /// What those who waited have got since the last operation.
+    /// The keys that getters received since the last operation.
     got: Arc<Mutex<Vec<String>>>,
 }
 
@@ -52,7 +53,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut got = std::mem::take(&mut *self.got.lock());
-        // Two who wait are woken in no order.
+        // Concurrent getters are woken in no particular order.
         got.sort();
         got.iter().for_each(|got| line += &format!("; {got}"));
         line
@@ -83,7 +84,8 @@ impl Run {
             QueueVerb::Drain => {
                 let queue = queue.clone();
                 self.wait_for(async move {
-                    // Cut short by a shutdown, it is as over as client-go's, which does not say.
+                    // A drain that a shutdown interrupts counts as finished, because client-go does not
+                    // report the difference.
                     let _ = queue.shut_down_with_drain(DRAIN_MAX).await;
                     "drained".to_owned()
                 });

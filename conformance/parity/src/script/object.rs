@@ -2,8 +2,9 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 
-/// An object in short: `[NAMESPACE/]NAME@VERSION[#UID] [app=VALUE]`. The namespace is `default`, the uid that of the name
-/// unless another is given; a name or a version may be empty, as broken servers have it.
+/// Shorthand for an object: `[NAMESPACE/]NAME@VERSION[#UID] [app=VALUE]`. The namespace defaults to
+/// `default`, the uid to that of the name. A name or a version may be empty, as in responses of broken
+/// servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectText {
     namespace: String,
@@ -14,7 +15,7 @@ pub struct ObjectText {
 }
 
 impl ObjectText {
-    /// The object as a server writes it.
+    /// Returns the object as a server encodes it.
     pub fn json(&self, with_type: bool) -> Value {
         let mut metadata = Map::new();
         let mut put = |name: &str, value: &str| {

@@ -7,10 +7,10 @@ use super::status::StatusForm;
 use super::{Answer, Attempt, End, ListAnswer, ObjectText, RequestKind, Script, ScriptError, Step};
 use crate::peer::Command;
 
-/// The resync period where a script names none: it never comes.
+/// The default resync period, which never elapses.
 const NO_RESYNC: Duration = Duration::from_secs(3600);
 
-/// The longest time that a script may wait: a script has to end within a minute.
+/// The maximum wait, because a script must end within a minute.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ struct ListForm {
     broken: Option<End>,
 }
 
-/// One of these.
+/// Exactly one of these is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct StepForm {
@@ -65,7 +65,7 @@ struct StepForm {
     /// The bookmark that ends the initial events.
     end_bookmark: Option<String>,
     error: Option<StatusForm>,
-    /// An event of any form.
+    /// An arbitrary event.
     event: Option<Value>,
     raw: Option<String>,
     /// The first half of an added object.
@@ -134,7 +134,7 @@ fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
     Ok(Attempt { expect: form.expect, delay, answer })
 }
 
-/// Whether a server could answer so.
+/// Checks that a server could send this response to the request.
 fn check_fit(expect: Option<RequestKind>, answer: &Answer) -> Result<(), String> {
     let watches = matches!(expect, Some(RequestKind::Watch | RequestKind::WatchList));
     match (answer, expect) {
@@ -215,7 +215,7 @@ fn event(event_type: &str, object: &Value) -> Step {
     Step::Send(event_line(event_type, object))
 }
 
-/// `800ms` or `2s`.
+/// Parses `800ms` or `2s`.
 fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no time; write it as 800ms or 2s, at most {WAIT_MAX:?}");
     let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {

@@ -3,24 +3,24 @@ use serde_json::{Value, json};
 
 use super::parse::event_line;
 
-/// A refusal: as the status of an answer, or in an `ERROR` event.
+/// An error: as a response status, or in an `ERROR` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusAnswer {
     /// The code.
     pub code: u16,
-    /// The code that the `Status` says, where it is another one.
+    /// The code in the `Status`, if it differs.
     pub says: Option<u16>,
-    /// The word for it.
+    /// The reason.
     pub reason: String,
-    /// The version asked for is one that the server does not have yet.
+    /// The requested version is newer than the server's.
     pub too_large: bool,
-    /// After how many seconds the server wants to be asked again.
+    /// The value of `retryAfterSeconds`.
     pub retry_after: Option<u64>,
-    /// What is sent in place of a `Status`.
+    /// The body that replaces the `Status`.
     pub text: Option<String>,
 }
 
-/// How it is written: a code alone, or with more.
+/// The two notations: a code only, or more fields.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a code, or a map of code, reason, too-large, retry-after and text")]
 pub(super) enum StatusForm {
@@ -59,7 +59,7 @@ impl StatusForm {
     }
 }
 
-/// The reasons that an API server gives.
+/// Returns the reason that an API server gives for a code.
 fn usual_reason(code: u16) -> Option<String> {
     let reason = match code {
         400 => "BadRequest",
@@ -83,7 +83,7 @@ fn usual_reason(code: u16) -> Option<String> {
 }
 
 impl StatusAnswer {
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub fn json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -100,17 +100,17 @@ impl StatusAnswer {
         status
     }
 
-    /// The `ERROR` event.
+    /// Returns the `ERROR` event.
     pub fn event(&self) -> String {
         event_line("ERROR", &self.json())
     }
 
-    /// The body of the answer.
+    /// Returns the response body.
     pub fn body(&self) -> String {
         self.text.clone().unwrap_or_else(|| self.json().to_string())
     }
 
-    /// The type of the body.
+    /// Returns the content type of the body.
     pub fn content_type(&self) -> &'static str {
         if self.text.is_some() { "text/plain" } else { "application/json" }
     }

@@ -9,10 +9,10 @@ use super::request;
 use super::session::Session;
 use crate::script::{Answer, Attempt, End, ListAnswer, StatusAnswer, Step};
 
-/// What was sent before a connection is reset must have been read by then: a reset takes what was not along.
+/// The pause before a connection is reset, because a reset discards bytes that the peer has not read.
 const BEFORE_RESET: Duration = Duration::from_millis(80);
 
-/// Reads a request and answers it as the script says.
+/// Reads a request and sends the scripted response.
 pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
     let Some(request) = request::read(&mut stream).await? else { return Ok(()) };
     if let Some(version) = &request.question {
@@ -42,8 +42,8 @@ pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) ->
     outcome
 }
 
-/// Yes: the server has that version. No script says so, since client-go does not ask; the wait that is recorded of the
-/// request behind it is that from the failure on.
+/// Confirms that the server has that version. Scripts do not contain this request, because client-go does not
+/// send it. The recorded wait of the next request is measured from the preceding failure.
 async fn answer_question(stream: &mut TcpStream, version: &str) -> io::Result<()> {
     let body = format!(
         r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#
@@ -51,8 +51,8 @@ async fn answer_question(stream: &mut TcpStream, version: &str) -> io::Result<()
     send_unrecorded(stream, &body).await
 }
 
-/// Answers `GET /version`. It is not part of the script: our informers ask for the version with each complete list,
-/// client-go's do not.
+/// Responds to `GET /version`. It is not part of the script: informers of this library read the version with
+/// each complete list, and those of client-go do not.
 async fn send_version(stream: &mut TcpStream) -> io::Result<()> {
     send_unrecorded(stream, r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#).await
 }
@@ -99,7 +99,7 @@ async fn send_whole(stream: &mut TcpStream, text: String, session: &Session) -> 
 }
 
 async fn send(stream: &mut TcpStream, text: &str, session: &Session) -> io::Result<()> {
-    // Before and after: who gets it may answer sooner than this task goes on.
+    // Record the time before and after, because the peer may react sooner than this task resumes.
     session.sent();
     stream.write_all(text.as_bytes()).await?;
     session.sent();
@@ -143,7 +143,7 @@ async fn send_stream(
     finish(stream, end, session).await
 }
 
-/// Ends a connection other than as HTTP has it.
+/// Ends a connection improperly.
 async fn finish(stream: &mut TcpStream, end: End, session: &Arc<Session>) -> io::Result<()> {
     if end == End::Hold {
         session.hold(true);

@@ -6,23 +6,23 @@ use tokio::net::TcpStream;
 
 use crate::script::RequestKind;
 
-/// The longest head of a request that is read.
+/// The maximum length of a request head.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// A connection that sends no request for this long was opened in vain.
+/// The timeout for the request of a new connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request as it is recorded.
+/// A recorded request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) kind: RequestKind,
-    /// The kind, then the query in the order of its names, without what is drawn at random.
+    /// The kind, then the query parameters sorted by name, without random values.
     pub(crate) text: String,
-    /// The version that ours asks about, by a list of one object, after nobody has answered.
+    /// The version that this library checks with a list of one object after a request without a response.
     pub(crate) question: Option<String>,
 }
 
-/// Reads the head of a request; the rest, which a `GET` does not have, is left.
+/// Reads the head of a request. A `GET` has no body.
 pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Option<Request>> {
     let mut head = Vec::new();
     let reading = async {
@@ -72,8 +72,8 @@ fn parse(head: &str) -> Option<Request> {
     Some(Request { kind, text: format!("{verb} {query}").trim_end().to_owned(), question })
 }
 
-/// A parameter as it is compared. The timeout is drawn at random from a range, so the range is what is compared; and
-/// client-go sends it a second time in a form of its own, which no server reads.
+/// Formats a parameter for comparison. The timeout is drawn at random from a range, so the range is compared.
+/// client-go also sends it a second time in another format, which no server reads.
 fn show(name: &str, value: &str, seconds: Option<u64>) -> Option<String> {
     let as_go_writes = |seconds: u64| match (seconds / 60, seconds % 60) {
         (minutes, seconds) if minutes > 0 => format!("{minutes}m{seconds}s"),

@@ -10,22 +10,24 @@ use crate::peer::{Command, Peer, PeerError};
 use crate::script::{Answer, Attempt, End, Script, Step};
 use crate::trace::{Entry, Record, Trace, Wait};
 
-/// A request that comes within this time comes at once: the shortest backoff is 800 ms, and the machine may be busy.
+/// A request within this time counts as immediate. The shortest backoff is 800 ms, and the machine may be
+/// busy.
 const AT_ONCE: Duration = Duration::from_millis(600);
 
-/// The backoff of client-go's reflector, and of ours: each step from this, doubled each time, to twice of that.
+/// The base of the reflector backoff, in client-go and in this library. Each step doubles it, and jitter adds
+/// up to 100 %.
 const BACKOFF_BASE: Duration = Duration::from_millis(800);
 const BACKOFF_STEPS: u32 = 6;
 
-/// How early a timer may seem to fire, since the clock is read after the bytes are sent.
+/// How early a timer may seem to fire, because the clock is read after the bytes are sent.
 const EARLY: Duration = Duration::from_millis(25);
-/// How late a busy machine may be.
+/// How late a request may be on a busy machine.
 const LATE: Duration = Duration::from_millis(400);
 
-/// A stream that is left open ends the script when nothing has happened for this long.
+/// An open stream ends the script after this time without activity.
 const HELD_QUIET: Duration = Duration::from_millis(800);
 
-/// One run of a script: what comes next, and what was seen.
+/// One run of a script: the next attempt, and the trace.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) port: Port,
@@ -41,15 +43,15 @@ struct State {
     next: usize,
     requests: Vec<Record>,
     entries: Vec<Entry>,
-    /// When something was last sent, or a connection ended.
+    /// The time of the last sent bytes or of the end of a connection.
     sent_at: Instant,
-    /// When anything last happened.
+    /// The time of the last activity.
     active_at: Instant,
-    /// Requests being answered.
+    /// Number of requests with unfinished responses.
     answering: usize,
-    /// Of these, those whose stream is left open.
+    /// Number of these whose stream is left open.
     held: usize,
-    /// The step that the next backoff is expected to have.
+    /// The expected step of the next backoff.
     backoff: u32,
     retry_after: Option<Duration>,
     refused: bool,
@@ -62,7 +64,7 @@ impl Session {
         Self { port: Port::new(), script, peer, job, state }
     }
 
-    /// Tells the peer to do something and keeps what it has seen. The first failure ends the session.
+    /// Runs a command on the peer and records its trace. The first failure ends the session.
     pub(crate) async fn command(&self, command: &Command) {
         let reply = self.peer.command(&self.job, command).await;
         let mut state = self.state.lock();
@@ -73,8 +75,8 @@ impl Session {
         }
     }
 
-    /// True when the script is played: nothing of it is left and nothing is being answered, or a stream is left open and
-    /// nothing more happens.
+    /// Returns true when the script has been played: no attempt is left and no response is unfinished, or a
+    /// stream is left open without further activity.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
         let quiet = state.held > 0 && state.active_at.elapsed() >= HELD_QUIET;
@@ -82,7 +84,7 @@ impl Session {
         state.failure.is_some() || played || (quiet && state.answering == state.held)
     }
 
-    /// What was seen.
+    /// Returns the trace.
     pub(crate) fn finish(&self, unfinished: bool) -> Result<Trace, PeerError> {
         let mut state = self.state.lock();
         if let Some(failure) = state.failure.take() {
@@ -92,7 +94,7 @@ impl Session {
         Ok(Trace { requests, entries, unfinished })
     }
 
-    /// Records a request and says how it is answered; `None` where the script does not.
+    /// Records a request and returns its response; `None` if the script has none.
     pub(super) fn arrive(&self, request: Request) -> Option<Attempt> {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -112,34 +114,34 @@ impl Session {
         attempt
     }
 
-    /// Something was sent, or the connection ended.
+    /// Records that bytes were sent or the connection ended.
     pub(super) fn sent(&self) {
         let mut state = self.state.lock();
         state.sent_at = Instant::now();
         state.active_at = state.sent_at;
     }
 
-    /// Begins or ends to leave a stream open.
+    /// Starts or ends leaving a stream open.
     pub(super) fn hold(&self, begins: bool) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();
         if begins { state.held += 1 } else { state.held -= 1 }
     }
 
-    /// The answer to a request has ended.
+    /// Records that the response to a request has ended.
     pub(super) fn answered(&self) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();
         state.answering -= 1;
     }
 
-    /// Waits until connections are taken.
+    /// Waits until connections are accepted.
     pub(crate) async fn open_port(&self) {
         self.port.set(true).await;
     }
 
-    /// To be called before an answer ends: closes the port, if that is what comes next, and says whether it is. It opens
-    /// again by itself.
+    /// Closes the port if the next attempt requires it, and returns whether it did. Call this before a
+    /// response ends. The port opens again by itself.
     pub(crate) async fn close_port_if_next(self: &Arc<Self>) -> bool {
         let refuse = {
             let state = self.state.lock();
@@ -181,11 +183,11 @@ impl State {
         }
     }
 
-    /// What the time since the answer before was.
+    /// Classifies the time since the last response.
     fn wait(&mut self, now: Instant) -> Wait {
         let waited = now.saturating_duration_since(self.sent_at);
         if self.refused {
-            // How many attempts were refused is not seen from here.
+            // The number of refused attempts is not visible here.
             self.backoff = u32::MAX;
             return Wait::AfterRefusal;
         }
@@ -196,7 +198,7 @@ impl State {
             return Wait::AtOnce;
         }
         if self.retry_after.is_some_and(|asked| fits(waited, asked, asked)) {
-            // A backoff of ours lies within it.
+            // A backoff of this library can be within it.
             return Wait::RetryAfter;
         }
         let expected = self.backoff;
@@ -231,7 +233,7 @@ impl Attempt {
         seconds.map(Duration::from_secs)
     }
 
-    /// The answer to what the script does not expect: it is left open.
+    /// Returns the response to an unscripted request, which is left open.
     pub(super) fn unscripted() -> Answer {
         Answer::Stream(Vec::new(), End::Hold)
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::script::RequestKind;
 
-/// What waits of these milliseconds, one after the other, are taken for.
+/// Classifies consecutive waits of these milliseconds.
 fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> {
     let begin = Instant::now();
     let mut state = State::begin(begin);
@@ -13,7 +13,7 @@ fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> 
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_the_next_step_of_the_backoff_where_it_lies_in_its_range() {
-    // 1.7 s would be the first step of a busy machine, and is the second one after it.
+    // 1.7 s could be the first step on a busy machine, and is the second step after the first.
     assert_eq!(
         waits(&[0, 900, 1700, 300, 5000], |_| {}),
         ["at once", "backoff 0", "backoff 1", "at once", "backoff 2"]
