@@ -1,4 +1,4 @@
-//! One target over mutated seeds, until its time is over or a rule is broken.
+//! Runs one target on mutated seeds until its time is over or a check fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -9,42 +9,43 @@ use tokio::time::Instant;
 
 use crate::{Target, mutate, seeds, shrink};
 
-/// Inputs that are kept beside the seeds to be mutated further.
+/// The maximum number of mutated inputs that are kept for further mutation.
 const KEPT_MAX: usize = 256;
 
-/// One target, and how long it is tried.
+/// One target, and how long it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
-    /// What is tried.
+    /// The target.
     pub target: Target,
     /// The seed of the mutations.
     pub seed: u64,
-    /// How long mutated inputs follow each other.
+    /// The duration of the mutations.
     pub lasts: Duration,
-    /// How long a failing input is made smaller at most: a target that starts a server for each input would take an hour over one.
+    /// The maximum duration of shrinking. A target that starts a server for each input would otherwise take
+    /// an hour.
     pub shrinks_for: Duration,
 }
 
-/// What became of a campaign.
+/// The result of a campaign.
 #[derive(Debug)]
 pub struct Found {
-    /// The inputs that were tried, without those of shrinking.
+    /// Number of tested inputs, without those of shrinking.
     pub executions: u64,
-    /// What ended it early.
+    /// The failure that ended it early.
     pub crash: Option<Crash>,
 }
 
-/// A broken rule.
+/// A failed check.
 #[derive(Debug)]
 pub struct Crash {
-    /// The smallest input that was found.
+    /// The smallest failing input.
     pub input: Vec<u8>,
-    /// What the target said of the first one.
+    /// The message of the first failure.
     pub message: String,
 }
 
 impl Campaign {
-    /// Tries the seeds, and then what mutations make of them; `begin` is told of each input before it is tried.
+    /// Runs the seeds and then mutations of them. Calls `begin` with each input before running it.
     ///
     /// # Panics
     ///
@@ -94,7 +95,7 @@ impl Campaign {
     }
 }
 
-/// Keeps one input in a thousand, so that changes add up without drifting away from the seeds.
+/// Keeps one input in a thousand, so that changes accumulate without drifting away from the seeds.
 fn keep(inputs: &mut Vec<Vec<u8>>, input: Vec<u8>, rng: &mut StdRng) {
     if rng.random_ratio(1, 1000) && inputs.len() < KEPT_MAX {
         inputs.push(input);

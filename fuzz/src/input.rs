@@ -1,11 +1,12 @@
-//! How a target reads its bytes.
+//! Decodes the input of a target.
 
 use bytes::Bytes;
 
-/// Frames of one body: enough for a border inside a border, few enough to leave bytes for the body.
+/// The maximum number of frames: enough for one boundary within another, and few enough to leave bytes for
+/// the body.
 const FRAMES_MAX: usize = 8;
 
-/// A body and the frames in which it comes.
+/// A body and its division into frames.
 pub(crate) struct Body<'a> {
     pub(crate) whole: &'a [u8],
     /// Positions in `whole`, ascending.
@@ -13,7 +14,7 @@ pub(crate) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Reads the borders from the beginning of the input.
+    /// Reads the boundaries from the start of the input.
     pub(crate) fn read(input: &'a [u8]) -> Self {
         let Some((&count, rest)) = input.split_first() else {
             return Self { whole: input, borders: Vec::new() };
@@ -26,14 +27,14 @@ impl<'a> Body<'a> {
         Self { whole, borders }
     }
 
-    /// The body in its frames. Some may be empty.
+    /// Returns the body in its frames, some of which may be empty.
     pub(crate) fn frames(&self) -> Vec<Bytes> {
         let ends = self.borders.iter().copied().chain([self.whole.len()]);
         let mut start = 0;
         ends.map(|end| Bytes::copy_from_slice(&self.whole[std::mem::replace(&mut start, end)..end])).collect()
     }
 
-    /// The body in one frame.
+    /// Returns the body in one frame.
     pub(crate) fn one_frame(&self) -> Vec<Bytes> {
         vec![Bytes::copy_from_slice(self.whole)]
     }

@@ -1,13 +1,14 @@
-//! Fuzz targets: everything that reads bytes of others, held against a plain reader of the same bytes.
+//! Fuzz targets for all parsers of untrusted input. Each target compares a parser with a simple reference
+//! parser.
 //!
-//! A target takes any bytes and panics where a rule is broken. The same targets run in three places: as tests over the seeds,
-//! in the harness (`cargo xtask fuzz`, which mutates the seeds), and under libFuzzer (`fuzz/libfuzzer`) where a nightly
-//! toolchain is there.
+//! A target takes any bytes and panics if a check fails. The same targets run in three places: as tests over
+//! the seeds, in the harness (`cargo xtask fuzz`, which mutates the seeds), and under libFuzzer
+//! (`fuzz/libfuzzer`) if a nightly toolchain is installed.
 //!
 //! # Input
 //!
-//! The first byte says in how many frames a body comes, the bytes after it where they end, and the rest is the body: so
-//! the borders of network frames are found by the fuzzer, too.
+//! The first byte is the number of frames of a body, the following bytes are their ends, and the rest is the
+//! body. The fuzzer therefore also varies the boundaries of network frames.
 
 mod campaign;
 mod input;

@@ -1,4 +1,4 @@
-//! Runs the fuzz targets without a fuzzer's instrumentation: seeds, mutated, for a while each.
+//! Runs the fuzz targets on mutated seeds, without the instrumentation of a fuzzer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use clap::Parser;
 use informer_fuzz::{Campaign, Crash, TARGETS, Target};
 use parking_lot::Mutex;
 
-/// One run over an input that takes longer hangs: inputs have a few kilobytes.
+/// The timeout of one run; inputs have a few kilobytes.
 const RUN_MAX: Duration = Duration::from_secs(20);
 
-/// A failing input is made smaller for so long at most.
+/// The maximum duration of shrinking.
 const SHRINK_MAX: Duration = Duration::from_secs(60);
 
-/// Runs fuzz targets over mutated seeds. Prints a JSON object of executions by target last.
+/// Runs fuzz targets on mutated seeds. Finally prints a JSON object of executions by target.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Only this target.
+    /// Run only this target.
     #[arg(long)]
     target: Option<String>,
     /// Seconds for each target.
@@ -29,7 +29,7 @@ struct Arguments {
     /// The seed of the mutations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run the target over this file alone, without catching the panic.
+    /// Run the target on this file only, without catching the panic.
     #[arg(long, requires = "target")]
     input: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ fn replay(target: Target, path: &Path) -> ExitCode {
 }
 
 fn fuzz(targets: &[Target], arguments: &Arguments) -> ExitCode {
-    // What a target finds is told once, with the input; the message of every try while shrinking is not.
+    // A failure is reported once, with its input. Messages of attempts while shrinking are suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     let current = Arc::new(Mutex::new(Current::default()));
     let (beat, beats) = channel();
@@ -93,7 +93,7 @@ fn fuzz(targets: &[Target], arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(crashed))
 }
 
-/// What is being tried.
+/// The running input.
 #[derive(Default)]
 struct Current {
     target: &'static str,
@@ -110,7 +110,7 @@ fn report(target: Target, Crash { input, message }: &Crash) {
     }
 }
 
-/// Ends the program when one run takes too long, and says over which input.
+/// Ends the program when one run exceeds the timeout, and prints its input.
 fn watch(beats: &Receiver<()>, current: &Mutex<Current>) {
     loop {
         match beats.recv_timeout(RUN_MAX) {

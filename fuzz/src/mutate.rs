@@ -1,18 +1,18 @@
-//! New inputs from old ones.
+//! Mutates inputs.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// The largest input: larger ones find nothing that these do not, only later.
+/// The maximum size of an input. Larger ones only take longer to find the same failures.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Changes in one new input. A few at once leave most of a text well formed.
+/// The maximum number of changes per input. With only a few, most of a text stays well formed.
 const CHANGES_MAX: usize = 4;
 
-/// Bytes that scanners care about.
+/// Bytes that are significant to parsers.
 const TELLING: &[u8] = b"\"\\{}[]:,0-.eEntf\n \x00\x1f\x7f\x80\xc3\xff";
 
-/// Changes an input; `others` lend it pieces and `words` are put in.
+/// Mutates an input, with pieces of `others` and with `words`.
 pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut StdRng) {
     for _ in 0..rng.random_range(1..=CHANGES_MAX) {
         change(input, others, words, rng);
@@ -44,7 +44,7 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut Std
             input.splice(at..at, piece);
         }
         7 => input.truncate(at),
-        // The first bytes say where frames end.
+        // The first bytes are the ends of frames.
         _ => replace_at(input, rng.random_range(0..9), rng.random()),
     }
 }
@@ -69,7 +69,7 @@ fn replace_at(input: &mut [u8], at: usize, byte: u8) {
     }
 }
 
-/// A piece of at most 64 bytes, mostly short.
+/// Returns a range of at most 64 bytes, mostly short.
 fn range(len: usize, rng: &mut StdRng) -> std::ops::Range<usize> {
     let start = rng.random_range(0..=len);
     let longest = 1 << rng.random_range(0..7);

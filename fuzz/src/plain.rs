@@ -1,9 +1,9 @@
-//! The plain readers: `serde_json` into trees, and what a header is by the tree.
+//! The reference parser: `serde_json` values, and the header of an object.
 
 use informer_core::{Header, ObjectKey, OwnerReference};
 use serde_json::Value;
 
-/// The header of an object by its tree; `None` where it cannot be read.
+/// Returns the header of a parsed object; `None` if it is invalid.
 pub(crate) fn header(object: &Value) -> Option<Header> {
     let metadata = object.as_object()?.get("metadata")?.as_object()?;
     for name in ["apiVersion", "kind"] {
@@ -42,7 +42,7 @@ fn owner_reference(owner: &Value) -> Option<OwnerReference> {
     Some(OwnerReference::new(api_version, kind, text("name")?, text("uid")?, controller))
 }
 
-/// The object without what is cut from every object.
+/// Removes the fields that are pruned from every object.
 pub(crate) fn pruned(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
@@ -50,7 +50,7 @@ pub(crate) fn pruned(mut object: Value) -> Value {
     object
 }
 
-/// A member that may be absent or null; the outer `None` where it is of another type.
+/// Reads a member that may be absent or null; the outer `None` means another type.
 fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<T>) -> Option<Option<T>> {
     match value {
         None | Some(Value::Null) => Some(None),

@@ -1,4 +1,4 @@
-//! The shipped reader, asked through its public API: a client whose server answers with given frames.
+//! Runs the shipped parser through its public API: a client whose server responds with given frames.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use informer_client::{
 };
 use informer_core::{Header, Object, ResourceVersion};
 
-/// An object as the client reads it: the header, and the text after pruning.
+/// An object as read by the client: the header, and the JSON after pruning.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Probe {
     pub(crate) header: Header,
@@ -39,7 +39,7 @@ impl Representation for Probe {
     }
 }
 
-/// The same of a client that takes protobuf.
+/// The same for a client that reads protobuf.
 pub(crate) struct WireProbe(Probe);
 
 impl Object for WireProbe {
@@ -70,19 +70,20 @@ impl Probed for WireProbe {
     }
 }
 
-/// What was read of an object.
+/// Conversion of a representation to a probe.
 trait Probed: Representation {
     fn probe(&self) -> Probe;
 }
 
-/// What became of one object.
+/// The result for one object.
 pub(crate) type Seen = Result<Probe, Unreadable>;
 
-/// An object that was set aside.
+/// An undecodable object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Unreadable;
 
-/// A list as it was read: the objects in order, how many were set aside, and whether it came to its end.
+/// A list as read by the client: the objects in order, the number of undecodable ones, and the result of the
+/// list.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ReadList {
     pub(crate) objects: Vec<Probe>,
@@ -91,34 +92,35 @@ pub(crate) struct ReadList {
     pub(crate) end: Result<ResourceVersion, String>,
 }
 
-/// A watch as it was read: an event a line, and the error that ended it, if one did.
+/// A watch as read by the client: one line per event, and the error that ended it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ReadWatch {
     pub(crate) events: Vec<(&'static str, Option<Seen>)>,
     pub(crate) end: Result<(), String>,
 }
 
-/// Reads a body as the answer to a list request.
+/// Reads a body as the response to a list request.
 pub(crate) fn read_list(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
     read_from(source::<Probe>(frames, None, options))
 }
 
-/// Reads a compressed body as the answer to a list request.
+/// Reads a compressed body as the response to a list request.
 pub(crate) fn read_gzip(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
     read_from(source::<Probe>(frames, Some("gzip"), options))
 }
 
-/// Reads a body in protobuf as the answer to a list request.
+/// Reads a protobuf body as the response to a list request.
 pub(crate) fn read_wire_list(frames: Vec<Bytes>) -> ReadList {
     read_from(wire_source(frames))
 }
 
-/// Reads a body in protobuf as the answer to a watch request.
+/// Reads a protobuf body as the response to a watch request.
 pub(crate) fn read_wire_watch(frames: Vec<Bytes>) -> ReadWatch {
     read_events(wire_source(frames))
 }
 
-/// A source whose client is kept: the first one reads the table of the built-in kinds, which takes longer than a body.
+/// Returns a source with a cached client. Parsing the schema of the built-in kinds for a new client takes
+/// longer than reading a body.
 fn wire_source(frames: Vec<Bytes>) -> KubeListWatch<WireProbe> {
     type Frames = Arc<parking_lot::Mutex<Vec<Bytes>>>;
     thread_local! {
@@ -165,7 +167,7 @@ fn read_from<O: Probed>(source: KubeListWatch<O>) -> ReadList {
     })
 }
 
-/// The objects of a list in another form, as far as they were read.
+/// Returns the objects of a list in another representation, as far as they can be read.
 pub(crate) fn objects_of<O: Representation>(frames: Vec<Bytes>, options: ReadOptions) -> Vec<Arc<O>> {
     block_on(async {
         let Ok(mut parts) = source::<O>(frames, None, options).list(first_request()).await else {
@@ -192,7 +194,7 @@ fn first_request<O: Object>() -> ListRequest<O> {
     }
 }
 
-/// Reads a body as the answer to a watch request.
+/// Reads a body as the response to a watch request.
 pub(crate) fn read_watch(frames: Vec<Bytes>, options: ReadOptions) -> ReadWatch {
     read_events(source::<Probe>(frames, None, options))
 }
@@ -222,7 +224,7 @@ fn read_events<O: Probed>(source: KubeListWatch<O>) -> ReadWatch {
 }
 
 fn told(error: &SourceError) -> String {
-    // An error says what it is about, whatever came; this runs its formatting, too.
+    // Formatting the error must not panic, and must not return an empty string.
     let text = error.to_string();
     assert!(!text.is_empty(), "an error without words: {error:?}");
     text
@@ -266,7 +268,7 @@ fn source<O: Representation>(
     KubeListWatch::of(Client::from_service(service, "default"), kind).read_options(options)
 }
 
-/// Runs a future that waits for nothing but itself.
+/// Runs a future that needs no external wake-up.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     thread_local! {
         static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()

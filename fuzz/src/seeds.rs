@@ -1,14 +1,14 @@
-//! Inputs to begin with.
+//! Seed inputs.
 
 use std::path::Path;
 
 use crate::Target;
 
-/// The seeds of a target in the order of their names: whole files of `fuzz/seeds/TARGET`.
+/// Returns the seeds of a target sorted by name: whole files of `fuzz/seeds/TARGET`.
 ///
 /// # Panics
 ///
-/// When the folder cannot be read: without seeds a target would prove little and say nothing of it.
+/// When the folder cannot be read. Without seeds, a target would silently test very little.
 pub fn seeds(target: Target) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
     let entries = std::fs::read_dir(&folder);

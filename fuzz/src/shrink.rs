@@ -1,6 +1,6 @@
-//! A failing input, made small.
+//! Shrinks a failing input.
 
-/// The smallest input that still fails, of those that taking bytes away leads to. `fails` runs the target.
+/// Returns the smallest input that still fails, found by removing bytes. `fails` runs the target.
 pub fn shrink(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut best = input.to_vec();
     let mut piece = best.len().next_power_of_two() / 2;

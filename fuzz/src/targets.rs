@@ -13,14 +13,14 @@ mod schemas;
 mod selectors;
 mod watch;
 
-/// One target: a name, and what holds for any bytes.
+/// One target: a name, and a check for arbitrary bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// As commands and folders of seeds name it.
+    /// Its name in commands and in folders of seeds.
     pub name: &'static str,
-    /// Panics where a rule is broken.
+    /// Panics if a check fails.
     pub run: fn(&[u8]),
-    /// Words of the format, for a fuzzer that does not know it.
+    /// Tokens of the format, for a fuzzer that does not know it.
     pub words: &'static [&'static str],
 }
 
@@ -40,12 +40,12 @@ pub const TARGETS: &[Target] = &[
     faults::TARGET,
 ];
 
-/// The target of a name.
+/// Returns the target with a name.
 pub fn find(name: &str) -> Option<Target> {
     TARGETS.iter().copied().find(|target| target.name == name)
 }
 
-/// Words of objects and of what stands around them.
+/// Tokens of objects, lists and watch events.
 const WORDS: &[&str] = &[
     "\"metadata\":",
     "\"name\":",

@@ -1,4 +1,4 @@
-//! The targets over their seeds, and the tools of the harness.
+//! Runs the targets on their seeds, and tests the harness.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use informer_fuzz::{Campaign, TARGETS, Target, mutate, seeds, shrink};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// Mutated inputs for each target: enough to see that the target runs, not to find much.
+/// Mutated inputs per target: enough to check that the target runs, not to find bugs.
 const MUTATED: usize = 300;
 
 #[test]
@@ -42,7 +42,7 @@ fn mutations_of_a_seed_are_the_same_again() {
     assert_eq!(one(StdRng::seed_from_u64(7)), one(StdRng::seed_from_u64(7)));
 }
 
-/// A campaign of a target that the seeds of `keys` are given to, without mutations unless there is time.
+/// Returns a campaign with the seeds of `keys`, without mutations unless it has time.
 fn campaign(run: fn(&[u8]), lasts: Duration, shrinks_for: Duration) -> Campaign {
     Campaign { target: Target { name: "keys", run, words: &["<word>"] }, seed: 1, lasts, shrinks_for }
 }

@@ -1,5 +1,5 @@
-//! The target that `FUZZ_TARGET` names, under libFuzzer: one program for all of them, because building it takes longer than
-//! most campaigns.
+//! Runs the target that `FUZZ_TARGET` names under libFuzzer. One program contains all targets, because
+//! building it takes longer than most campaigns.
 #![no_main]
 
 use std::sync::LazyLock;

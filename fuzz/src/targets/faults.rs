@@ -21,11 +21,11 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// A file of fault rules: rules, or an error that says what is wrong.
+/// Parses a file of fault rules: the result is rules, or an error that describes the problem.
 fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match FaultFile::parse(text) {
-        // Rules that were read can be put to use.
+        // Parsed rules can be applied.
         Ok(file) => {
             let server = informer_apiserver::ApiServer::builder().build();
             server.faults().add_all(file);

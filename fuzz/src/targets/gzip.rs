@@ -11,11 +11,11 @@ use crate::probe::{read_gzip, read_list};
 
 pub(super) const TARGET: Target = Target { name: "gzip", run, words: &["\u{1f}\u{8b}\u{8}"] };
 
-/// The bytes as a compressed body: of their own, and of the list that they are after compression.
+/// Reads the bytes as a compressed body, and after compression as a list.
 fn run(input: &[u8]) {
     let body = Body::read(input);
     let options = ReadOptions::default;
-    // Whatever it is: an answer or an error, the same at every border.
+    // The result, a response or an error, is the same for every division into frames.
     let (one, other) = (read_gzip(body.one_frame(), options()), read_gzip(body.frames(), options()));
     if one.end.is_ok() || other.end.is_ok() {
         assert_eq!(one, other, "the border of a frame changes a compressed list");
@@ -23,7 +23,7 @@ fn run(input: &[u8]) {
         MultiGzDecoder::new(body.whole).read_to_end(&mut plain).expect("what was read to its end is whole");
     }
 
-    // The same list, compressed in as many members as there are frames, reads as without compression.
+    // The same list, compressed with one gzip member per frame, reads as without compression.
     let packed: Vec<_> = body.frames().iter().map(|frame| compress(frame).into()).collect();
     let (packed, plain) = (read_gzip(packed, options()), read_list(body.frames(), options()));
     match (&packed.end, &plain.end) {

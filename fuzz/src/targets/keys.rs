@@ -5,7 +5,7 @@ use super::Target;
 pub(super) const TARGET: Target =
     Target { name: "keys", run, words: &["/", "['", "']", ".", "18446744073709551615"] };
 
-/// Keys, field paths and versions: what is read is written back, and compares as it should.
+/// Parses keys, field paths and versions. Each must format back to its input and compare correctly.
 fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(key) = text.parse::<ObjectKey>() {

@@ -28,12 +28,12 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// What seeds and words use as a token.
+/// The token in seeds and words.
 const SECRET: &str = "SECRETTOKEN";
 
-/// A kubeconfig, or a file of tokens: a client is made of it or refused with words; neither tells a secret.
+/// Parses a kubeconfig or a token file. The result is a client or an error; neither may reveal a secret.
 ///
-/// What a kubeconfig may start or read besides itself (commands, files) is taken out first.
+/// Commands and files that the kubeconfig refers to are removed first.
 fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     run_tokens(text);

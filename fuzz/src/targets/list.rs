@@ -10,14 +10,14 @@ use crate::probe::{ReadList, read_list};
 
 pub(super) const TARGET: Target = Target { name: "list", run, words: WORDS };
 
-/// The body of a list, read in frames and whole, and by `serde_json`.
+/// Reads a list body in frames, in one piece, and with `serde_json`.
 fn run(input: &[u8]) {
     let body = Body::read(input);
     let read = read_list(body.one_frame(), ReadOptions::default());
     let in_frames = read_list(body.frames(), ReadOptions::default());
     let good = serde_json::from_slice::<Value>(body.whole).is_ok();
-    // Where a frame ends with a line, a value that is broken before it is found to be so there and then; elsewhere the
-    // brackets decide. What is read of a list that breaks off is thrown away.
+    // A malformed value is detected at the end of a frame that ends with a newline; elsewhere, the brackets
+    // decide. Objects of a list that breaks off are discarded.
     if good || (read.end.is_ok() && in_frames.end.is_ok()) {
         let both = (read.end.is_err(), in_frames.end.is_err());
         assert!(
@@ -34,16 +34,17 @@ fn run(input: &[u8]) {
     }
 }
 
-/// The header that was read is that of the text that was kept.
+/// Checks that the header equals that of the kept JSON.
 pub(super) fn check_header(json: &str, header: &informer_core::Header) {
-    // The fast path does not look into values that it does not need; where serde refuses, a typed read will say so.
+    // The fast path does not parse values that it does not need. If serde rejects one, a typed read reports
+    // that.
     if let Ok(object) = serde_json::from_str::<Value>(json) {
         assert_eq!(plain::header(&object).as_ref(), Some(header), "{json}");
         assert_eq!(plain::pruned(object.clone()), object, "not pruned: {json}");
     }
 }
 
-/// A list that `serde_json` reads is read, with the same objects.
+/// Checks that a list that `serde_json` can parse is read with the same objects.
 fn check_whole(read: &ReadList, items: &[Value]) {
     let expected: Vec<_> =
         items.iter().filter_map(|item| Some((plain::header(item)?, plain::pruned(item.clone())))).collect();
@@ -56,7 +57,7 @@ fn check_whole(read: &ReadList, items: &[Value]) {
     }
 }
 
-/// A list that breaks off is never complete.
+/// Checks that a list that breaks off is never complete.
 fn check_cut_short(body: &Body<'_>) {
     let text = body.whole.trim_ascii_end();
     let cut = body.frames().first().map_or(0, |frame| frame.len()).min(text.len() - 1);
@@ -85,7 +86,7 @@ struct ListMetadata {
     _remaining: Option<i64>,
 }
 
-/// The items of a body that is a list of pods in every respect.
+/// Returns the items of a body if it is a fully valid list of pods.
 fn plain_list(body: &[u8]) -> Option<Vec<Value>> {
     serde_json::from_slice::<Value>(body).ok()?;
     let list: List<'_> = serde_json::from_slice(body).ok()?;

@@ -8,7 +8,8 @@ use crate::probe::{objects_of, read_list};
 
 pub(super) const TARGET: Target = Target { name: "object", run, words: WORDS };
 
-/// One object, pruned by a path of the user's, under narrow limits, and a field of it read from its bytes.
+/// Reads one object, pruned by a user-defined path and with small limits, and reads a field of it from its
+/// bytes.
 fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (path, object) = text.split_once('\n').unwrap_or(("spec.nodeName", text));
@@ -28,20 +29,20 @@ fn run(input: &[u8]) {
     }
 }
 
-/// What the path names is gone, and all else is there.
+/// Checks that the field of the path was removed and everything else was kept.
 fn check_cut(path: &FieldPath, mut before: Value, kept: &Value) {
     remove(&mut before, &path.segments().collect::<Vec<_>>());
     assert_eq!(&before, kept, "cut {path:?}");
 }
 
-/// A field that is read from the bytes is the field of the tree.
+/// Checks that a field read from the bytes equals the field of the parsed value.
 fn check_field(lazy: &Lazy<Value>, path: &FieldPath, object: &Value) {
     let by_tree = path.segments().try_fold(object, |value, name| value.as_object()?.get(name));
     let by_bytes = lazy.field(path);
     match by_tree {
         Some(Value::String(text)) => assert_eq!(by_bytes.as_deref(), Some(&**text), "{path:?}"),
         Some(Value::Bool(value)) => assert_eq!(by_bytes.as_deref(), Some(&*value.to_string()), "{path:?}"),
-        // A number is handed on as it was written, which is not always as a tree writes it.
+        // A number keeps its original text, which can differ from the formatting of the parsed value.
         Some(Value::Number(_)) => assert!(by_bytes.is_some(), "{path:?}"),
         _ => assert_eq!(by_bytes, None, "{path:?}"),
     }

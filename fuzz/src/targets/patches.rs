@@ -35,7 +35,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// The ways to patch: a content type, and what the URL asks for besides.
+/// The patch types: a content type and query parameters.
 const WAYS: [(&str, &str); 5] = [
     ("application/merge-patch+json", ""),
     ("application/strategic-merge-patch+json", ""),
@@ -44,10 +44,10 @@ const WAYS: [(&str, &str); 5] = [
     ("application/apply-patch+yaml", "?fieldManager=fuzz&force=true"),
 ];
 
-/// A patch of a Deployment. The first byte chooses the way; the rest is the patch.
+/// Patches a Deployment. The first byte selects the patch type; the rest is the patch.
 ///
-/// What is refused changes nothing; what is accepted is what is stored; an object stays the one that it is; and a patch
-/// that says what is to be, sent again, says nothing new.
+/// A rejected patch changes nothing. An accepted patch returns the stored object, and does not change its
+/// identity. Sending a declarative patch again changes nothing.
 fn run(input: &[u8]) {
     let Some((choice, patch)) = input.split_first() else { return };
     let way = WAYS[usize::from(*choice) % WAYS.len()];
@@ -61,7 +61,7 @@ fn run(input: &[u8]) {
         assert_eq!(after.expect("a refused patch deletes nothing"), before, "{way:?} {text}");
         return;
     }
-    // A Deployment of another name: apply creates what is not there, by the path, so the name is always that of the path.
+    // A server-side apply creates a missing object, so the name is always that of the path.
     let after = after.expect("a patch deletes nothing");
     assert_eq!(answer, after, "{way:?} {text}");
     check_same_object(&before, &after, &text);
@@ -79,13 +79,13 @@ fn check_same_object(before: &Value, after: &Value, text: &str) {
         assert_eq!(before, after, "changed under one version: {text}");
     }
     let generation = |object: &Value| object["metadata"]["generation"].as_i64();
-    // A Deployment's generation counts changes of its annotations, too, as upstream.
+    // The generation of a Deployment also counts changes of its annotations, as in kube-apiserver.
     let counted = before["spec"] != after["spec"]
         || before["metadata"]["annotations"] != after["metadata"]["annotations"];
     assert_eq!(counted, generation(before) != generation(after), "{text}");
 }
 
-/// The same patch once more. It may be refused, as one that names a version is.
+/// Sends the same patch again. It may be rejected, for example if it contains a resourceVersion.
 fn check_again(server: &ApiServer, way: (&str, &str), patch: &[u8], first: &Value) {
     let (status, second) = send(server, way, patch);
     if status.is_success() {

@@ -19,8 +19,8 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// A body in protobuf, read in frames and whole, and as the JSON that a server would have sent in its place. The first byte
-/// chooses between a list and a watch.
+/// Reads a protobuf body in frames and in one piece, and compares it with the equivalent JSON. The first byte
+/// selects a list or a watch.
 fn run(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     thread_local! {
@@ -39,7 +39,8 @@ fn run_list(schema: &Schema, body: &Body<'_>) {
     }
     let pods = Envelope::parse(body.whole).is_ok_and(|it| (it.api_version, it.kind) == ("v1", "PodList"));
     let Ok(json) = schema.to_json(body.whole) else { return };
-    // A splitter wants the names in front and the list once; a reader of the whole does not.
+    // The splitter requires that metadata precedes the items and that the list occurs once. A reader of the
+    // whole body does not.
     if !pods || read.end.is_err() || !written_as_servers_do(schema, body.whole, &json) {
         return;
     }
@@ -50,7 +51,7 @@ fn run_list(schema: &Schema, body: &Body<'_>) {
     plain.objects.iter().zip(&read.objects).for_each(|(plain, wire)| assert_same(plain, wire));
 }
 
-/// Written again, the bytes are the same: no field that nobody knows, none twice, all in their order.
+/// Returns true if encoding again gives the same bytes: no unknown field, no duplicate, and all in order.
 fn written_as_servers_do(schema: &Schema, wire: &[u8], json: &[u8]) -> bool {
     schema.to_protobuf(json).is_ok_and(|again| again == wire)
 }
@@ -84,7 +85,7 @@ fn assert_same(plain: &Probe, wire: &Probe) {
     assert_eq!(plain.header, wire.header);
     let value = |probe: &Probe| {
         let mut value: serde_json::Value = serde_json::from_str(&probe.json).expect("what was kept is JSON");
-        // Objects of a watch say what they are in JSON, and in their envelope in protobuf.
+        // Objects of a watch contain their type in JSON; in protobuf, the envelope contains it.
         for name in ["kind", "apiVersion"] {
             value.as_object_mut().map(|members| members.remove(name));
         }

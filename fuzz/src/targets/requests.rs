@@ -31,12 +31,13 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// Frames of an answer that are read of a watch, which may never end by itself.
+/// The maximum number of frames to read of a watch, which may never end.
 const ANSWER_FRAMES_MAX: usize = 64;
 
-/// A request to the embedded server: a method and a path in the first line, a content type in the second, then a body.
+/// Sends a request to the embedded server: method and path in the first line, content type in the second,
+/// then the body.
 ///
-/// Whatever was asked, the answer has a status, a refusal says why in a `Status`, and the server goes on.
+/// Each response has a status, each error has a `Status` with a reason, and the server stays usable.
 fn run(input: &[u8]) {
     let server = server();
     let text = String::from_utf8_lossy(input);
@@ -70,7 +71,7 @@ fn server() -> ApiServer {
     server
 }
 
-/// What is stored is still what a server may store.
+/// Checks that the stored objects are still valid.
 fn check_state(server: &ApiServer, request: &str) {
     for namespace in ["default", "other"] {
         for object in server.list(&configmaps(), namespace).expect("a list of what is there") {
@@ -87,7 +88,7 @@ fn check_state(server: &ApiServer, request: &str) {
 async fn read(mut body: informer_apiserver::ApiBody) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..ANSWER_FRAMES_MAX {
-        // A watch that has nothing to say yet is left.
+        // A watch without an available event is dropped.
         let Some(Some(Ok(frame))) = futures_util::FutureExt::now_or_never(body.frame()) else { break };
         if let Ok(data) = frame.into_data() {
             bytes.extend_from_slice(&data);
@@ -98,12 +99,13 @@ async fn read(mut body: informer_apiserver::ApiBody) -> Vec<u8> {
 
 fn check_refusal(status: http::StatusCode, answer: &[u8], request: &str) {
     let Ok(refusal) = serde_json::from_slice::<Value>(answer) else {
-        // Paths that no handler knows are answered in plain text, as upstream.
+        // Unknown paths get a plain text response, as in kube-apiserver.
         assert!(std::str::from_utf8(answer).is_ok_and(|text| !text.is_empty()), "{status} for {request:?}");
         return;
     };
     assert_eq!(refusal["kind"], "Status", "{request:?}");
-    // Upstream answers 500 without a reason to a version that is no number, and 504 to one that is yet to come.
+    // kube-apiserver responds with 500 without a reason to a non-numeric version, and with 504 to a future
+    // version.
     let known = matches!(
         (status.as_u16(), refusal["reason"].as_str()),
         (400..=499, _) | (500, None | Some("")) | (504, _)

@@ -35,12 +35,13 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// Objects of one input: as many as the first line's rules need to be seen from more than one side.
+/// The maximum number of objects per input, enough to test the rules of the schema.
 const OBJECTS_MAX: usize = 3;
 
-/// A definition and objects of its kind: a schema in the first line, an object in each line after it.
+/// Creates a CRD and objects of its kind: the first line is a schema, each later line is an object.
 ///
-/// Whatever the schema says, the server answers, publishes what it took, and takes an object that it stored as it is.
+/// For every schema, the server responds, publishes the accepted schema, and accepts each stored object
+/// unchanged.
 fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();
@@ -78,7 +79,7 @@ fn check_object(server: &ApiServer, name: &str, mut object: Value, text: &str) {
     if status.is_success() {
         assert_eq!(stored["metadata"]["resourceVersion"], again["metadata"]["resourceVersion"], "{text}");
     } else {
-        // A rule about the change itself may forbid that nothing changes.
+        // A transition rule may reject an update that changes nothing.
         assert!(text.contains("oldSelf"), "refused what it stored: {again}: {text}");
     }
 }

@@ -10,10 +10,10 @@ pub(super) const TARGET: Target = Target {
     words: &[" in (", " notin (", "!=", "==", ",", "!", "\\,", "\\=", "example.com/", ")", ">1", "<1"],
 };
 
-/// Label values that selectors are asked about.
+/// Label values that selectors are evaluated with.
 const VALUES: [Option<&str>; 6] = [None, Some(""), Some("a"), Some("1"), Some("-7"), Some("10")];
 
-/// Selectors: what is read is written back, and matches as the words of its requirements say.
+/// Parses selectors. Each must format back to its input, and match as its requirements state.
 fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<LabelSelector>() {
@@ -37,7 +37,7 @@ fn check_labels(selector: &LabelSelector) {
     }
 }
 
-/// The plain reading of one requirement.
+/// Evaluates one requirement with the reference implementation.
 fn meets(wanted: &LabelRequirement, value: Option<&str>) -> bool {
     let listed = |value: &str| wanted.values().any(|listed| listed == value);
     let number = |text: &str| text.parse::<i64>().ok();

@@ -9,7 +9,7 @@ use crate::probe::{Probe, ReadWatch, read_watch};
 
 pub(super) const TARGET: Target = Target { name: "watch", run, words: WORDS };
 
-/// The body of a watch, read in frames and whole, and by `serde_json`.
+/// Reads a watch body in frames, in one piece, and with `serde_json`.
 fn run(input: &[u8]) {
     let body = Body::read(input);
     let read = read_watch(body.one_frame(), ReadOptions::default());
@@ -21,8 +21,9 @@ fn run(input: &[u8]) {
     check_events(&read, body.whole);
 }
 
-/// The same events, whatever the borders. One difference is by design: where a frame ends with a line, a line that leaves
-/// its brackets open is found to be broken there and then, instead of swallowing the lines after it.
+/// Checks that the events do not depend on the boundaries. One difference is intended: if a frame ends with a
+/// newline, a line with open brackets is reported as malformed immediately, instead of consuming the
+/// following lines.
 fn check_borders(one: &ReadWatch, other: &ReadWatch) {
     match (&one.end, &other.end) {
         (Ok(()), Ok(())) => assert_eq!(one, other, "the border of a frame changes a watch"),
@@ -35,7 +36,7 @@ fn check_borders(one: &ReadWatch, other: &ReadWatch) {
     }
 }
 
-/// The events that `serde_json` reads, as far as it does, are those that were read.
+/// Checks that the events equal those that `serde_json` reads, up to its first error.
 fn check_events(read: &ReadWatch, body: &[u8]) {
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
     let plain = std::iter::from_fn(|| values.next()?.ok()).filter(Value::is_object);
