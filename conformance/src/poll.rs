@@ -1,5 +1,5 @@
-//! Polling of states without a notification. Scenarios run in real time, and wait for a fixed time only here: a wait that is
-//! too short or too long costs requests or time, and does not fail a test.
+//! Polling of states without a notification. Scenarios run in real time, and wait for a fixed time only here:
+//! a wait that is too short or too long costs requests or time, and does not fail a test.
 
 use std::time::Duration;
 

@@ -226,7 +226,7 @@ fn read_events<O: Probed>(source: KubeListWatch<O>) -> ReadWatch {
 fn told(error: &SourceError) -> String {
     // Formatting the error must not panic, and must not return an empty string.
     let text = error.to_string();
-    assert!(!text.is_empty(), "an error without words: {error:?}");
+    assert!(!text.is_empty(), "an empty error message: {error:?}");
     text
 }
 

@@ -1,5 +1,5 @@
-//! A reflector of kube-rs on config maps, which prints its view when it is asked to: one line of standard input is one
-//! question, and each answer is a line of JSON for each object and a last one with their number.
+//! A reflector of kube-rs on config maps that prints its view on request. Each line of standard input is a
+//! request. The response is one JSON line per object, then a line with their number.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -43,7 +43,7 @@ fn answer(held: &[std::sync::Arc<ConfigMap>]) -> Result<(), Box<dyn Error>> {
     Ok(output.flush()?)
 }
 
-/// FNV-1a of the sorted entries.
+/// Returns the FNV-1a hash of the sorted entries.
 fn hash(data: Option<&BTreeMap<String, String>>) -> String {
     let mut sum: u64 = 0xcbf2_9ce4_8422_2325;
     for (name, value) in data.into_iter().flatten() {

@@ -26,7 +26,7 @@ pub enum Peer {
     Ours(OurPeer),
 }
 
-/// The commands of a peer. Each but the first runs after the peer has been idle for a while, so that it has
+/// The commands of a peer. Each but the first runs after the peer has been idle for 150 ms, so that it has
 /// received everything that the server sent before.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]

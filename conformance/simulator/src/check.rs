@@ -5,7 +5,7 @@ use std::fmt;
 pub struct Violation {
     /// Its name, as in the documentation.
     pub invariant: &'static str,
-    /// What was seen.
+    /// The observation.
     pub text: String,
 }
 

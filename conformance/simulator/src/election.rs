@@ -25,7 +25,7 @@ type Micros = u64;
 
 const SECOND: Micros = 1_000_000;
 
-/// The time until somebody leads after the last fault. It covers the return of paused or crashed candidates,
+/// The time until a candidate leads after the last fault. It covers the return of paused or crashed candidates,
 /// the expiry of an abandoned lease, and the next check by a standby.
 const LEADER_WITHIN: Micros = 150 * SECOND;
 
@@ -430,7 +430,7 @@ impl Election {
         Ok(1)
     }
 
-    /// Checks that, without further faults, somebody leads, keeps leading, and is replaced immediately after
+    /// Checks that, without further faults, a candidate leads, keeps leading, and is replaced immediately after
     /// releasing the lease.
     pub(crate) fn come_to_rest(&mut self, random: &mut Random, coverage: &mut Coverage) -> Checked<u64> {
         self.armed.clear();

@@ -127,7 +127,7 @@ faults! {
     Wiped "wiped",
     /// The server restarts with its state.
     Restart "restart",
-    /// The server refuses connections for a while.
+    /// The server refuses connections for some time.
     Down "down",
     /// A replica starts to lag, or catches up.
     ReplicaLags "replica-lags",
@@ -144,7 +144,7 @@ faults! {
     LeaseTouched "lease-touched",
     /// The Lease is deleted.
     LeaseDeleted "lease-deleted",
-    /// One or all candidates are disconnected for a while.
+    /// One or all candidates are disconnected for some time.
     CandidateCutOff "candidate-cut-off",
     /// A candidate is paused for a while, and its clock continues.
     CandidatePaused "candidate-paused",
@@ -157,7 +157,7 @@ faults! {
     // The informer and its users.
     /// A handler panics.
     HandlerPanics "handler-panics",
-    /// A handler does not return for a while.
+    /// A handler does not return for some time.
     HandlerStuck "handler-stuck",
     /// A handler is removed.
     HandlerLeaves "handler-leaves",

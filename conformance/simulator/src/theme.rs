@@ -1,5 +1,5 @@
-//! The part that a schedule concentrates on. A defect that needs a combination of rare steps is found much sooner by schedules
-//! whose steps and faults are mostly of one part.
+//! The part that a schedule concentrates on. A defect that needs a combination of rare steps is found much
+//! sooner by schedules whose steps and faults are mostly of one part.
 
 use crate::fault::Fault;
 use crate::random::Random;

@@ -14,7 +14,7 @@ pub enum Fault {
     Cut,
     /// A connection ends in the middle of a response.
     Truncate,
-    /// The server is unreachable for a while.
+    /// The server is unreachable for some time.
     Unplug,
     /// Connections stay open and deliver nothing. Then everything arrives at once.
     Freeze,

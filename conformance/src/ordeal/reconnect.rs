@@ -70,7 +70,7 @@ impl Reconnects {
     }
 }
 
-/// Breaks all connections of the peer repeatedly, each time after they have lasted for a while.
+/// Breaks all connections of the peer repeatedly, each time after they have lasted for some time.
 pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Result<Reconnects, Failure> {
     let rounds = plan.reconnects.div_ceil(plan.informers.max(1));
     for _ in 0..WARM_UP {

@@ -42,7 +42,7 @@ struct Inner {
 enum Written {
     /// The object has this version now.
     Stored(u64),
-    /// The object is gone.
+    /// The object is deleted.
     Deleted,
     /// Nothing was written.
     Nothing,
@@ -132,7 +132,8 @@ impl Inner {
                     true => self.client.create_or_patch(new, change).await,
                     false => self.client.create_or_update(new, change).await,
                 };
-                // Nothing was sent: another informer than the one that was read may still lag behind the object.
+                // Nothing was sent: another informer than the one that was read may still lag behind the
+                // object.
                 if matches!(written, Ok((_, OperationResult::Unchanged))) {
                     return Ok(Written::Nothing);
                 }

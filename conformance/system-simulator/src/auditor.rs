@@ -28,7 +28,8 @@ pub(crate) struct State {
     pub(crate) key: String,
     /// The object; `None` for a deletion.
     pub(crate) object: Option<Value>,
-    /// True if the previous recorded state is the previous state on the server: no event was missed in between.
+    /// True if the previous recorded state is the previous state on the server: no event was missed in
+    /// between.
     pub(crate) follows: bool,
 }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Fields that do not count: the server changes them in every write, or leaves them out of the items of lists.
+/// Fields that do not count: the server changes them in every write, or leaves them out of the items of
+/// lists.
 const OF_THE_SERVER: [&str; 5] =
     ["apiVersion", "kind", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"];
 
-/// The paths of all values that differ, as `spec.containers[web].image`. Elements of lists are named by their `name`
-/// where each of them has one, otherwise by their position.
+/// The paths of all values that differ, as `spec.containers[web].image`. Elements of lists are named by their
+/// `name` where each of them has one, otherwise by their position.
 pub(crate) fn changed_paths(old: &Value, new: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     compare("", old, new, &mut found);

@@ -52,7 +52,7 @@ pub enum Fault {
     AnswerLost,
     /// Writes are carried out and answered with an error.
     FalseAnswer,
-    /// The server cannot be reached for a while.
+    /// The server cannot be reached for some time.
     Unreachable,
     /// The server restarts: open watches end.
     Restart,
@@ -62,7 +62,7 @@ pub enum Fault {
     VersionJump,
     /// The state is restored from an earlier one, versions included.
     Rewind,
-    /// A handler hangs for a while.
+    /// A handler hangs for some time.
     HandlerHangs,
     /// A handler panics.
     HandlerPanics,

@@ -1,10 +1,12 @@
-//! A deterministic simulator of whole programs: the real clients, caches and decoders against the embedded API server.
+//! A deterministic simulator of whole programs: the real clients, caches and decoders against the embedded
+//! API server.
 //!
-//! Everything runs on one thread with tokio's paused clock and without sockets. A [`Scenario`] is drawn from a seed: the
-//! programs, all writes, and the faults. [`run()`] plays it and checks invariants during the run and after the last fault. `docs/simulator.md` lists the faults and the invariants.
+//! Everything runs on one thread with tokio's paused clock and without sockets. A [`Scenario`] is drawn from
+//! a seed: the programs, all writes, and the faults. [`run()`] plays it and checks invariants during the run
+//! and after the last fault. `docs/simulator.md` lists the faults and the invariants.
 //!
-//! The simulator in `informer-simulator` drives the pure states of one informer with a modelled driver and a modelled
-//! server, thousands of times faster. This one covers the code around them.
+//! The simulator in `informer-simulator` drives the pure states of one informer with a modelled driver and a
+//! modelled server, thousands of times faster. This one covers the code around them.
 //!
 //! ```
 //! use informer_system_simulator::{Scenario, run};

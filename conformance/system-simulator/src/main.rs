@@ -8,7 +8,8 @@ use clap::Parser;
 use informer_system_simulator::{Plan, Scenario, run_many, run_printing};
 use serde::Serialize;
 
-/// Runs clients, caches and managers against the embedded API server, in simulated time and under seeded faults.
+/// Runs clients, caches and managers against the embedded API server, in simulated time and under seeded
+/// faults.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Number of schedules.

@@ -68,8 +68,9 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
     }
 }
 
-/// Returns true if a state that is not older than the write, and not newer than the read, was deleted, or is not selected by the
-/// view. The auditor may miss states when its watch ends, too; then any state is possible.
+/// Returns true if a state that is not older than the write, and not newer than the read, was deleted, or is
+/// not selected by the view. The auditor may miss states when its watch ends, too; then any state is
+/// possible.
 fn may_be_missing(history: &Recorded, observation: &Observation, epoch: u64, view: &dyn View) -> bool {
     let (written, server) = (observation.written, observation.server);
     let missing =

@@ -1,4 +1,5 @@
-//! Replicas of an operator: managers with an election, a controller with owned objects, and a controller with sharded keys.
+//! Replicas of an operator: managers with an election, a controller with owned objects, and a controller with
+//! sharded keys.
 
 mod acting;
 mod reconcile;

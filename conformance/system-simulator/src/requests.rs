@@ -11,8 +11,8 @@ use crate::cluster::PROGRAM_AGENT;
 /// The time in which requests are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// First pages of lists that one informer may ask for in a window: a backoff that starts at 1 s and doubles gives 6, and
-/// faults reset it.
+/// First pages of lists that one informer may ask for in a window: a backoff that starts at 1 s and doubles
+/// gives 6, and faults reset it.
 const LISTS_MAX: usize = 20;
 
 /// Watches that one informer may ask for in a window.

@@ -105,7 +105,7 @@ pub struct Plan {
     pub time: Option<Duration>,
     /// Threads that run them.
     pub threads: usize,
-    /// Goes on after a failure, and counts failures by invariant.
+    /// Continues after a failure, and counts failures by invariant.
     pub keep_going: bool,
 }
 

@@ -133,7 +133,8 @@ pub enum Action {
     Fault(Fault),
 }
 
-/// A step: a pause and an action. `draw` decides the details, so that a step does the same whatever precedes it.
+/// A step: a pause and an action. `draw` decides the details, so that a step does the same whatever precedes
+/// it.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// Simulated time before the action.
@@ -151,8 +152,8 @@ pub struct Scenario {
     pub seed: u64,
     /// The programs under test.
     pub programs: Vec<ProgramSetup>,
-    /// Replicas of an operator. The server is not restored in such a scenario: renewals of leases would raise its version to the
-    /// old one before informers can notice.
+    /// Replicas of an operator. The server is not restored in such a scenario: renewals of leases would raise
+    /// its version to the old one before informers can notice.
     pub replicas: usize,
     /// The steps, in order.
     pub steps: Vec<Step>,

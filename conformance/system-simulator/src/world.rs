@@ -28,8 +28,8 @@ use crate::trace::Trace;
 /// How long a write and the read after it may take: every wait ends.
 const WRITE_MAX: Duration = Duration::from_secs(600);
 
-/// How long nothing is written after a restore. Informers notice the restore when a silent watch ends; if the versions of the server
-/// have caught up before, they cannot notice it.
+/// How long nothing is written after a restore. Informers notice the restore when a silent watch ends; if the
+/// versions of the server have caught up before, they cannot notice it.
 const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
 
 /// A backup is taken every so many steps.
@@ -53,7 +53,7 @@ fn secrets() -> Gvr {
     Gvr::new("", "v1", "secrets")
 }
 
-/// Ends a fault after a while.
+/// Ends a fault after some time.
 #[derive(Debug, Clone, Copy)]
 enum Remedy {
     Reachable,

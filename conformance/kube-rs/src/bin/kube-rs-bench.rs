@@ -1,5 +1,6 @@
-//! A reflector of kube-rs, measured once in each case. Prints one line of JSON: `{"CASE": FIGURE}`. Its cases, and their order, are those
-//! of `benches/src/informers/peer.rs` of the main workspace, as far as kube-rs has them, on the server of `serve.rs` beside it.
+//! Measures a reflector of kube-rs once in each case. Prints one line of JSON: `{"CASE": FIGURE}`. The cases
+//! and their order are those of `benches/src/informers/peer.rs` of the main workspace, as far as kube-rs
+//! supports them, on the server of `serve.rs` in the same folder.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -29,12 +30,12 @@ const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const BURST: usize = 20_000;
 const LABEL: &str = "bench-sent";
-/// Objects that are read again and again, and how often each of them.
+/// Number of objects that are read repeatedly, and number of reads of each.
 const HOT: usize = 1_000;
 const HOT_ROUNDS: usize = 100;
 const USAGE: &str = "usage: kube-rs-bench --server URL|--kubeconfig FILE --control ADDRESS --kind KIND --objects COUNT [--dynamic] [--streaming] [--only-sync]";
 
-/// As the programs beside it that are timed.
+/// The same allocator as in the other measured programs.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -74,7 +75,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What stands after a name.
+/// Returns the argument after a name.
 fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
     let at = arguments.iter().position(|word| word == name)?;
     arguments.get(at + 1).map(String::as_str)
@@ -82,13 +83,13 @@ fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
 
 struct Place<'a> {
     server: Option<&'a str>,
-    /// How a real server is reached, which is not asked for what only the embedded one can do.
+    /// The kubeconfig of a real server. Cases that need the embedded server are skipped then.
     kubeconfig: Option<&'a str>,
     control: &'a str,
     kind: &'a str,
     objects: usize,
     streaming: bool,
-    /// Nothing after the first list.
+    /// Ends after the first list.
     only_sync: bool,
 }
 
@@ -219,13 +220,13 @@ where
         let spent = heard.burst_began.zip(heard.burst_ended).map(|(began, ended)| ended - began);
         count as f64 / spent.unwrap_or_default().as_secs_f64()
     };
-    // What comes is typed already.
+    // The objects arrive decoded.
     set("events through one handler, a second", rate);
     set("events through one handler, read typed, a second", rate);
     Ok(figures)
 }
 
-/// Microseconds a read of a cached object and of a field of it: so many of them, each so often.
+/// Measures reads of cached objects and of a field of each, in microseconds.
 fn reads<K>(store: &Store<K>, keys: &[ObjectRef<K>], count: usize, rounds: usize) -> f64
 where
     K: Resource + Clone + 'static,
@@ -254,7 +255,7 @@ where
 
 #[derive(Default)]
 struct Heard {
-    /// Of how many events whoever waits is told.
+    /// The number of events after which the waiter is notified.
     wanted: usize,
     delays: Vec<u64>,
     burst: usize,
@@ -326,7 +327,7 @@ impl Control {
     }
 }
 
-/// Processor seconds of this process so far, in hundredths.
+/// Returns the processor time of this process in seconds, with a resolution of a hundredth.
 fn cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -334,7 +335,7 @@ fn cpu() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Resident kilobytes now, and at most since `forget_peak`.
+/// Returns resident kilobytes: now, and the maximum since `forget_peak`.
 fn resident() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| {
@@ -345,6 +346,6 @@ fn resident() -> (f64, f64) {
 }
 
 fn forget_peak() {
-    // Where this is not allowed the peak stays what it was.
+    // Without this permission, the peak is not reset.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,5 +1,5 @@
-//! A controller of kube-rs as people write them: a derived kind that owns Deployments, with status, finalizer, server-side
-//! apply and events. It knows nothing of the server that it is run against, and prints a verdict of what it did.
+//! A typical controller of kube-rs: a derived kind that owns Deployments, with status, finalizer, server-side
+//! apply and events. It does not know the server that it runs against, and prints its results.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How long a step waits for what the server or the controller does meanwhile: kube-controller-manager looks for new kinds every
-/// 30 s, and collects what their objects own after that.
+/// Timeout of a step that waits for the server or the controller. kube-controller-manager discovers new kinds
+/// every 30 s, and collects the objects that they own after that.
 const PATIENCE: Duration = Duration::from_secs(90);
 const MANAGER: &str = "gardens-controller";
 const FINALIZER: &str = "kube-rs.example.com/garden";
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What a garden is to be.
+/// The desired state of a garden.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "kube-rs.example.com", version = "v1", kind = "Garden", namespaced, status = "GardenStatus")]
 #[kube(shortname = "gdn", printcolumn(name = "Plants", type_ = "integer", json_path = ".spec.plants"))]
@@ -45,7 +45,7 @@ fn clay() -> String {
     "clay".to_owned()
 }
 
-/// What it is.
+/// The actual state of a garden.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct GardenStatus {
     planted: i32,
@@ -118,7 +118,7 @@ async fn apply(garden: &Garden, context: &Context) -> Result<Action, ReconcileEr
     Ok(Action::requeue(Duration::from_secs(300)))
 }
 
-/// The one who uses the controller.
+/// The user of the controller.
 struct User {
     client: Client,
     namespace: String,
@@ -156,7 +156,8 @@ async fn main() -> Outcome {
         .step("the controller stops, and met no error but conflicts", async {
             let _ = stop.send(());
             let errors = tokio::time::timeout(PATIENCE, running).await??;
-            // Two writers of one object meet, and what is gone may still be in the queue; no other error is expected.
+            // Two writers of one object conflict, and a deleted object may still be in the queue. No other
+            // error is expected.
             let expected = ["Conflict", "NotFound", "not found in local store"];
             let odd = errors.into_iter().find(|error| !expected.iter().any(|part| error.contains(part)));
             odd.map_or(Ok(()), |error| Err(error.into()))
@@ -228,7 +229,7 @@ impl User {
     async fn scale(&self) -> Outcome {
         let mut garden = self.gardens.get("front").await?;
         garden.spec.plants = 3;
-        // The controller may have written meanwhile: then from the newest state.
+        // The controller may have written meanwhile, so start from the newest state.
         until(async || {
             let mut fresh = self.gardens.get("front").await?;
             fresh.spec.plants = garden.spec.plants;
@@ -317,7 +318,7 @@ fn want<T: PartialEq + std::fmt::Debug>(what: &str, have: T, want: T) -> Outcome
     if have == want { Ok(()) } else { Err(format!("{what}: {have:?} instead of {want:?}").into()) }
 }
 
-/// Asks again and again until there is no error; the last one is the failure.
+/// Repeats a request until it succeeds; fails with the last error.
 async fn until(ask: impl AsyncFn() -> Outcome) -> Outcome {
     let began = Instant::now();
     loop {
@@ -329,7 +330,7 @@ async fn until(ask: impl AsyncFn() -> Outcome) -> Outcome {
     }
 }
 
-/// What is printed in the end.
+/// The printed result.
 #[derive(Default, Serialize)]
 struct Verdict {
     steps: Vec<Value>,

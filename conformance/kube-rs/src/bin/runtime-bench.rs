@@ -1,5 +1,5 @@
-//! The scheduler, runner and applier of kube-rs, measured once in each case. Prints one line of JSON: `{"CASE": FIGURE}`. Its cases
-//! are those of `benches/src/runtime/controllers.rs`.
+//! Measures the scheduler, runner and applier of kube-rs once in each case. Prints one line of JSON:
+//! `{"CASE": FIGURE}`. The cases are those of `benches/src/runtime/controllers.rs`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn retry(_: Arc<ConfigMap>, _: &std::convert::Infallible, _: Arc<()>) -> Action 
     Action::await_change()
 }
 
-/// From the first request to the end of the last reconcile, in milliseconds; one at a time.
+/// Measures milliseconds from the first request to the end of the last reconcile, one at a time.
 async fn many_keys() -> f64 {
     let objects: Vec<ConfigMap> = (0..KEYS).map(|n| object(&format!("key-{n}"))).collect();
     let reader = filled(&objects);
@@ -77,7 +77,7 @@ async fn many_keys() -> f64 {
     begin.elapsed().as_secs_f64() * 1e3
 }
 
-/// From a request in a channel to the begin of its reconcile, in microseconds: p50 and p99.
+/// Measures microseconds from a request in a channel to the start of its reconcile: p50 and p99.
 async fn idle() -> Result<(f64, f64), BoxError> {
     let object = object("idle");
     let reader = filled(std::slice::from_ref(&object));
@@ -89,7 +89,7 @@ async fn idle() -> Result<(f64, f64), BoxError> {
     });
     let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
         let (now, told) = (Instant::now(), told.clone());
-        // `applier` asks for a future that may be moved.
+        // `applier` requires a future that is `Unpin`.
         Box::pin(async move {
             let _ = told.send(now).await;
             Ok::<_, std::convert::Infallible>(Action::await_change())

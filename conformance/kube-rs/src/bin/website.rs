@@ -1,4 +1,4 @@
-//! The controller of `docs/side-by-side.md` on kube-rs. It is built, so that the page shows what compiles.
+//! The controller of `docs/side-by-side.md` with kube-rs. It is built, so the page shows code that compiles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -30,8 +30,8 @@ fn normalized(mut object: Value) -> Value {
     object
 }
 
-/// As [`normalized`], without the fields that protobuf of a newer server carries under unknown numbers: representations that
-/// are read from protobuf do not show them.
+/// As [`normalized`], without the fields that protobuf of a newer server carries under unknown numbers:
+/// representations that are read from protobuf do not show them.
 fn known(object: Value) -> Value {
     let mut object = normalized(object);
     for path in ["/spec/containers", "/spec/template/spec/containers"] {

@@ -11,8 +11,8 @@ use crate::program::{KindOfProgram, Program};
 use crate::scenario::Write;
 use crate::{own_writes, requests, view};
 
-/// How long views may take to converge after the last fault: a watch that fell silent is given up after its timeout of up to
-/// 10 min, a backoff lasts up to a minute.
+/// How long views may take to converge after the last fault: a watch that fell silent is given up after its
+/// timeout of up to 10 min, a backoff lasts up to a minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Longer than a watch that fell silent is kept: its timeout is up to 10 min, and 30 s more.
@@ -83,7 +83,8 @@ impl World {
         }
     }
 
-    /// Waits until every view and every handler shows what the server has. Returns false if one does not in time.
+    /// Waits until every view and every handler shows what the server has. Returns false if one does not in
+    /// time.
     async fn converge(&self) -> bool {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
@@ -149,7 +150,7 @@ impl World {
         }
         let checks = self.checks().clone();
         drop(self);
-        // Tasks that were told to end do so when they are polled.
+        // Cancelled tasks end when they are polled.
         sleep(Duration::from_secs(1)).await;
         let left = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         checks.ensure("nothing-left", left == 0, || {
