@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_peer_alone_has_is_told_by_stream_and_side() {
+    fn lines_of_only_one_peer_are_listed_with_stream_and_side() {
         let theirs = [streams(&["add a", "update a"]), streams(&["add a", "update a"])];
         let compared = compare(&theirs, &streams(&["add a", "delete a", "add a again"]));
         assert_eq!(compared.lines, ["first: - update a", "first: + delete a", "first: + add a again"]);

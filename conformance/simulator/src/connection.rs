@@ -41,7 +41,7 @@ pub(crate) struct ListBody {
     end: ListTail,
 }
 
-/// What follows the last part.
+/// The end of a list body after its last part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListTail {
     Ends,
@@ -173,7 +173,7 @@ impl Open {
         }
     }
 
-    /// Closes it because its server is gone.
+    /// Closes it because its server has ended.
     pub(crate) fn cut(&mut self) {
         if !matches!(self, Self::Nothing) {
             *self = Self::Broken;

@@ -25,8 +25,8 @@ type Micros = u64;
 
 const SECOND: Micros = 1_000_000;
 
-/// The time until a candidate leads after the last fault. It covers the return of paused or crashed candidates,
-/// the expiry of an abandoned lease, and the next check by a standby.
+/// The time until a candidate leads after the last fault. It covers the return of paused or crashed
+/// candidates, the expiry of an abandoned lease, and the next check by a standby.
 const LEADER_WITHIN: Micros = 150 * SECOND;
 
 /// The time until all paused or crashed candidates are back, and lost messages are known to be lost.
@@ -430,8 +430,8 @@ impl Election {
         Ok(1)
     }
 
-    /// Checks that, without further faults, a candidate leads, keeps leading, and is replaced immediately after
-    /// releasing the lease.
+    /// Checks that, without further faults, a candidate leads, keeps leading, and is replaced immediately
+    /// after releasing the lease.
     pub(crate) fn come_to_rest(&mut self, random: &mut Random, coverage: &mut Coverage) -> Checked<u64> {
         self.armed.clear();
         self.refusals = 0;

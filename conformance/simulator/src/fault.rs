@@ -146,7 +146,7 @@ faults! {
     LeaseDeleted "lease-deleted",
     /// One or all candidates are disconnected for some time.
     CandidateCutOff "candidate-cut-off",
-    /// A candidate is paused for a while, and its clock continues.
+    /// A candidate is paused for some time, and its clock continues.
     CandidatePaused "candidate-paused",
     /// A candidate crashes and restarts, sometimes with its old identity.
     CandidateCrashes "candidate-crashes",

@@ -198,6 +198,6 @@ fn merge(total: &mut Tally, tally: &Tally) {
 }
 
 fn clock() -> Instant {
-    #[expect(clippy::disallowed_methods, reason = "how long a run takes is told in real time")]
+    #[expect(clippy::disallowed_methods, reason = "the duration of a run is measured in real time")]
     Instant::now()
 }

@@ -102,7 +102,7 @@ use tell;
 pub(crate) fn origin() -> Instant {
     #[expect(
         clippy::disallowed_methods,
-        reason = "an origin: every later instant is this one and made-up time"
+        reason = "an origin: every later instant is this one plus simulated time"
     )]
     Instant::now()
 }

@@ -104,7 +104,7 @@ fn a_script_that_shows_a_bug_is_made_short_until_no_step_of_it_can_be_missed() {
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
-    let entries = std::fs::read_dir(folder).expect("the scripts are beside the simulator");
+    let entries = std::fs::read_dir(folder).expect("the folder of scripts is readable");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder that can be read").path()).collect();
     paths.sort();
     paths
