@@ -1,9 +1,10 @@
-//! What an API server is measured with: the same program for the embedded one and for a real one, over TLS or without, and for an embedded
-//! one in the process of the program itself.
+//! Measures an API server. The same program measures the embedded and a real server, with or without TLS, and
+//! an embedded server in its own process.
 //!
-//! `apiserver-bench load` fills an empty server and measures what that, lists and watches cost; `apiserver-bench start` measures how
-//! soon a program answers; `apiserver-bench floor` what the sockets of the machine take by themselves. Each prints one JSON object of
-//! figures. `cargo xtask bench apiserver` runs the first two in turn.
+//! `apiserver-bench load` fills an empty server and measures creates, lists and watches. `apiserver-bench
+//! start` measures the time until a program responds. `apiserver-bench floor` measures the sockets of the
+//! machine without a server. Each prints one JSON object of results. `cargo xtask bench apiserver` runs the
+//! first two in turn.
 
 #[path = "apiserver/arguments.rs"]
 mod arguments;
@@ -34,11 +35,11 @@ use serde_json::{Map, Value};
 use connect::Target;
 use process::Processes;
 
-/// Both servers are measured by the same program, which should take little of the cores that it shares with them.
+/// The same program measures both servers. It should use little of the cores that it shares with them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Whatever ends a measurement.
+/// The error of a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Parser)]
@@ -51,28 +52,29 @@ struct Arguments {
 enum Command {
     /// Fills an empty server, and measures creates, lists and watches.
     Load(Load),
-    /// Starts a program and measures how soon it answers, and what it holds then; ends it.
+    /// Starts a program, measures the time until it responds and its memory, and stops it.
     Start(start::Start),
-    /// Sends the same bytes through sockets that nobody serves: what no server on this machine can be faster than.
+    /// Sends the same bytes through sockets without a server: the lower bound for every server on this
+    /// machine.
     Floor(floor::Floor),
 }
 
-/// What to measure, and where.
+/// The options of a load measurement.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Load {
-    /// The URL of the server. Without one a server in this process is called without a socket, as a test may do.
+    /// The URL of the server. By default, a server in this process is called without a socket, as in tests.
     #[arg(long)]
     server: Option<String>,
-    /// Whom to trust, where it is `https`.
+    /// The CA certificate for `https`.
     #[arg(long)]
     authority: Option<PathBuf>,
     /// The bearer token.
     #[arg(long)]
     token: Option<String>,
-    /// The processes of the server, for their memory and their processor time.
+    /// The processes of the server, for memory and processor time.
     #[arg(long, value_delimiter = ',')]
     pids: Vec<u32>,
-    /// Processes that work for the server: of these the processor time alone.
+    /// Processes that work for the server; only their processor time is measured.
     #[arg(long, value_delimiter = ',')]
     beside: Vec<u32>,
     /// How many pods to create.
@@ -81,18 +83,18 @@ pub(crate) struct Load {
     /// How many connections create them.
     #[arg(long, default_value_t = 16)]
     writers: usize,
-    /// How often they are listed, in either encoding.
+    /// How often they are listed in each encoding.
     #[arg(long, default_value_t = 5)]
     lists: usize,
-    /// How many watches one write is told to.
+    /// Number of watches that receive each write.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// How many writes they are told of, one after the other, and then as fast as may be.
+    /// Number of writes that they receive, first one at a time, then as fast as possible.
     #[arg(long, default_value_t = 100)]
     writes: usize,
 }
 
-/// The figures of one run, by their names.
+/// The results of one run, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Figures(Map<String, Value>);
 
@@ -105,7 +107,7 @@ impl Figures {
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // A task as those that it makes: the thread that waits for it would be one more than there are cores.
+    // Run this in a task: the thread that blocks on the runtime would be an additional one.
     let figures = tokio::spawn(run(command)).await.unwrap_or_else(|error| Err(error.into()));
     match figures {
         Ok(figures) => {
@@ -139,7 +141,7 @@ async fn measured(load: &Load) -> Result<Figures, Failure> {
     watches::measure(&target, &server, load, &mut figures).await?;
     watches::stall(&target, &server, load, &mut figures).await?;
     if load.pids.is_empty() {
-        // There is no process of the server's own to be looked at.
+        // The server has no process to measure.
         figures.0.retain(|name, _| !name.contains("RSS") && !name.contains("CPU"));
     }
     Ok(figures)

@@ -1,4 +1,4 @@
-//! `informer-bench` with every allocation counted: what it costs in time is not to be measured.
+//! `informer-bench` with an allocator that counts every allocation. Do not use it to measure time.
 
 use std::alloc::System;
 use std::process::ExitCode;

@@ -1,9 +1,10 @@
-//! Informers, measured against those of client-go and kube-rs: the server of all, and our side.
+//! Measures informers against those of client-go and kube-rs: the server for all, and the peer of this
+//! library.
 //!
-//! `cargo xtask bench` starts `informer-bench serve` once, then in turn `informer-bench peer`, the program of
-//! `conformance/go/peers/cmd/informer-bench` and that of `conformance/kube-rs`. A peer does the same in the same order, and prints one
-//! line of JSON: `{"CASE": FIGURE}`. With a real server `informer-bench remote` is what `serve` is with the embedded one: it fills it,
-//! and changes objects when it is told to.
+//! `cargo xtask bench` starts `informer-bench serve` once. It then runs in turn `informer-bench peer`, the
+//! program of `conformance/go/peers/cmd/informer-bench` and that of `conformance/kube-rs`. All peers run the
+//! same cases in the same order, and print one line of JSON: `{"CASE": FIGURE}`. With a real server,
+//! `informer-bench remote` replaces `serve`: it fills the server, and changes objects on command.
 
 #[path = "informers/arguments.rs"]
 mod arguments;
@@ -35,7 +36,7 @@ use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 
 use arguments::{Encoding, Form, Kind};
 
-/// Whatever ends a measurement.
+/// The error of a measurement.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Parser)]
@@ -46,33 +47,34 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves objects until it is killed. Prints where, as JSON.
+    /// Serves objects until it is killed. Prints its addresses as JSON.
     Serve(Serve),
-    /// Fills a real server, and changes its objects when told to, until it is killed. Prints where it listens, as JSON.
+    /// Fills a real server, and changes its objects on command, until it is killed. Prints its control
+    /// address as JSON.
     Remote {
-        /// Who is told about the server.
+        /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: PathBuf,
-        /// Of which kind its objects are.
+        /// The kind of its objects.
         #[arg(long, value_enum, default_value_t)]
         kind: Kind,
-        /// How many it has in the end.
+        /// The final number of objects.
         #[arg(long, default_value_t = 20_000)]
         objects: usize,
-        /// The processes of the server, whose processor time is told.
+        /// The processes of the server, whose processor time is reported.
         #[arg(long, value_delimiter = ',')]
         pids: Vec<u32>,
     },
-    /// Reads a first list and drops it, as fast as HTTP goes: what the server can do at most.
+    /// Reads an initial list with plain HTTP and drops it: the maximum throughput of the server.
     Drain(Where),
-    /// An informer of ours.
+    /// Measures an informer of this library.
     Peer {
         #[command(flatten)]
         place: Where,
-        /// What the cache holds.
+        /// The representation in the cache.
         #[arg(long, value_enum, default_value_t)]
         form: Form,
-        /// Nothing after the first list.
+        /// Ends after the initial list.
         #[arg(long)]
         only_sync: bool,
     },
@@ -86,33 +88,33 @@ enum Command {
     },
 }
 
-/// What is served.
+/// The served objects.
 #[derive(Clone, Copy, Debug, Args)]
 struct Serve {
-    /// How many, of each kind.
+    /// Number of objects of each kind.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Of which kind.
+    /// Their kind.
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
-    /// How many kinds: those after the first are custom resources with the body of a pod.
+    /// Number of kinds; those after the first are custom resources with the body of a pod.
     #[arg(long, default_value_t = 1)]
     kinds: usize,
-    /// Names and labels only, so that a million are held.
+    /// Serves only names and labels, so that a million objects fit in memory.
     #[arg(long)]
     bare: bool,
-    /// From which seed.
+    /// The seed of the objects.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Which server, and how it is asked.
+/// The server, and how it is accessed.
 #[derive(Clone, Debug, Args)]
 struct Where {
     /// The URL of the server.
     #[arg(long, required_unless_present = "kubeconfig")]
     server: Option<String>,
-    /// How a real server is reached. It is not asked for what only the embedded one can do.
+    /// The kubeconfig of a real server. Cases that need the embedded server are skipped then.
     #[arg(long, conflicts_with = "server")]
     kubeconfig: Option<PathBuf>,
     /// The address of its control port.
@@ -124,13 +126,13 @@ struct Where {
     /// How many there are.
     #[arg(long)]
     objects: usize,
-    /// How they are sent.
+    /// Their encoding.
     #[arg(long, value_enum, default_value_t)]
     encoding: Encoding,
-    /// Whether the first list is a list, not a watch that begins with the state.
+    /// Whether to start with a list instead of a streaming list.
     #[arg(long)]
     list: bool,
-    /// Whether the first list is asked for by namespaces, side by side.
+    /// Whether to list each namespace separately, concurrently.
     #[arg(long)]
     split: bool,
 }
@@ -149,10 +151,10 @@ impl Where {
         Ok(Client::new(config)?)
     }
 
-    /// How objects come that are to be of this form.
+    /// Returns the encoding for objects of this representation.
     fn encoding_of<O: Representation>(&self) -> Encoding {
         match self.kind {
-            // Only the metadata of a custom resource comes as protobuf.
+            // The server sends only the metadata of a custom resource as protobuf.
             Kind::Crd if !O::METADATA_ONLY => Encoding::Json,
             _ if O::takes_protobuf() => self.encoding,
             _ => Encoding::Json,
@@ -165,7 +167,7 @@ async fn config_of(path: &std::path::Path) -> Result<kube_client::Config, Failur
     Ok(kube_client::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// How the API calls kind `at` of a server; the first one is `kind`.
+/// Returns the API resource of kind `at` of a server; the first one is `kind`.
 fn resource(kind: Kind, at: usize) -> ResourceKind {
     match (at, kind) {
         (1.., _) => ResourceKind::new(objects::GROUP, "v1", &format!("Widget{at}"), &format!("widget{at}s")),

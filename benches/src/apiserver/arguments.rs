@@ -1,6 +1,6 @@
-//! What `objects.rs` asks of the program that it is part of.
+//! The types that `objects.rs` needs from the program that includes it.
 
-/// What the objects are; those of `informer-bench`.
+/// The kinds of objects; those of `informer-bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(dead_code, reason = "`informer-bench` has more kinds")]
 pub(crate) enum Kind {

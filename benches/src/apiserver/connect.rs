@@ -1,5 +1,5 @@
-//! Connections to a server: HTTP/1.1, each on a socket of its own, over TLS where the URL says so; or calls of a server in this
-//! process.
+//! Connections to a server: HTTP/1.1 on separate sockets, with TLS if the URL requires it, or calls of a
+//! server in this process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use tower::Service;
 
 use crate::Failure;
 
-/// What is read from a socket at once: TLS by itself asks for 4 KB at a time, and the reader would be what is measured.
+/// The size of a socket read. TLS by default reads 4 KB at a time, and then the reader would limit the
+/// result.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// The body of an answer, from a socket or from this process.
+/// The body of a response, from a socket or from this process.
 pub(crate) type Body = Either<Incoming, ApiBody>;
 
-/// Where a server is, and how it is spoken to.
+/// The address of a server, and its protocol.
 #[derive(Clone)]
 pub(crate) struct Target {
     place: Place,
@@ -47,7 +48,7 @@ pub(crate) struct Connection {
     token: Option<HeaderValue>,
 }
 
-/// How a body is sent and an answer is asked for.
+/// A request: its body and accepted encoding.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
@@ -87,7 +88,7 @@ impl Target {
         Ok(Self { place: Place::Socket { address, tls }, token })
     }
 
-    /// A new server in this process, called without a socket.
+    /// Creates a server in this process, which is called without a socket.
     pub(crate) fn here() -> Self {
         Self { place: Place::Here(ApiServer::builder().build().service()), token: None }
     }
@@ -140,7 +141,7 @@ where
 }
 
 impl Connection {
-    /// The answer, as soon as its head is there.
+    /// Sends a request, and returns the response when its head arrives.
     pub(crate) async fn ask(&mut self, ask: Ask<'_>, body: Bytes) -> Result<Response<Body>, Failure> {
         let mut request =
             Request::builder().method(ask.method).uri(ask.path).header(header::HOST, &self.host);
@@ -161,7 +162,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request that must succeed, and reads its answer to the end; how long that is, and its last byte.
+    /// Sends a request that must succeed, and reads the response to its end. Returns its length and its last
+    /// byte.
     pub(crate) async fn read(&mut self, ask: Ask<'_>, body: Bytes) -> Result<(usize, u8), Failure> {
         let answer = self.ask(ask, body).await?;
         let status = answer.status();

@@ -1,4 +1,4 @@
-//! Pods created over some connections at once, one request after the other on each.
+//! Creates pods over several concurrent connections, each with one request at a time.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// The namespaces of so many objects.
+/// Returns the namespaces of the given number of objects.
 fn namespaces(objects: usize) -> Vec<String> {
     let mut all: Vec<_> = (0..objects).map(|n| objects::namespace_of(Kind::Pod, n)).collect();
     all.sort_unstable();
@@ -62,7 +62,7 @@ fn namespaces(objects: usize) -> Vec<String> {
     all
 }
 
-/// A pod as whoever creates it sends it: without a status, and without managers.
+/// Returns a pod as a client creates it: without a status and managed fields.
 pub(crate) fn pod(n: usize) -> Bytes {
     let mut pod = objects::object(Kind::Pod, SEED, n);
     pod["apiVersion"] = "v1".into();

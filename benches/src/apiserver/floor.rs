@@ -1,5 +1,6 @@
-//! What sockets take by themselves: the bytes of creates, lists and watches through as many connections, without HTTP and without
-//! anybody who looks at them; what TLS makes of a list; and how soon a program that sleeps has what is sent to it. Writers and readers share the cores, as a server and its clients do on one machine.
+//! Measures plain sockets. It sends the bytes of creates, lists and watches through as many connections,
+//! without HTTP and parsing. It also measures TLS for a list, and the wake-up of a sleeping reader. Writers
+//! and readers share the cores, like a server and its clients on one machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,27 +20,27 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{Failure, Figures};
 
-/// What one write of a list is, and how much is read at once.
+/// The size of one write of a list, and of one read.
 const PART: usize = 256 << 10;
 
-/// What a list may be encrypted by: both servers choose the first.
+/// The cipher suites for a list; both servers choose the first.
 const SUITES: [(&str, CipherSuite); 2] =
     [("AES-128", CipherSuite::TLS13_AES_128_GCM_SHA256), ("AES-256", CipherSuite::TLS13_AES_256_GCM_SHA384)];
 
-/// Events that are sent to a reader that sleeps, and how long it does so.
+/// Number of events for a sleeping reader, and how long it sleeps.
 const ALONE: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Whom the certificate is for.
+/// The name in the certificate.
 const HOST: &str = "127.0.0.1";
 
-/// How much to send.
+/// The amount of data.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Floor {
     /// Bytes of a request that creates an object.
     #[arg(long, default_value_t = 5_300)]
     request: usize,
-    /// Bytes of an object in an answer or an event.
+    /// Bytes of an object in a response or an event.
     #[arg(long, default_value_t = 7_268)]
     object: usize,
     /// How many objects are created, and listed.
@@ -48,10 +49,10 @@ pub(crate) struct Floor {
     /// How many connections create them.
     #[arg(long, default_value_t = 16)]
     writers: usize,
-    /// How many connections one write is told to.
+    /// Number of connections that receive each write.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// How many writes they are told of, one after the other.
+    /// Number of writes that they receive, one after the other.
     #[arg(long, default_value_t = 100)]
     writes: usize,
 }
@@ -124,7 +125,7 @@ async fn turns(
     Ok(())
 }
 
-/// Both ends of TLS, as an embedded server and the program that measures it have them.
+/// Returns both ends of TLS with the configuration of an embedded server and of this program.
 fn tls(suite: CipherSuite) -> Result<(TlsAcceptor, TlsConnector), Failure> {
     let authority = CertificateAuthority::new("floor")?;
     let certificate = authority.issue_for([HOST])?;
@@ -209,7 +210,8 @@ async fn deliveries(floor: &Floor, listener: &TcpListener) -> Result<f64, Failur
     Ok(rate)
 }
 
-/// How long events take to a reader that finds nothing else to do, sorted. The writer has a thread of its own, as a server has.
+/// Measures the delay of events to an otherwise idle reader, sorted. The writer has its own thread, as in a
+/// server.
 async fn delays(floor: &Floor, listener: &TcpListener) -> Result<Vec<Duration>, Failure> {
     let (mut client, server) = pair(listener).await?;
     let (began, object, server) = (Instant::now(), floor.object.max(size_of::<u64>()), server.into_std()?);

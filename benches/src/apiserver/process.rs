@@ -1,15 +1,15 @@
-//! What the processes of a server have used so far, as the operating system tells it.
+//! The resources that the processes of a server have used, as reported by the operating system.
 
 /// The processes of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     pub(crate) server: Vec<u32>,
-    /// Their processor time counts, too, but not their memory.
+    /// Their processor time counts, but not their memory.
     pub(crate) beside: Vec<u32>,
 }
 
 impl Processes {
-    /// Resident megabytes; zero where the system does not tell.
+    /// Returns resident megabytes; zero if the system does not report them.
     pub(crate) fn resident(&self) -> f64 {
         let of = |pid: &u32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -19,9 +19,9 @@ impl Processes {
         self.server.iter().map(of).sum::<f64>() / 1024.0
     }
 
-    /// Seconds of processor time; zero where the system does not tell.
+    /// Returns seconds of processor time; zero if the system does not report them.
     pub(crate) fn cpu(&self) -> f64 {
-        /// Of a second; it has been this since Linux 2.6.
+        /// Ticks per second; constant since Linux 2.6.
         const TICKS: f64 = 100.0;
         let of = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A program from its start to its first answer.
+//! Measures a program from its start to its first response.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use crate::connect::{Ask, Target};
 use crate::process::Processes;
 use crate::{Failure, Figures};
 
-/// Between two attempts: small beside what is measured.
+/// The pause between two attempts, short compared with the measured time.
 const PAUSE: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What to start.
+/// The program to start.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Start {
-    /// The program serves over TLS, and this file says whom to trust.
+    /// The CA certificate, if the program serves over TLS.
     #[arg(long)]
     authority: Option<PathBuf>,
     /// The program and its arguments; `PORT` in them is replaced by a free port.
@@ -55,12 +55,12 @@ pub(crate) async fn measured(start: &Start) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// A process that is ended when it is no longer looked at.
+/// A process that is killed on drop.
 struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! One object that changes, and many watches that are told; and watches that never read.
+//! Measures one object that changes, and many watches that receive the changes; and watches that never read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,21 +17,22 @@ use crate::{Failure, Figures, Load, create};
 
 const NAMESPACE: &str = "watched";
 const STALLED: &str = "stalled";
-/// Watches that never read.
+/// Number of watches that never read.
 const STALLED_WATCHES: usize = 100;
-/// How often each of some pods changes under them.
+/// Number of changes of each of some pods in the meantime.
 const STALLED_WRITES: usize = 5_000;
-/// How long one round of deliveries may take.
+/// The timeout of one round of deliveries.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the watches have been told, and when they should have been. Readers share no lock: the server is what is measured.
+/// Counts of deliveries, and the times of the writes. Readers share no lock, so that only the server is
+/// measured.
 struct Told {
     began: Instant,
-    /// Microseconds from there to when each write was sent.
+    /// Microseconds from that instant to each write.
     sent: Box<[AtomicU64]>,
     writes: AtomicUsize,
     delivered: AtomicUsize,
-    /// Deliveries that somebody waits for.
+    /// Number of deliveries to wait for.
     awaited: AtomicUsize,
     reached: Notify,
 }
@@ -40,7 +41,7 @@ struct Told {
 type Delays = Arc<Mutex<Vec<u32>>>;
 
 impl Told {
-    /// For so many writes.
+    /// Creates counters for a number of writes.
     fn new(writes: usize) -> Self {
         Self {
             began: Instant::now(),
@@ -56,7 +57,7 @@ impl Told {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Notes that a write is sent now.
+    /// Records that a write is sent now.
     fn send(&self) {
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if let Some(sent) = self.sent.get(write) {
@@ -64,7 +65,7 @@ impl Told {
         }
     }
 
-    /// How long ago it is by `now` that a write was sent.
+    /// Returns the time from a write until `now`.
     fn since(&self, write: usize, now: u64) -> u32 {
         let sent = self.sent.get(write).map_or(now, |sent| sent.load(Ordering::SeqCst));
         u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX)
@@ -79,7 +80,7 @@ pub(crate) async fn measure(
 ) -> Result<(), Failure> {
     let mut writer = target.connect().await?;
     fill(&mut writer, NAMESPACE, 1).await?;
-    // The first state, and each write alone and in a row.
+    // The initial state, and each write, first separately and then in a row.
     let told = Arc::new(Told::new(1 + 2 * load.writes));
     let mut all = Vec::new();
     let before = server.resident();
@@ -91,7 +92,7 @@ pub(crate) async fn measure(
     }
     let held = (server.resident() - before) * 1024.0 / load.watchers as f64;
     figures.put("an idle watch, RSS KB", held);
-    // The first state is told to all of them first.
+    // All of them receive the initial state first.
     told.send();
     reached(&told, load.watchers).await?;
     all.iter().for_each(|delays| delays.lock().clear());
@@ -118,7 +119,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Opens watches that are never read, and changes what they watch again and again.
+/// Opens watches that are never read, and changes their objects repeatedly.
 pub(crate) async fn stall(
     target: &Target,
     server: &Processes,
@@ -131,7 +132,7 @@ pub(crate) async fn stall(
     let told = Told::new(2 * writes);
     let mut grown = [0.0; 2];
     let mut held = Vec::new();
-    // What the history takes is told apart by doing the same without them first.
+    // The first round has no watches. Its memory is that of the history.
     for (at, watches) in [0, STALLED_WATCHES].into_iter().enumerate() {
         for _ in 0..watches {
             held.push(open(target, STALLED).await?);
@@ -159,7 +160,7 @@ async fn fill(writer: &mut Connection, namespace: &str, count: usize) -> Result<
     Ok(())
 }
 
-/// A watch that begins with the state.
+/// Opens a watch that starts with the initial state.
 async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Failure> {
     let mut connection = target.connect().await?;
     let path =
@@ -179,7 +180,7 @@ async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) 
     writer.read(Ask::patch(&path), body.into()).await.map(drop)
 }
 
-/// Counts events: each is one line, and they come in the order of the writes.
+/// Counts events: each is one line, and they arrive in the order of the writes.
 async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: Delays) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -201,7 +202,8 @@ async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: 
 async fn reached(told: &Told, count: usize) -> Result<(), Failure> {
     told.awaited.store(count, Ordering::SeqCst);
     let all = async {
-        // Whoever delivers looks at what is awaited after it has counted, so one of both sees the other.
+        // Both sides first write their counter and then read the other one, so at least one of them sees the
+        // other.
         while told.delivered.load(Ordering::SeqCst) < count {
             told.reached.notified().await;
         }

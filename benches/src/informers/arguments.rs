@@ -1,8 +1,9 @@
-//! Words of the command lines of all programs, and of `cargo xtask bench`, which includes this file: it depends on none of our crates.
+//! Command line values of all programs, and of `cargo xtask bench`, which includes this file. It depends on
+//! no crate of this workspace.
 
 use clap::ValueEnum;
 
-/// What is served.
+/// The served kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Kind {
     #[default]
@@ -14,16 +15,16 @@ pub(crate) enum Kind {
     Node,
 }
 
-/// How objects are sent.
+/// The encoding of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Encoding {
     Json,
-    /// Where the kind is built in and what the cache holds can be made of it; JSON elsewhere.
+    /// For built-in kinds and representations that support it; otherwise JSON.
     #[default]
     Protobuf,
 }
 
-/// What a cache of ours holds.
+/// The representation in a cache of this library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     #[default]

@@ -1,4 +1,4 @@
-//! The control port of a server: a line is a command, a line is its answer.
+//! The control port of a server: each line is a command, and each response is a line.
 
 use std::future::Future;
 
@@ -21,7 +21,7 @@ impl Control {
         Ok(Self { answers: BufReader::new(read).lines(), commands })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a command, and waits for the response.
     pub(super) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
         let answer = self.answers.next_line().await?.ok_or("the server has gone")?;
@@ -31,7 +31,7 @@ impl Control {
         }
     }
 
-    /// Has the first list encoded, so that nobody waits for that. Returns its bytes.
+    /// Makes the server encode the initial list in advance. Returns its bytes.
     pub(super) async fn prepare(
         &mut self,
         place: &Where,
@@ -54,7 +54,7 @@ impl Control {
     }
 }
 
-/// The side of a server: answers commands until the peer goes away.
+/// The side of a server: runs commands until the peer disconnects.
 pub(super) async fn answer<F>(stream: TcpStream, command: impl Fn(String) -> F)
 where
     F: Future<Output = Result<String, Failure>>,

@@ -1,4 +1,4 @@
-//! What the server can do at most: a first list, read by HTTP alone.
+//! Measures the maximum throughput of the server: an initial list, read with plain HTTP.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -10,7 +10,7 @@ use super::arguments::Encoding;
 use super::control::Control;
 use super::{Failure, Where, gauge, resource};
 
-/// What ends the first state of a streaming list, in JSON and in protobuf.
+/// The end of the initial events of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 
 pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the state is told, by the last bytes that came: `tail` are those before `data`.
+/// Returns true if the last bytes end the initial events; `tail` contains those before `data`.
 fn ends(tail: &mut Vec<u8>, data: &[u8]) -> bool {
     /// Longer than the bookmark of any kind.
     const LAST: usize = 2048;

@@ -1,4 +1,4 @@
-//! What this process has used so far, as the operating system tells it.
+//! The resources that this process has used, as reported by the operating system.
 
 use std::time::Duration;
 
@@ -15,19 +15,20 @@ pub(super) fn wall_nanos() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The moment, as a label of fixed length.
+/// Returns the present time as a label of fixed length.
 pub(super) fn stamp() -> String {
     format!("t{:019}", wall_nanos())
 }
 
-/// How often this process has allocated so far, and how many bytes; nothing where that is not counted.
+/// Returns the number of allocations of this process and their bytes; `None` unless they are counted.
 pub(super) fn allocations() -> Option<(f64, f64)> {
     let stats = stats_alloc::INSTRUMENTED_SYSTEM.stats();
     let times = stats.allocations + stats.reallocations;
     (times > 0).then_some((times as f64, stats.bytes_allocated as f64))
 }
 
-/// Resident kilobytes now, and at most since [`forget_peak`]; zero where the system does not tell.
+/// Returns resident kilobytes: now, and the maximum since [`forget_peak`]; zero if the system does not report
+/// them.
 pub(super) fn resident() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| {
@@ -39,6 +40,6 @@ pub(super) fn resident() -> (f64, f64) {
 
 /// Begins a new peak.
 pub(super) fn forget_peak() {
-    // Where this is not allowed the peak stays what it was, and says so by being equal before and after.
+    // Without this permission the peak is not reset, and is equal before and after.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

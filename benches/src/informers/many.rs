@@ -1,5 +1,5 @@
-//! Many informers in one process, which sync at once: whether the time grows with the objects alone, and whether a core is idle while
-//! bytes wait.
+//! Measures many informers in one process that sync concurrently: whether the time depends only on the number
+//! of objects, and whether a core is idle while bytes wait.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -18,7 +18,7 @@ use super::{Failure, Where, gauge};
 
 const SYNC_MAX: Duration = Duration::from_secs(600);
 
-/// An informer of any form.
+/// An informer of any representation.
 enum Any {
     Pods(SharedInformer<Lazy<Pod>>),
     Lazy(SharedInformer<Lazy<Value>>),
@@ -86,7 +86,7 @@ impl Any {
         }
     }
 
-    /// How many objects are held once everything is.
+    /// Waits for the sync, and returns the number of cached objects.
     async fn synced(&self) -> Result<usize, Failure> {
         async fn of<O: Representation>(informer: &SharedInformer<O>) -> Result<usize, Failure> {
             informer.wait_for_sync(SYNC_MAX).await?;
