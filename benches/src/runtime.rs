@@ -1,10 +1,10 @@
-//! Managers, controllers and caches, measured once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
+//! Measures managers, controllers and caches once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
 //!
-//! `runtime-bench` measures controllers: `conformance/go/peers/cmd/runtime-bench` does the same with controller-runtime and
-//! `conformance/kube-rs/src/bin/runtime-bench.rs` with kube-rs. Metrics and spans are on, and no server takes part in their cases:
-//! requests and triggers come from inside of the process, so that the way from a source to the reconciler is all that is measured.
-//! `runtime-bench caches` measures the forms of a cache on the server of `informer-bench serve`. `cargo xtask bench runtime` runs all
-//! of them in turn.
+//! `runtime-bench` measures controllers. `conformance/go/peers/cmd/runtime-bench` does the same with
+//! controller-runtime, and `conformance/kube-rs/src/bin/runtime-bench.rs` with kube-rs. Metrics and spans are
+//! enabled. These cases need no server: requests and triggers come from the same process, so only the path
+//! from a source to the reconciler is measured. `runtime-bench caches` measures the representations of a
+//! cache on the server of `informer-bench serve`. `cargo xtask bench runtime` runs all of them in turn.
 
 #[path = "runtime/caches.rs"]
 mod caches;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 
-/// Whatever ends a measurement.
+/// The error of a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Figures by case.

@@ -1,4 +1,5 @@
-//! `informer-bench` as it is timed: with mimalloc, as the program of kube-rs beside it. The libraries bring no allocator.
+//! `informer-bench` for measurements of time. It uses mimalloc, like the kube-rs program; the libraries
+//! contain no allocator.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,13 @@
-//! The work queue, measured once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
+//! Measures the work queue once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
 //!
-//! `conformance/go/peers/cmd/workqueue-bench` does the same with the queues of Go; `cargo xtask bench workqueue` runs
-//! both in turn, again and again. A case is the same on both sides: the same keys in the same order, as many
-//! producers and workers, as many threads.
+//! `conformance/go/peers/cmd/workqueue-bench` does the same with the queues of Go; `cargo xtask bench
+//! workqueue` runs both in turn, repeatedly. Each case is the same on both sides: the same keys in the same
+//! order, and the same numbers of producers, workers and threads.
 //!
-//! What one thread does is told in time of the processor, all threads of the process together: other programs do not
-//! enter into it, and the collector of Go's garbage does. Throughput and delays are told in time of the clock. A case is
-//! repeated: processor time is the median of its rounds, throughput the best of them, as other programs only take away.
+//! Cases on one thread report processor time of all threads of the process, which excludes other programs and
+//! includes Go's garbage collector. Throughput and delays use wall-clock time. Each case is repeated:
+//! processor time is the median of its rounds, and throughput is the best of them, because other programs
+//! only reduce it.
 //!
 //! Go's strings are copied by reference, so keys are `Arc<str>` here.
 
@@ -250,7 +251,7 @@ async fn hand_over(queue: WorkQueue<u64>) -> Vec<Duration> {
     delays.unwrap_or_default()
 }
 
-/// By the clock, as the figures of client-go are told that the target goes by.
+/// Uses wall-clock time, like the client-go result that the target is based on.
 fn few_delays(queue: &WorkQueue<Arc<str>>) -> Duration {
     let keys = names(KEYS);
     let start = Instant::now();

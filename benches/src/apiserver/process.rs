@@ -25,7 +25,8 @@ impl Processes {
         const TICKS: f64 = 100.0;
         let of = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The second field is the name in parentheses, which may hold spaces; the 14th and the 15th are the times.
+            // The second field is the name in parentheses, which may hold spaces; the 14th and the 15th are
+            // the times.
             let fields: Vec<&str> =
                 stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             let ticks =

@@ -1,5 +1,5 @@
-//! Objects as a cluster has them, from a seed: workloads with their pods, random names and ids, values that compress as badly
-//! as real ones, managed fields of a quarter of the whole.
+//! Generates realistic objects from a seed: workloads with their pods, random names and ids, values that
+//! compress as badly as real ones, and managed fields of a quarter of the total size.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -85,7 +85,7 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
     (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-/// What a controller writes from the template of a workload is the same in each of its objects.
+/// Fields that come from the template of a workload are the same in each of its objects.
 fn metadata(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let hash = hex(workload, 10);
     json!({

@@ -1,4 +1,4 @@
-//! Our informer, through everything that is measured.
+//! Runs an informer of this library through all cases.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -24,23 +24,24 @@ use super::tally::Tally;
 use super::{Failure, Where, gauge, objects, resource};
 
 const SYNC_MAX: Duration = Duration::from_secs(600);
-/// What is freed after the first list is given back by then.
+/// The allocator has returned the memory freed after the initial list by then.
 const SETTLE: Duration = Duration::from_secs(1);
 const LOOKUPS: usize = 1_000_000;
 const SNAPSHOTS: u32 = 100;
-/// Changes whose delay is measured, and how many a second: seldom enough to find everything asleep.
+/// Number of paced changes whose delay is measured, and their rate per second. The rate is low enough that
+/// all threads sleep in between.
 const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const HANDLERS: usize = 10;
-/// Changes that come as fast as they are taken.
+/// Number of changes that are sent as fast as possible.
 const BURST: usize = 20_000;
 
-/// Objects that are read again and again.
+/// Number of objects that are read repeatedly.
 const HOT: usize = 1_000;
-/// How often each of them.
+/// Number of reads of each.
 const HOT_ROUNDS: usize = 100;
 
-/// Reads an object as its type, as a program does that wants one field of it, and lets it keep what it read.
+/// Reads one field of an object as a typed program does, and returns the parsed value to keep it alive.
 type Read<O> = fn(&O) -> Option<Arc<dyn Any + Send + Sync>>;
 
 /// The view that `get` gives, when the field is there.
@@ -73,7 +74,7 @@ pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(
     Ok(())
 }
 
-/// What is to be measured.
+/// The options of the measurement.
 struct Asked<'a> {
     place: &'a Where,
     only_sync: bool,
@@ -90,7 +91,8 @@ impl Asked<'_> {
         bench.add_handlers(1)?;
         let run = bench.sync().await?;
         if !self.only_sync {
-            // What is decoded and freed leaves the allocator's memory in pieces: reads that copy references come first.
+            // Decoding and freeing fragments the allocator's memory, so reads that only copy references run
+            // first.
             bench.lookups();
             bench.reads();
             bench.changes(place.is_real()).await?;
@@ -100,7 +102,7 @@ impl Asked<'_> {
     }
 }
 
-/// What an informer of kind `at` lists and watches.
+/// Returns the source of kind `at`.
 pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usize) -> KubeListWatch<O> {
     let streaming = if place.list { StreamingLists::Off } else { StreamingLists::On };
     let encodings = match place.encoding {
@@ -112,7 +114,7 @@ pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usiz
     if place.split { source.split_lists(SplitLists::default()) } else { source }
 }
 
-/// One informer, and what it is asked.
+/// One informer, and the state of its measurement.
 struct Bench<O: Representation> {
     informer: SharedInformer<O>,
     tally: Arc<Tally>,
@@ -167,8 +169,8 @@ impl<O: Representation> Bench<O> {
         Ok(run)
     }
 
-    /// Every object typed, once, by a thread for each core; then by one alone; then some of them again and again, while somebody
-    /// holds them.
+    /// Reads every object typed: once with a thread per core, once with a single thread, then some of them
+    /// repeatedly while references to the parsed values are held.
     fn reads(&mut self) {
         let (lister, read) = (self.informer.lister(), self.read);
         let start = Instant::now();
@@ -219,7 +221,8 @@ impl<O: Representation> Bench<O> {
         self.set("snapshot, us", nanos(start.elapsed()) / f64::from(SNAPSHOTS) / 1e3);
     }
 
-    /// What the server changes. A real one is not made to forget its history, and encodes no burst in advance.
+    /// Measures changes of the server. A real server does not compact its history on command, and does not
+    /// encode a burst in advance.
     async fn changes(&mut self, real: bool) -> Result<(), Failure> {
         if !real {
             self.relist().await?;
@@ -257,7 +260,7 @@ impl<O: Representation> Bench<O> {
         Ok(())
     }
 
-    /// When the writes themselves were acknowledged, where the server tells.
+    /// Records when the writes themselves were acknowledged, if the server reports it.
     fn acknowledged(&mut self, answer: &str, of: &str) {
         let mut words = answer.split(' ').skip(1).filter_map(|word| word.parse().ok());
         if let (Some(p50), Some(p99)) = (words.next(), words.next()) {
@@ -306,12 +309,12 @@ impl<O: Representation> Bench<O> {
     }
 }
 
-/// Numbers below `of`, `count` of them, in an order that no cache foresees.
+/// Returns `count` numbers below `of`, in an order that caches cannot predict.
 fn stride(of: usize, count: usize) -> impl Iterator<Item = usize> {
     (1..=count).map(move |n| n * 7_919 % of)
 }
 
-/// Nanoseconds a lookup.
+/// Returns nanoseconds per lookup.
 fn lookups<O: Representation>(informer: &SharedInformer<O>, keys: &[String], count: usize) -> f64 {
     let lister = informer.lister();
     let start = Instant::now();

@@ -1,7 +1,7 @@
-//! A real server in the place of ours: filled with the same objects, and changed on command.
+//! A real server in place of the embedded one, filled with the same objects and changed on command.
 //!
-//! Objects are written as a cluster writes them: created by one manager, their status by another, so that the server writes their
-//! managed fields itself.
+//! Objects are written as in a cluster: one manager creates them, and another writes their status, so that
+//! the server generates their managed fields.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::arguments::Kind;
 use super::tally::LABEL;
 use super::{Failure, config_of, control, gauge, objects, resource};
 
-/// Writes at once while the server is filled.
+/// Number of concurrent writes while the server is filled.
 const WRITERS: usize = 24;
 const SEED: u64 = 1;
-/// How often a definition is asked for until its kind is served, and how long apart.
+/// Number of attempts until a CRD is served, and the pause between them.
 const ASKS: u32 = 100;
 const APART: Duration = Duration::from_millis(100);
 /// Units of the processor times in `/proc`.
@@ -146,8 +146,8 @@ impl Remote {
         Ok(status)
     }
 
-    /// Changes one object after the other, so many a second, whether or not earlier changes are acknowledged. Returns after how many
-    /// microseconds they were: the middle, and 99 of 100.
+    /// Changes one object after the other at a rate per second, without waiting for acknowledgments. Returns
+    /// the latency of the acknowledgments in microseconds: p50 and p99.
     async fn paced(self: &Arc<Self>, count: usize, a_second: usize) -> Result<String, Failure> {
         let mut ticks = interval(Duration::from_secs(1) / u32::try_from(a_second.max(1))?);
         let mut writes = JoinSet::new();
@@ -175,7 +175,7 @@ impl Remote {
         }
     }
 
-    /// As the control port of `serve`, as far as a real server can do it.
+    /// Runs a command of the control port of `serve`, as far as a real server supports it.
     async fn command(self: &Arc<Self>, line: &str) -> Result<String, Failure> {
         let mut words = line.split(' ');
         let name = words.next().unwrap_or_default();
@@ -192,7 +192,7 @@ impl Remote {
 /// Processor seconds of another process so far.
 fn cpu_of(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // What stands before is the name, which may hold anything.
+    // The preceding field is the name, which may contain anything.
     let fields: Vec<_> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
     (ticks(11) + ticks(12)) / TICKS_A_SECOND

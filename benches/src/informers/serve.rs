@@ -1,10 +1,10 @@
-//! The server of a measurement: the embedded one, with what a first list is answered encoded once.
+//! The embedded server of a measurement, which encodes the responses to initial lists once.
 //!
-//! `informer-apiserver` keeps JSON, and transcodes to protobuf as it answers. So that no peer waits for that, the answer of a list
-//! or of a streaming list is recorded, and every later one is those bytes. Live events go through a gate: while it is closed they are
-//! encoded and kept; when it opens, they are all there.
+//! `informer-apiserver` stores JSON and transcodes to protobuf for each response. To exclude that from
+//! measurements, the response to a list or a streaming list is recorded and replayed. Live events pass a
+//! gate: while it is closed they are encoded and queued; when it opens, all of them are ready.
 //!
-//! The control port takes a line and answers a line; `control.rs` has the side of who asks.
+//! The control port reads a line and writes a line; `control.rs` contains the client side.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,21 +30,21 @@ use tower::Service;
 use super::arguments::Kind as Content;
 use super::{Failure, Serve, control, gauge, objects, resource};
 
-/// Recorded answers are cut into pieces of this size, as a server with a large buffer writes them.
+/// The size of the pieces of recorded responses, like those of a server with a large buffer.
 const CHUNK: usize = 128 << 10;
-/// A label of this value is replaced by the moment at which it is sent, of the same length.
+/// A label with this value is replaced by the time at which it is sent, which has the same length.
 pub(super) const STAMP: &str = "t0000000000000000000";
-/// What ends the first state of a streaming list, in JSON and in protobuf.
+/// The end of the initial events of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
-/// When nothing more was encoded for so long, all of a burst is.
+/// A burst counts as encoded when nothing was encoded for this time.
 const QUIET: Duration = Duration::from_millis(300);
-/// How long a peer may take to list anew.
+/// The timeout for a relist of a peer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 type Chunks = BoxStream<'static, Bytes>;
 
-/// What a client asked for, as far as its answer is recorded.
+/// The parts of a request that select a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     /// Which of the kinds.
@@ -55,7 +55,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// What is to be accepted so that an answer has this shape.
+    /// Returns the `Accept` header that requests this shape.
     fn accept(self) -> String {
         let encoding = if self.protobuf { "vnd.kubernetes.protobuf" } else { "json" };
         let form = match (self.metadata, self.streaming) {
@@ -68,7 +68,7 @@ impl Shape {
     }
 }
 
-/// The answer to a first list, as it was at one version.
+/// The response to an initial list at one version.
 struct Recording {
     version: u64,
     content_type: HeaderValue,
@@ -92,7 +92,7 @@ struct Server {
     changed: Mutex<BTreeSet<usize>>,
 }
 
-/// Loads the objects, tells where the server listens, and serves until it is killed.
+/// Loads the objects, prints the server's addresses, and serves until it is killed.
 pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let history = History { events: 4 * options.objects.max(100_000), bytes: 8 << 30 };
     let kinds: Vec<_> = (0..options.kinds.max(1)).map(|at| resource(options.kind, at)).collect();
@@ -100,7 +100,7 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let custom = custom.map(|kind| Kind::custom(objects::GROUP, "v1", kind.kind()));
     let api = custom.fold(ApiServer::builder().history(history), |builder, kind| builder.kind(kind)).build();
     let mut loaded = 0;
-    // Raw, so that every program reads exactly the objects that the options describe.
+    // Stored without defaulting, so that every program reads exactly the generated objects.
     for (at, kind) in kinds.iter().enumerate() {
         loaded += api.raw().load(&kind.gvr(), (0..options.objects).map(|n| object(&options, at, n)))?;
     }
@@ -128,7 +128,7 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
         tokio::spawn(async move {
             let answer = service_fn(move |request| Arc::clone(&server).answer(request));
             let connection = hyper::server::conn::http1::Builder::new();
-            // A peer that goes away is no failure of the server.
+            // A peer that disconnects is no failure of the server.
             let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
         });
     }
@@ -161,7 +161,7 @@ impl Server {
         Ok(response.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
     }
 
-    /// What a request of all objects of a kind asks for.
+    /// Returns the shape of a request for all objects of a kind.
     fn shape(&self, request: &Request<Incoming>) -> Option<Shape> {
         let query = request.uri().query().unwrap_or_default();
         let accept = request.headers().get(header::ACCEPT);
@@ -196,7 +196,8 @@ impl Server {
         Ok(Request::get(uri).header(header::ACCEPT, shape.accept()).body(Empty::new())?)
     }
 
-    /// The answer to a first list: recorded now, unless something changed since the last one was.
+    /// Returns the response to an initial list. It is recorded again if something changed since the last
+    /// recording.
     async fn recorded(&self, shape: Shape) -> Result<Arc<Recording>, Failure> {
         let mut recordings = self.recordings.lock().await;
         let version = self.api.version();
@@ -229,7 +230,7 @@ impl Server {
         Ok(recording)
     }
 
-    /// Live events, encoded as they come and handed on while the gate is open.
+    /// Encodes live events as they arrive, and forwards them while the gate is open.
     fn gated(self: &Arc<Self>, mut body: ApiBody) -> Chunks {
         let (sender, receiver) = mpsc::unbounded_channel();
         let server = Arc::clone(self);
@@ -237,7 +238,8 @@ impl Server {
             loop {
                 let frame = tokio::select! {
                     frame = body.frame() => frame,
-                    // The peer is gone: its watch must not meet the fault that is meant for the next one.
+                    // The peer has disconnected. Its watch must not consume the fault that is meant for the
+                    // next one.
                     () = sender.closed() => break,
                 };
                 let Some(Ok(frame)) = frame else { break };
@@ -262,7 +264,8 @@ impl Server {
         begun.filter(|data| std::future::ready(!data.is_empty())).chain(events).boxed()
     }
 
-    /// Changes `count` objects, each once, and sends the changes when all are encoded. The label tells them from others.
+    /// Changes `count` objects once each, and sends the changes when all are encoded. The label identifies
+    /// them.
     async fn burst(&self, count: usize) -> Result<String, Failure> {
         let label = format!("burst-{}", self.bursts.fetch_add(1, Ordering::Relaxed));
         self.gate.send_replace(false);
@@ -290,7 +293,8 @@ impl Server {
         Ok("ok".to_owned())
     }
 
-    /// Makes all watches end with a 410, waits until one is live again, and changes one object: who hears of that has listed.
+    /// Ends all watches with a 410, waits until one is live again, and changes one object. A peer that
+    /// receives the change has relisted.
     async fn expire(&self) -> Result<String, Failure> {
         let live = self.live.load(Ordering::Relaxed);
         let fault = self.api.faults().on(FaultMatch::watch(self.kinds[0].gvr().resource)).times(1).expire();
@@ -307,7 +311,7 @@ impl Server {
         Ok(label)
     }
 
-    /// Makes all objects what they were at first.
+    /// Restores the initial state of all objects.
     async fn reset(&self) -> Result<(), Failure> {
         let changed = std::mem::take(&mut *self.changed.lock().await);
         let first = changed.into_iter().map(|n| object(&self.options, 0, n));
@@ -353,8 +357,9 @@ impl Server {
     }
 }
 
-/// Commands: `cpu` (nanoseconds so far), `prepare [streaming] [protobuf] [metadata]` (all objects as at first; bytes of the first
-/// lists), `burst COUNT` (their label), `paced COUNT A_SECOND`, `expire` (the label of the change that follows the new list).
+/// Runs commands: `cpu` (nanoseconds so far), `prepare [streaming] [protobuf] [metadata]` (restores all
+/// objects; returns the bytes of the initial lists), `burst COUNT` (returns its label), `paced COUNT
+/// A_SECOND`, `expire` (returns the label of the change after the relist).
 async fn accept_control(server: Arc<Server>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let server = Arc::clone(&server);

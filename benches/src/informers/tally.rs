@@ -1,4 +1,4 @@
-//! What handlers heard.
+//! Counts the events of handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,8 @@ pub(super) const LABEL: &str = "bench-sent";
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// Of how many events whoever waits is told. Told of each, it would be woken for each, which takes as long as the event.
+    /// The number of events after which the waiter is notified. A notification per event would cost as much
+    /// as the event.
     wanted: usize,
     /// Nanoseconds from the server's send to the handler.
     delays: Vec<u64>,
@@ -26,7 +27,7 @@ struct Heard {
     relisted: bool,
 }
 
-/// What one handler, or several, heard since the last question.
+/// The events that one or more handlers received since the last call of `begin`.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     heard: Mutex<Heard>,
@@ -36,7 +37,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Takes an event in. `read` reads the object typed.
+    /// Records an event. `read` reads the object typed.
     pub(super) fn hear<O: Object>(&self, event: &Event<O>, read: impl FnOnce(&Arc<O>)) {
         let object = event.object();
         let Some(sent) = object.labels().get(LABEL).filter(|sent| *sent != "none") else { return };
@@ -62,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Forgets what was heard. Of so many events from now on is told.
+    /// Resets the counts, and sets the number of events after which the waiter is notified.
     pub(super) fn begin(&self, wanted: usize) {
         *self.heard.lock() = Heard { wanted, ..Heard::default() };
     }
@@ -87,7 +88,7 @@ impl Tally {
         self.heard.lock().burst
     }
 
-    /// Waits until all of a burst was heard. Returns events a second.
+    /// Waits until all events of a burst were received. Returns events per second.
     pub(super) async fn burst_done(&self, count: usize) -> f64 {
         while self.burst() < count {
             self.news.notified().await;

@@ -1,4 +1,4 @@
-//! One kind in several forms in one cache, and what each takes.
+//! Measures one cache with one kind in several representations.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 use crate::{Failure, Figures};
 
-/// What takes longer is broken.
+/// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the first list has left behind is given back within this time.
+/// The allocator returns the memory of the initial list within this time.
 const SETTLE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct Caches {
     /// How many objects there are.
     #[arg(long)]
     objects: usize,
-    /// What the cache holds of each, one after the other.
+    /// The representations, measured one after the other.
     #[arg(long, value_enum, value_delimiter = ',')]
     forms: Vec<Form>,
 }

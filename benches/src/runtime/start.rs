@@ -27,7 +27,7 @@ use crate::{Failure, Figures};
 const OBJECTS: usize = 500;
 /// Rounds of each, in turn; the medians count.
 const ROUNDS: usize = 9;
-/// What takes longer is broken.
+/// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 macro_rules! each_kind {
@@ -85,7 +85,7 @@ fn client(server: &ApiServer) -> Client {
     Client::from_service(server.service(), "default")
 }
 
-/// Until every handler has been told of every object, in milliseconds.
+/// Returns milliseconds until every handler has received every object.
 async fn informers(server: &ApiServer) -> Result<f64, Failure> {
     let factory = SharedInformerFactory::new(client(server));
     let begin = Instant::now();
@@ -100,7 +100,7 @@ async fn informers(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// What is waited for, whatever the kind.
+/// Waits for a handler of any kind.
 struct Registration(futures_util::future::BoxFuture<'static, Result<(), Failure>>);
 
 impl Registration {
@@ -117,8 +117,8 @@ fn informer<K: KubeObject>(factory: &SharedInformerFactory) -> Result<Registrati
     Ok(Registration(Box::pin(async move { Ok(registration.wait_for_sync(PATIENCE).await?) })))
 }
 
-/// Until every controller reconciles, in milliseconds. A reconcile waits until then: the work that controllers find is no
-/// part of their start.
+/// Returns milliseconds until every controller reconciles. Each reconcile blocks until then, because the work
+/// of controllers is not part of their start.
 async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     let begin = Instant::now();
     let mut manager = Manager::new(client(server));
@@ -141,7 +141,7 @@ async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// Tells of its first reconcile, which waits until the gate is closed.
+/// Reports its first reconcile, which blocks until the gate is closed.
 fn controller<K: KubeObject>(works: &UnboundedSender<()>, gate: &Arc<Semaphore>) -> Controller {
     let name = ResourceKind::of::<K>().gvk().kind.to_lowercase();
     let (works, gate) = (works.clone(), Arc::clone(gate));
