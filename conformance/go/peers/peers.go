@@ -1,5 +1,5 @@
-// Package peers holds the programs on client-go and controller-runtime that ours is compared with. This file pins the
-// libraries, whichever of them the programs use at the moment.
+// Package peers contains the programs on client-go and controller-runtime that this library is compared with.
+// This file pins the versions of those libraries, even if no program uses them.
 package peers
 
 import (

@@ -1,5 +1,5 @@
-// A shared informer of client-go on config maps, which prints its view when it is asked to: one line of standard input
-// is one question, and each answer is a line of JSON for each object and a last one with their number.
+// A shared informer of client-go on config maps that prints its view on request. Each line of standard input
+// is a request. The response is one JSON line per object, then a line with their number.
 package main
 
 import (

@@ -52,7 +52,7 @@ const (
 	handlers     = 10
 	burst        = 20_000
 	label        = "bench-sent"
-	// Objects that are read again and again, and how often each of them.
+	// Number of objects that are read repeatedly, and number of reads of each.
 	hot       = 1_000
 	hotRounds = 10
 )
@@ -106,7 +106,7 @@ func resource(kind string) schema.GroupVersionResource {
 	}
 }
 
-// config is that of a client, in the encoding that was asked for.
+// config returns the configuration of a client with the requested encoding.
 func (b *bench) config() (*rest.Config, error) {
 	config := &rest.Config{Host: b.server}
 	if b.kubeconfig != "" {
@@ -117,7 +117,7 @@ func (b *bench) config() (*rest.Config, error) {
 	}
 	config.QPS = -1
 	if b.encoding == "protobuf" {
-		// As kubernetes.NewForConfig does for whoever asks for nothing else.
+		// This is the default of kubernetes.NewForConfig.
 		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 		config.ContentType = "application/vnd.kubernetes.protobuf"
 	} else {
@@ -126,7 +126,7 @@ func (b *bench) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// source is the informer as a factory makes it, and what starts it.
+// source returns the informer as a factory creates it, and a function that starts it.
 func (b *bench) source() (cache.SharedIndexInformer, func(<-chan struct{}), error) {
 	config, err := b.config()
 	if err != nil {
@@ -200,7 +200,7 @@ func (b *bench) run() error {
 		if b.kubeconfig == "" {
 			steps = append(steps, b.relist, func() error { return b.delays(1) }, b.bursts)
 		} else {
-			// A real server is not made to forget its history, and encodes no burst in advance.
+			// A real server does not compact its history on command, and does not encode a burst in advance.
 			steps = append(steps, func() error { return b.delays(1) })
 		}
 		steps = append(steps, func() error { return b.addHandlers(handlers - 1) }, func() error { return b.delays(handlers) })
@@ -257,14 +257,14 @@ func (b *bench) sync(start func()) error {
 	time.Sleep(settle)
 	_, peak := resident()
 	b.figures["peak RSS, MB"] = (peak - before) / 1e3
-	// What is free is given back, which Go would do by itself some minutes later.
+	// This returns free memory, which Go would otherwise return some minutes later.
 	debug.FreeOSMemory()
 	steady, _ := resident()
 	b.figures["steady RSS an object, KB"] = (steady - before) / float64(held)
 	return nil
 }
 
-// reads looks into every object once: it is decoded already.
+// reads accesses every object once; it is already decoded.
 func (b *bench) reads() error {
 	began, seen := time.Now(), 0
 	for _, object := range b.informer.GetStore().List() {
@@ -443,7 +443,7 @@ func (b *bench) delays(handlers int) error {
 	}
 	b.figures["event to handler, "+of+", p50 us"] = float64(delays[len(delays)/2]) / 1e3
 	b.figures["event to handler, "+of+", p99 us"] = float64(delays[len(delays)*99/100]) / 1e3
-	// When the writes themselves were acknowledged, where the server tells.
+	// These are the times of the acknowledgments of the writes, if the server reports them.
 	var p50, p99 float64
 	if n, _ := fmt.Sscanf(answer, "ok %g %g", &p50, &p99); n == 2 {
 		b.figures["write to acknowledgement, "+of+", p50 us"] = p50
@@ -490,7 +490,7 @@ func (b *bench) bursts() error {
 	return nil
 }
 
-// tally is what handlers heard.
+// tally counts the events of handlers.
 type tally struct {
 	sync.Mutex
 	news         sync.Cond
@@ -535,7 +535,7 @@ func (t *tally) hear(object any) {
 	}
 }
 
-// begin forgets what was heard. Of so many events from now on whoever waits is told.
+// begin resets the counts, and sets the number of events after which the waiter is notified.
 func (t *tally) begin(wanted int) {
 	t.Lock()
 	defer t.Unlock()
@@ -603,7 +603,7 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// resident is what this process holds in memory, in kilobytes, and the most it held since forgetPeak.
+// resident returns resident kilobytes: now, and the maximum since forgetPeak.
 func resident() (now, peak float64) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -623,6 +623,6 @@ func resident() (now, peak float64) {
 }
 
 func forgetPeak() {
-	// Where this is not allowed the peak stays what it was.
+	// Without this permission, the peak is not reset.
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }

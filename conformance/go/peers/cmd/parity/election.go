@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// roundTrip is what a write takes that is refused as a conflict.
+// roundTrip is the duration of a write that fails with a conflict.
 const roundTrip = 10 * time.Millisecond
 
 var leaseResource = coordinationv1.Resource("leases")
@@ -26,13 +26,13 @@ var leaseResource = coordinationv1.Resource("leases")
 // electionRun is one Lease and those who want it. Its time is that of a bubble, so client-go's own waits pass in it.
 type electionRun struct {
 	mu sync.Mutex
-	// Nil where there is none.
+	// Nil if there is no Lease.
 	lease   *coordinationv1.Lease
 	version int
 	faults  map[string]string
 	skews   map[string]time.Duration
 	stops   map[string]context.CancelFunc
-	// What the candidates said since the last operation.
+	// The callbacks of the candidates since the last operation.
 	said    []string
 	running sync.WaitGroup
 }
@@ -75,7 +75,7 @@ func (r *electionRun) line(o operation) string {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Goroutines that are woken together are woken in no order.
+	// Goroutines that are woken together run in no particular order.
 	slices.Sort(r.said)
 	parts := append([]string{strings.Join(words, " ")}, r.said...)
 	r.said = nil
@@ -128,7 +128,7 @@ func (r *electionRun) do(o operation) {
 	}
 }
 
-// take lets somebody who is no candidate here hold the Lease.
+// take makes a holder that is not a candidate take the Lease.
 func (r *electionRun) take(holder string, seconds int32) {
 	now := metav1.NowMicro()
 	transitions := int32(0)
@@ -206,7 +206,8 @@ func (c candidate) fails(ctx context.Context, writes bool) error {
 		if !writes {
 			return nil
 		}
-		// A request takes time: who tries again at once would otherwise do so for ever, since no time passes meanwhile.
+		// A request takes time. Otherwise an immediate retry would repeat forever, because virtual time would not
+		// advance.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

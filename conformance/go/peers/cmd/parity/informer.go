@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// How long nothing may have been seen before a command is carried out: what was sent before it has arrived then.
+// How long the trace must be idle before a command runs, so that everything sent before has arrived.
 const quiet = 150 * time.Millisecond
 
-// entry is one thing that was seen: a handler's call, a call of the transform, or a look at the store.
+// entry is one entry of the trace: a handler's call, a call of the transform, or a read of the store.
 type entry struct {
 	Handler   string `json:"handler,omitempty"`
 	Call      string `json:"call,omitempty"`
@@ -33,7 +33,7 @@ type entry struct {
 	Check     *check `json:"check,omitempty"`
 }
 
-// check is a look at the store and at what is synced.
+// check is a read of the store and of the sync state.
 type check struct {
 	Store   []string                       `json:"store"`
 	Indexes map[string]map[string][]string `json:"indexes"`

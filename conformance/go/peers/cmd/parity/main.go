@@ -1,5 +1,5 @@
-// Command parity does what the trace parity suite tells it, with client-go: informers on a scripted server, and work
-// queues and leader elections under scripted operations.
+// Command parity runs the commands of the trace parity suite with client-go: informers on a scripted server,
+// and work queues and leader elections under scripted operations.
 //
 // It reads one command a line on standard input and writes one reply a line on standard output; both are JSON. Jobs are
 // independent of each other, the commands of one job are carried out in order.
@@ -37,9 +37,9 @@ type command struct {
 // reply is one line of the output.
 type reply struct {
 	Job string `json:"job"`
-	// What was seen since the reply before.
+	// The trace since the last reply.
 	Entries []entry `json:"entries"`
-	// Of "queue" and "election": what each operation gave.
+	// Of "queue" and "election": the result of each operation.
 	Lines []string `json:"lines,omitempty"`
 	Error string   `json:"error,omitempty"`
 }
@@ -92,10 +92,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "parity:", err)
 		os.Exit(1)
 	}
-	// What the test would say is no reply.
+	// The output of the test is not a reply.
 	os.Stdout = null
 	serve := func(t *testing.T) { serve(t, stdout) }
-	// All of it is one test, since only a test can make the virtual time in which elections run.
+	// Everything runs in one test, because only a test can create the virtual time of elections.
 	testing.Main(
 		func(string, string) (bool, error) { return true, nil },
 		[]testing.InternalTest{{Name: "parity", F: serve}}, nil, nil,

@@ -10,7 +10,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// How long the goroutines of a queue may take to do what an operation, or a step of the clock, makes them do.
+// The time that the goroutines of a queue need to react to an operation or to a step of the clock.
 const queueSettle = 25 * time.Millisecond
 
 // The rate limiter's waits: 5 ms, 10 ms, ... up to a second.
@@ -27,12 +27,12 @@ type operation struct {
 	Ms     int64  `json:"ms"`
 }
 
-// queueRun is a queue, its clock, and those who wait for it.
+// queueRun is a queue, its clock, and its getters.
 type queueRun struct {
 	clock *testingclock.FakeClock
 	queue workqueue.TypedRateLimitingInterface[string]
 	mu    sync.Mutex
-	// What those who waited have got since the last operation.
+	// The keys that getters received since the last operation.
 	got []string
 }
 

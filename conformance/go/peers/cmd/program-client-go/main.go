@@ -1,5 +1,6 @@
-// A program on client-go as people write them, with its default settings: writes through the clientset, shared informers,
-// events, elections, and the dynamic and the metadata client. It knows nothing of the server that it is run against.
+// A typical program on client-go with default settings: writes through the clientset, shared informers,
+// events, elections, and the dynamic and the metadata client. It does not know the server that it runs
+// against.
 package main
 
 import (
@@ -164,7 +165,7 @@ func (c *Client) applies(ctx context.Context) error {
 	if _, err := maps.Apply(ctx, theirs, metav1.ApplyOptions{FieldManager: "two", Force: true}); err != nil {
 		return err
 	}
-	// What the first one does not apply any more goes; what the second one took over stays.
+	// Fields that the first manager no longer applies are removed, unless the second manager owns them.
 	less := applyv1.ConfigMap("applied", c.namespace)
 	applied, err := maps.Apply(ctx, less, metav1.ApplyOptions{FieldManager: "one"})
 	if err != nil {
@@ -277,7 +278,7 @@ func (c *Client) eviction(ctx context.Context) error {
 	if err := program.Until(ctx, evict); err != nil {
 		return err
 	}
-	// It was never on a node, so nobody is waited for.
+	// The pod was never on a node, so its deletion waits for no kubelet.
 	return program.Until(ctx, func() error {
 		_, err := pods.Get(ctx, "patched", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
@@ -364,7 +365,7 @@ func (c *Client) others(ctx context.Context) error {
 	return program.Want("major version", version.Major, "1")
 }
 
-// leave deletes the namespace and waits until it is gone, with what still was in it.
+// leave deletes the namespace with its content and waits until it is deleted.
 func (c *Client) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, program.Patience)
 	defer cancel()

@@ -24,7 +24,7 @@ import (
 	"informer.example/peers/internal/program"
 )
 
-// informers writes while two informers run, and compares what they were told with what was done.
+// informers writes while two informers run, and compares their events with the writes.
 func (c *Client) informers(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(c.namespace))
@@ -114,7 +114,8 @@ func (c *Client) token(ctx context.Context) error {
 	return program.Want("user", review.Status.User.Username, "system:serviceaccount:"+c.namespace+":robot")
 }
 
-// events tells the same twice by each of the two recorders: in one event, which counts.
+// events emits the same event twice with each of the two recorders; the server must have one event with a
+// count.
 func (c *Client) events(ctx context.Context) error {
 	about, err := c.CoreV1().ServiceAccounts(c.namespace).Get(ctx, "robot", metav1.GetOptions{})
 	if err != nil {
@@ -160,7 +161,7 @@ func (c *Client) events(ctx context.Context) error {
 	})
 }
 
-// election lets two candidates stand; the first one leads, and gives its lease back when it is stopped.
+// election runs two candidates; the first one leads, and releases its lease when it is stopped.
 func (c *Client) election(ctx context.Context) error {
 	firstCtx, stopFirst := context.WithCancel(ctx)
 	defer stopFirst()

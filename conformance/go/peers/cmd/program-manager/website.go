@@ -22,21 +22,21 @@ import (
 const (
 	// Owner is the name under which config maps are applied.
 	Owner = "website-controller"
-	// Finalizer keeps a website until it is tidied up.
+	// Finalizer keeps a website until it is cleaned up.
 	Finalizer = "program.example.com/website"
 )
 
 // GroupVersion is that of the kind.
 var GroupVersion = schema.GroupVersion{Group: "program.example.com", Version: "v1"}
 
-// WebsiteSpec is what a website is to be.
+// WebsiteSpec is the desired state of a website.
 type WebsiteSpec struct {
 	Image    string `json:"image"`
 	Replicas int32  `json:"replicas"`
 	Theme    string `json:"theme,omitempty"`
 }
 
-// WebsiteStatus is what it is.
+// WebsiteStatus is the actual state of a website.
 type WebsiteStatus struct {
 	Wanted             int32 `json:"wanted"`
 	ObservedGeneration int64 `json:"observedGeneration"`
@@ -77,7 +77,7 @@ func (l *WebsiteList) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// AddToScheme makes the kind known.
+// AddToScheme registers the kind.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Website{}, &WebsiteList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
@@ -119,7 +119,7 @@ type Reconciler struct {
 	finalized atomic.Int32
 }
 
-// Reconcile is told which one, never why.
+// Reconcile receives the key of a website and not the cause.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	site := &Website{}
 	if err := r.Get(ctx, request.NamespacedName, site); err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// What controller-gen writes for the types of main.go.
+// The code that controller-gen generates for the types of main.go.
 
 // DeepCopyObject copies a website.
 func (w *Website) DeepCopyObject() runtime.Object {

@@ -1,5 +1,5 @@
-// Package program is what the programs have in common that are run unchanged against a server: steps that hold or do not,
-// counted requests, and the verdict that is printed in the end.
+// Package program is shared by the programs that run unchanged against a server: steps with results, counted
+// requests, and the printed verdict.
 package program
 
 import (
@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Patience is how long a step waits for what the server or the program itself does meanwhile: kube-controller-manager looks
-// for new kinds every 30 s, and collects what their objects own after that.
+// Patience is the timeout of a step that waits for the server or the program. kube-controller-manager
+// discovers new kinds every 30 s, and collects the objects that they own after that.
 const Patience = 90 * time.Second
 
 // limit is for the whole program.
@@ -33,7 +33,7 @@ type Step struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Verdict is what a program says in the end.
+// Verdict is the printed result of a program.
 type Verdict struct {
 	Steps   []Step           `json:"steps"`
 	Figures map[string]int64 `json:"figures"`
@@ -76,7 +76,7 @@ func Main(name string, body func(context.Context, *Run)) {
 	}
 }
 
-// Step does one thing, and keeps whether it went well. What a step panics with is its failure.
+// Step runs one step and records its result. A panic of the step is its failure.
 func (r *Run) Step(name string, body func() error) {
 	began := time.Now()
 	err := func() (err error) {
@@ -95,7 +95,7 @@ func (r *Run) Step(name string, body func() error) {
 	r.verdict.Steps = append(r.verdict.Steps, step)
 }
 
-// Until asks again and again until there is no error; the last one is the failure.
+// Until repeats a request until it succeeds, and fails with the last error.
 func Until(ctx context.Context, ask func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Command schema says what the built-in kinds are made of, for `cargo xtask schema`: the table, and objects in both
-// encodings to hold a transcoder against.
+// Command schema describes the built-in kinds for `cargo xtask schema`: the table, and objects in both
+// encodings for tests of the transcoder.
 package main
 
 import (
