@@ -56,6 +56,9 @@ fn no_passwords() -> WebhookServer {
             None => request.old_object()?.unwrap_or_default(),
         };
         let data = map.data.unwrap_or_default();
+        if data.contains_key("invalid") {
+            return Err(Denied::invalid("data.invalid is not a valid key"));
+        }
         if data.contains_key("panic") {
             panic!("in the validator");
         }
@@ -84,6 +87,14 @@ async fn validator_allows_and_denies_with_warnings() {
         answer["response"],
         json!({"uid": "4711", "allowed": false, "status": status, "warnings": ["twice"]})
     );
+}
+
+#[tokio::test]
+async fn invalid_object_is_denied_with_code_422_and_reason_invalid() {
+    let review = review("ConfigMap", "CREATE", json!({"data": {"invalid": ""}}));
+    let (_, answer) = post(&no_passwords(), "/validate--v1-configmap", review.to_string()).await;
+    let status = json!({"status": "Failure", "code": 422, "reason": "Invalid", "message": "data.invalid is not a valid key"});
+    assert_eq!(answer["response"]["status"], status);
 }
 
 #[tokio::test]

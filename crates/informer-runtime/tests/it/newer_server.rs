@@ -257,6 +257,19 @@ async fn update_of_an_object_that_changed_since_it_was_read_is_a_conflict_on_a_n
     assert!(client.update(&edited).await.unwrap_err().is_conflict());
 }
 
+#[tokio::test(start_paused = true)]
+async fn update_is_a_conflict_on_a_newer_server_even_if_another_client_made_the_same_change() {
+    let server = newer();
+    create::<Deployment>(&server, "default/web", deployment()).await;
+    let client = client::<Deployment>(&server, Reads::Lazy);
+    let mut edited = client.get::<Deployment>("default/web").await.unwrap().unwrap().edit();
+    containers(&mut edited)[0].image = Some("a:2".to_owned());
+    let mut other = server.get("deployments", "default/web");
+    other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("a:2");
+    server.api.update(&crate::fixture::gvr("deployments"), "default", other).unwrap();
+    assert!(client.update(&edited).await.unwrap_err().is_conflict());
+}
+
 /// A type of the program that knows a field of the newer server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct NewerMap {
