@@ -1,4 +1,4 @@
-//! Requests about one object or one collection, for those who write.
+//! Requests for one object or one collection: reads and writes.
 
 mod error;
 
@@ -16,20 +16,21 @@ use crate::list_watch::query::{self, Query};
 use crate::list_watch::reply::refusal;
 use crate::{Client, ResourceKind};
 
-/// How long a server may take to answer with its headers: servers end requests after 60 s.
+/// Timeout for the response headers. Servers end requests after 60 s.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// How long the body of an answer may be silent.
+/// Timeout between two frames of a response body.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The largest answer that is read. Objects are a few MB at most; a list of everything should be asked for in
+/// Maximum size of a response body. An object has a few MB at most. Large collections should be listed in
 /// pages, or watched.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
 
-/// One request about an object, a subresource, or a collection. The namespace is ignored if the kind is known
-/// to be cluster-scoped.
+/// A request for an object, a subresource or a collection. The namespace is ignored if the kind is known to
+/// be cluster-scoped.
 ///
-/// The lowest level of writing: it says what goes over the wire and nothing of what it means. Answers come as bytes.
+/// This is the lowest-level write API. It builds the HTTP request, does not interpret bodies, and returns the
+/// response as bytes.
 ///
 /// ```no_run
 /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +41,7 @@ const MAX_ANSWER_BYTES: usize = 1 << 30;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "a call does nothing before it is sent"]
+#[must_use = "a call does nothing until it is sent"]
 pub struct Call {
     method: Method,
     verb: &'static str,
@@ -53,7 +54,7 @@ pub struct Call {
     body: Body,
 }
 
-/// What is sent. Its `Debug` shows no content.
+/// A request body. Its `Debug` output shows only the size.
 #[derive(Clone, Default)]
 struct Body(Bytes);
 
@@ -63,14 +64,14 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// How a patch is written.
+/// The format of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatchFormat {
-    /// JSON merge patch, RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
-    /// JSON patch, RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
-    /// Strategic merge patch: lists of built-in kinds merge by their keys.
+    /// Strategic merge patch: lists of built-in kinds are merged by their keys.
     Strategic,
     /// Server-side apply.
     Apply,
@@ -113,22 +114,22 @@ impl Call {
         Self { namespace: namespace.map(str::to_owned), ..Self::of(method, verb, kind) }
     }
 
-    /// Reads an object.
+    /// Gets an object.
     pub fn get(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::GET, "get", kind, key)
     }
 
-    /// Reads a collection, or what the query selects of it.
+    /// Lists a collection, or the part of it that the query selects.
     pub fn list(kind: &ResourceKind, namespace: Option<&str>) -> Self {
         Self::collection(Method::GET, "list", kind, namespace)
     }
 
-    /// Creates an object. The name is in the body.
+    /// Creates an object. Its name is in the body.
     pub fn create(kind: &ResourceKind, namespace: Option<&str>) -> Self {
         Self::collection(Method::POST, "create", kind, namespace)
     }
 
-    /// Creates something below an object, as an eviction.
+    /// Creates a subresource of an object, such as an eviction.
     pub fn create_under(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::POST, "create", kind, key)
     }
@@ -149,30 +150,30 @@ impl Call {
         Self::object(Method::DELETE, "delete", kind, key)
     }
 
-    /// Deletes what the query selects of a collection.
+    /// Deletes the objects of a collection that the query selects.
     pub fn delete_collection(kind: &ResourceKind, namespace: Option<&str>) -> Self {
         Self::collection(Method::DELETE, "delete collection", kind, namespace)
     }
 
-    /// Speaks of a subresource of the object, as `status`.
+    /// Addresses a subresource of the object, such as `status`.
     pub fn subresource(mut self, name: impl Into<String>) -> Self {
         self.subresource = Some(name.into()).filter(|name| !name.is_empty());
         self
     }
 
-    /// Adds a parameter of the query.
+    /// Adds a query parameter.
     pub fn query(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.query.push((name.into(), value.into()));
         self
     }
 
-    /// What is sent.
+    /// Sets the request body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Body(body.into());
         self
     }
 
-    /// What is attempted, in words for errors.
+    /// Describes the operation for error messages.
     fn attempt(&self) -> String {
         let mut text = format!("{} {}", self.verb, self.kind.resource());
         if let Some(subresource) = &self.subresource {
@@ -213,15 +214,16 @@ impl Call {
 }
 
 impl Client {
-    /// Sends a call and reads the answer, which is JSON of an object, a list or a status.
+    /// Sends a call and returns the response body: an object, a list or a `Status` as JSON.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the request; whether a write has happened is then not known.
+    /// Dropping the future cancels the request. The server may have performed a write nevertheless.
     ///
     /// # Errors
     ///
-    /// When the server refuses it, and when there is no whole answer in time: then, too, a write may have happened.
+    /// Returns an error if the server rejects the call, or if no complete response arrives in time. In the
+    /// second case the server may have performed a write.
     pub async fn call(&self, call: Call) -> Result<Bytes, CallError> {
         let attempt = call.attempt();
         let request = match call.into_request() {

@@ -1,4 +1,4 @@
-//! The HTTP client: connection pools on kube's configuration, without retries.
+//! The HTTP client: connection pools and TLS from kube's configuration, without retries.
 
 mod authenticated;
 mod body;
@@ -38,91 +38,93 @@ pub use program::program_name;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, BoxError>;
-/// Makes a service that has its own connections.
+/// Builds a service that has its own connections.
 type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
 
-/// A client of one API server. Clones are cheap and share the connections.
+/// A client for one API server. Clones are cheap and share connections.
 ///
-/// Built on [`kube_client::Config`], of which it uses the authentication, the TLS settings, the proxy and the headers, with
-/// an HTTP stack of its own: only requests with outdated credentials are retried, HTTP/2 is used if the server offers it,
-/// and a silent dead peer is noticed within 45 s on both HTTP versions.
+/// The client takes authentication, TLS settings, proxy and headers from [`kube_client::Config`], but has its
+/// own HTTP stack. It retries a request only if the credentials were outdated. It uses HTTP/2 if the server
+/// offers it. It detects an unresponsive peer within 45 s on HTTP/1.1 and HTTP/2.
 ///
 /// # Credentials
 ///
-/// Token files, client certificate files and their keys are read again every minute. An exec plugin runs with the first
-/// request, and again before its credentials expire; it has [a time limit](ClientOptions::exec_timeout). When the server
-/// answers 401, or rejects the client certificate, the client reads the files or runs the plugin at once, and sends the
-/// request once more if the credentials changed. After a change of the certificate, new requests use new connections;
-/// requests in flight, such as watches, end on the old ones. If a file or a plugin fails, the previous credentials stay
-/// in use until they expire.
+/// Token files, client certificate files and key files are read again every minute. An exec plugin runs with
+/// the first request, and again before its credentials expire. It has [a
+/// timeout](ClientOptions::exec_timeout).
 ///
-/// It needs a tokio runtime when it sends, not when it is made.
+/// If the server responds with 401 or rejects the client certificate, the client reads the files or runs the
+/// plugin immediately. It sends the request once more if the credentials changed. After a certificate change,
+/// new requests use new connections; requests in flight, such as watches, finish on the old ones. If a file
+/// or a plugin fails, the previous credentials stay in use until they expire.
 ///
-/// # A client of kube
+/// Sending a request needs a tokio runtime; creating a client does not.
 ///
-/// `Client::from` takes a [`kube_client::Client`] (and with it anything that is one, as a test service). Its own
-/// layers stay in the way then: by default it retries 429, 503 and 504 up to 15 times, so that a reflector sees neither
-/// these statuses nor their `Retry-After` before the retries are used up. Set `Config::default_retry = false` in such a
-/// client, or use this one.
+/// # Use with kube's client
+///
+/// `Client::from` accepts a [`kube_client::Client`], which can wrap any tower service, such as a mock. The
+/// layers of that client stay active. By default it retries 429, 503 and 504 up to 15 times, so a reflector
+/// sees these statuses and their `Retry-After` only after the last retry. Set `Config::default_retry = false`
+/// for such a client, or create a client with [`Client::new`].
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<Transport>,
     inner: Arc<Inner>,
 }
 
-/// The state that clients of one configuration share, whatever their connections.
+/// State that is shared by clones and by clients with separate connections.
 struct Inner {
     address: String,
     default_namespace: String,
     user_agent: HeaderValue,
     gzip: bool,
-    /// The kinds whose streaming list this server refused.
+    /// Kinds for which the server rejected a streaming list.
     streaming_refusals: Mutex<HashSet<Gvr>>,
-    /// The kinds that this server has not in protobuf, whole or as metadata alone.
+    /// Kinds that the server does not serve as protobuf. The flag is true for metadata-only requests.
     json_only: Mutex<HashSet<(Gvr, bool)>>,
-    /// Kinds of which a split list failed.
+    /// Kinds for which a split list failed.
     whole_lists: Mutex<HashSet<Gvr>>,
-    /// The table of the built-in kinds, once it was needed.
+    /// The schema of the built-in kinds, loaded on first use.
     schema: OnceLock<Arc<Schema>>,
-    /// The last response of `/version`.
+    /// The last response to `/version`.
     server_version: server_version::Cached,
-    /// The kinds of which the server sends fields that the table does not know.
+    /// Kinds for which the server sends fields that the built-in schema does not contain.
     unknown_fields: UnknownFieldsLog,
 }
 
 enum Transport {
-    /// The service and, if it was built from a configuration, the function that builds another one.
+    /// A service, and the function that builds another one if the client was created from a configuration.
     Own(BoxService, Option<NewService>),
     Kube(kube_client::Client),
 }
 
-/// What of a client can be chosen.
+/// Options of a [`Client`].
 #[derive(Debug, Clone, Default)]
 pub struct ClientOptions {
-    /// Asks for compressed answers. By default unless the server is on the loopback device, where compression
-    /// costs more than it saves.
+    /// Requests gzip-compressed responses. The default is true, except for servers on the loopback device,
+    /// where compression costs more than it saves.
     pub gzip: Option<bool>,
-    /// Speaks HTTP/2 without TLS, to a server that is known to understand it.
+    /// Uses HTTP/2 without TLS and without negotiation. The server must support it.
     pub http2_prior_knowledge: bool,
-    /// The `User-Agent`. By default `PROGRAM/unknown (OS/ARCHITECTURE) informer/VERSION`, with
-    /// [`program_name`] as PROGRAM. API servers use the part before the slash as field manager of writes that
-    /// name none.
+    /// The `User-Agent` header. The default is `PROGRAM/unknown (OS/ARCHITECTURE) informer/VERSION`, with
+    /// [`program_name`] as PROGRAM. An API server uses the part before the slash as the field manager of
+    /// writes that set none.
     pub user_agent: Option<HeaderValue>,
-    /// How long an exec plugin of the kubeconfig may run before it is killed. 60 s by default. A plugin that
-    /// waits for a person, for example to log in with a browser, needs more.
+    /// The timeout of an exec plugin of the kubeconfig, after which it is killed. The default is 60 s. A
+    /// plugin that waits for the user, for example for a login in the browser, needs more.
     pub exec_timeout: Option<Duration>,
 }
 
 impl Client {
-    /// Returns a client as the environment configures it: kubeconfig, or the service account inside a
+    /// Creates a client from the environment: from the kubeconfig, or from the service account inside a
     /// cluster.
     ///
-    /// A file of the certificate authority is read again every minute, so that the server's authority can be rotated. Other
-    /// constructors do that for [`Config::root_cert_file`].
+    /// The CA certificate file is read again every minute, so that the server's CA can be rotated. Clients of
+    /// the other constructors read [`Config::root_cert_file`] again in the same way.
     ///
     /// # Errors
     ///
-    /// When there is no configuration, or it cannot be used.
+    /// Returns an error if there is no configuration, or if it is invalid.
     pub async fn try_default() -> Result<Self, ClientError> {
         let mut config = Config::infer().await.map_err(ClientError::infer)?;
         if config.root_cert_file.is_none() {
@@ -132,20 +134,20 @@ impl Client {
         Self::new(config)
     }
 
-    /// Returns a client of a configuration.
+    /// Creates a client from a configuration.
     ///
     /// # Errors
     ///
-    /// When certificates, credentials or the proxy of the configuration cannot be used.
+    /// Returns an error if certificates, credentials or the proxy of the configuration are invalid.
     pub fn new(config: Config) -> Result<Self, ClientError> {
         Self::with_options(config, ClientOptions::default())
     }
 
-    /// Returns a client of a configuration, with options.
+    /// Creates a client from a configuration, with options.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn with_options(config: Config, options: ClientOptions) -> Result<Self, ClientError> {
         let gzip = options.gzip.unwrap_or_else(|| !stack::is_loopback(&config.cluster_url));
         let gzip = gzip && !config.disable_compression;
@@ -155,14 +157,13 @@ impl Client {
         Ok(Self::assemble(transport, address, namespace, gzip, options.user_agent))
     }
 
-    /// Returns a client of the same server, with the same credentials, that has its own connections.
+    /// Returns a client for the same server and with the same credentials that has its own connections.
     ///
-    /// Its requests do not wait for a connection that the requests of `self` keep busy, and cannot fail with that
-    /// connection. Leader election and shard membership use it by default. No connection is opened before the first
-    /// request.
+    /// Its requests neither queue behind requests of `self` nor fail with the connections of `self`. Leader
+    /// election and shard membership use it by default. It opens no connection before the first request.
     ///
-    /// A client that was made from a service or from a [`kube_client::Client`] has no configuration: the result is then a
-    /// clone.
+    /// Returns a clone if `self` was created from a service or from a [`kube_client::Client`], because then
+    /// there is no configuration to connect with.
     pub fn with_separate_connections(&self) -> Self {
         match &*self.transport {
             Transport::Own(_, Some(new_service)) => {
@@ -173,7 +174,8 @@ impl Client {
         }
     }
 
-    /// Returns a client of any service that answers as an API server does, in this process or elsewhere.
+    /// Creates a client from a tower service that responds like an API server, for example an in-process
+    /// server.
     pub fn from_service<S, B>(service: S, default_namespace: impl Into<String>) -> Self
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -216,31 +218,32 @@ impl Client {
         Self { transport: Arc::new(transport), inner: Arc::new(inner) }
     }
 
-    /// Where the server is, as errors say it: a URL, or words where there is none.
+    /// Returns the server's address for error messages: its URL, or a description if the client has no URL.
     pub fn address(&self) -> &str {
         &self.inner.address
     }
 
-    /// Returns the namespace of the configuration; `default` where it has none.
+    /// Returns the namespace of the configuration, or `default` if it sets none.
     pub fn default_namespace(&self) -> &str {
         &self.inner.default_namespace
     }
 
-    /// Sends one request; its URI is path and query. The answer comes as it is, whatever its status,
-    /// decompressed.
+    /// Sends one request. Its URI consists of path and query. Returns the decompressed response with any
+    /// status.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future or the body ends the request.
+    /// Dropping the future or the response body cancels the request.
     ///
     /// # Errors
     ///
-    /// When no answer comes: no connection, no credentials.
+    /// Returns an error if the server sends no response, for example because the connection fails or
+    /// credentials cannot be obtained.
     pub async fn request(&self, mut request: Request<Bytes>) -> Result<Response<ResponseBody>, RequestError> {
         let inner = &self.inner;
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert_with(|| inner.user_agent.clone());
-        // kube's own decompression reads one gzip member only; a watch has one for each event.
+        // kube's decompression reads only one gzip member; a watch response has one member for each event.
         let encoding = if inner.gzip { "gzip" } else { "identity" };
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static(encoding));
         let answer = match &*self.transport {
@@ -254,7 +257,7 @@ impl Client {
         Ok(decompressed(response))
     }
 
-    /// Returns true if a streaming list of the collection was refused before.
+    /// Returns true if the server rejected a streaming list of the collection before.
     pub(crate) fn refuses_streaming_lists(&self, gvr: &Gvr) -> bool {
         self.inner.streaming_refusals.lock().contains(gvr)
     }
@@ -264,33 +267,33 @@ impl Client {
         self.inner.whole_lists.lock().contains(gvr)
     }
 
-    /// Remembers that a split list failed. The set is bounded by the number of kinds that are watched.
+    /// Records that a split list failed. The set is bounded by the number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// Remembers that a streaming list was refused. The set is bounded by the number of kinds that are
-    /// watched.
+    /// Records that the server rejected a streaming list. The set is bounded by the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
 }
 
 impl Client {
-    /// Returns the kinds of which the server has sent fields that the built-in table does not know, in the
-    /// order in which they were found: the server is newer than this library. Updates of such objects remain
-    /// correct, but may cost another request; a newer version of the library avoids it.
+    /// Returns the kinds for which the server has sent fields that the built-in schema does not contain, in
+    /// the order of their discovery. Such a server is newer than this library. Updates of these objects
+    /// remain correct, but can need an additional request. A newer version of the library avoids it.
     ///
-    /// Objects that are read from protobuf are examined when a read or an update depends on it. Of the others a
-    /// sample is examined: the first objects of each list and watch, and one in 128 after them.
+    /// Objects that arrived as protobuf are checked when a read or an update depends on it. Objects that
+    /// arrived as JSON are sampled: the first objects of each list and watch, and every 128th after them.
     pub fn kinds_with_unknown_fields(&self) -> Vec<Gvk> {
         self.inner.unknown_fields.found()
     }
 
-    /// Calls `observer` once with each of the [kinds with unknown fields](Self::kinds_with_unknown_fields):
-    /// those found before at once, the others when they are found. The client keeps the observer for its
-    /// lifetime, and at most 1,024 of them; any further one receives only the kinds found before. An observer
-    /// must not block, and may be called by any task.
+    /// Registers an observer that is called once for each of the [kinds with unknown
+    /// fields](Self::kinds_with_unknown_fields). It is called immediately for kinds that are already known,
+    /// and for each further kind when it is found. The client keeps an observer for its lifetime, and at most
+    /// 1,024 observers; any further one is called only for the kinds that are already known. An observer must
+    /// not block. It can be called by any task.
     pub fn observe_unknown_fields(&self, observer: impl Fn(&Gvk) + Send + Sync + 'static) {
         self.inner.unknown_fields.observe(Arc::new(observer));
     }
@@ -310,8 +313,8 @@ impl Client {
         self.inner.unknown_fields.of(kind)
     }
 
-    /// What is known of the protobuf form of a kind, if the server may have one. Metadata has the same form
-    /// for all kinds.
+    /// Returns the protobuf schema of a kind, or `None` if the server has no protobuf for it. All kinds share
+    /// one schema for metadata-only requests.
     pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKindSchema> {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
@@ -327,7 +330,7 @@ impl Client {
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }
 
-    /// Remembers that a kind comes as JSON. The set is bounded by the number of kinds that are watched.
+    /// Records that the server sends a kind as JSON. The set is bounded by the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }

@@ -1,6 +1,7 @@
-//! Which kinds a server has, and what users call them.
+//! Discovery: the kinds that a server serves, and their names.
 //!
-//! One request where the server aggregates its discovery (since Kubernetes 1.26), one for each group version otherwise.
+//! It takes two requests if the server supports aggregated discovery (Kubernetes 1.26 and later), and one
+//! request per group version otherwise.
 
 mod documents;
 
@@ -18,27 +19,27 @@ use crate::list_watch::query::escaped;
 use crate::list_watch::reply::{protocol, refusal};
 use crate::{Client, ResourceKind, ResourceScope};
 
-/// The largest document of discovery that is read: a server with thousands of custom resources sends some MB.
+/// Maximum size of a discovery document. A server with thousands of custom resources sends some MB.
 const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
-/// How long one document may take.
+/// Timeout of one discovery document.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(32);
 
 const ACCEPT_AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// A collection that a server has.
+/// A collection that a server serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredKind {
     /// The kind.
     pub kind: ResourceKind,
-    /// True if objects live in namespaces.
+    /// True for a namespaced kind.
     pub namespaced: bool,
-    /// What can be done with it, as `list` and `watch`.
+    /// The supported verbs, such as `list` and `watch`.
     pub verbs: Vec<String>,
-    /// The name of one object in words, as `pod`.
+    /// The singular name, such as `pod`.
     pub singular: String,
-    /// Abbreviations, as `po`.
+    /// The short names, such as `po`.
     pub short_names: Vec<String>,
 }
 
@@ -53,66 +54,70 @@ impl From<DiscoveredKind> for ResourceKind {
 }
 
 impl DiscoveredKind {
-    /// Returns true if the collection can be listed and watched.
+    /// Returns true if the collection supports `list` and `watch`.
     pub fn is_watchable(&self) -> bool {
         ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|known| known == verb))
     }
 
-    fn is_called(&self, wanted: &Wanted<'_>) -> bool {
-        let name = wanted.name;
+    fn is_called(&self, query: &NameQuery<'_>) -> bool {
+        let name = query.name;
         let names = [self.kind.plural(), self.kind.kind(), &self.singular];
         let short = self.short_names.iter().map(String::as_str);
         let named = names.into_iter().chain(short).any(|own| own.eq_ignore_ascii_case(name));
         let gvk = self.kind.gvk();
-        named && wanted.place.is_none_or(|place| gvk.group == place || gvk_place(gvk) == place)
+        named
+            && query
+                .qualifier
+                .is_none_or(|qualifier| gvk.group == qualifier || version_and_group(gvk) == qualifier)
     }
 }
 
-/// Version and group as they follow a name: `v1.apps`, or `v1` in the core group.
-fn gvk_place(gvk: &informer_core::Gvk) -> String {
+/// Returns the qualifier of a kind in `kubectl` syntax: `v1.apps`, or `v1` in the core group.
+fn version_and_group(gvk: &informer_core::Gvk) -> String {
     match gvk.group.as_str() {
         "" => gvk.version.clone(),
         group => format!("{}.{group}", gvk.version),
     }
 }
 
-/// What a user wrote.
-struct Wanted<'a> {
+/// A name as the user wrote it, with an optional qualifier.
+struct NameQuery<'a> {
     name: &'a str,
-    /// Group, or version and group.
-    place: Option<&'a str>,
+    /// `GROUP`, or `VERSION.GROUP`.
+    qualifier: Option<&'a str>,
 }
 
 impl Client {
-    /// Finds the kind that users call `name`: a kind, plural, singular or short name in any case, alone or
-    /// followed by its group, or by version and group (`Deployment`, `deploy`, `deployments.apps`,
-    /// `deployments.v1.apps`).
+    /// Resolves a name as `kubectl` does: kind, plural, singular or short name, in upper or lower case. The
+    /// name can be qualified by the group, or by version and group (`Deployment`, `deploy`,
+    /// `deployments.apps`, `deployments.v1.apps`).
     ///
-    /// The core group comes first, then the groups in the order of the server; within a group its preferred version.
+    /// The core group has precedence, then the other groups in the order of the server. Within a group, the
+    /// preferred version has precedence.
     ///
     /// # Errors
     ///
-    /// Of kind [`NotFound`](SourceErrorKind::NotFound) when the server has no such kind; otherwise as a list. Nothing
-    /// is retried.
+    /// Returns an error of kind [`NotFound`](SourceErrorKind::NotFound) if the server has no such kind. Other
+    /// errors are those of a list request. Nothing is retried.
     pub async fn resolve(&self, name: &str) -> Result<DiscoveredKind, SourceError> {
-        let wanted = match name.split_once('.') {
-            Some((name, place)) => Wanted { name, place: Some(place) },
-            None => Wanted { name, place: None },
+        let query = match name.split_once('.') {
+            Some((name, qualifier)) => NameQuery { name, qualifier: Some(qualifier) },
+            None => NameQuery { name, qualifier: None },
         };
-        let found = match self.aggregated(&wanted).await? {
-            Aggregated::Answered(found) => found,
-            Aggregated::Unknown => self.legacy(&wanted).await?,
+        let found = match self.aggregated(&query).await? {
+            Aggregated::Supported(found) => found,
+            Aggregated::Unsupported => self.legacy(&query).await?,
         };
         found.ok_or_else(|| {
             let text = format!(
-                "find the kind {name:?}: the server has none of that name; check the spelling and that its \
+                "find the kind {name:?}: the server has no such kind; check the spelling and that its \
                  CustomResourceDefinition is established"
             );
             SourceError::new(SourceErrorKind::NotFound, text)
         })
     }
 
-    /// Looks a scope up in discovery; `None` if the server has no such collection.
+    /// Looks up the scope of a collection in discovery. Returns `None` if the server has no such collection.
     pub(crate) async fn scope_of(&self, gvr: &Gvr) -> Result<Option<ResourceScope>, SourceError> {
         let (group, version) = (escaped(&gvr.group), escaped(&gvr.version));
         let path = match group.as_str() {
@@ -124,24 +129,24 @@ impl Client {
         Ok(kinds.find(|found| found.kind.plural() == gvr.resource).and_then(|found| found.kind.scope()))
     }
 
-    async fn aggregated(&self, wanted: &Wanted<'_>) -> Result<Aggregated, SourceError> {
+    async fn aggregated(&self, query: &NameQuery<'_>) -> Result<Aggregated, SourceError> {
         for path in ["/api", "/apis"] {
             let (content_type, text) = self.document(path, ACCEPT_AGGREGATED).await?;
             if !content_type.contains("g=apidiscovery.k8s.io") {
-                return Ok(Aggregated::Unknown);
+                return Ok(Aggregated::Unsupported);
             }
             let groups: GroupDiscoveryList = parse(path, &text)?;
-            if let Some(found) = groups.kinds().find(|kind| kind.is_called(wanted)) {
-                return Ok(Aggregated::Answered(Some(found)));
+            if let Some(found) = groups.kinds().find(|kind| kind.is_called(query)) {
+                return Ok(Aggregated::Supported(Some(found)));
             }
         }
-        Ok(Aggregated::Answered(None))
+        Ok(Aggregated::Supported(None))
     }
 
-    async fn legacy(&self, wanted: &Wanted<'_>) -> Result<Option<DiscoveredKind>, SourceError> {
+    async fn legacy(&self, query: &NameQuery<'_>) -> Result<Option<DiscoveredKind>, SourceError> {
         let core: ApiVersions = self.json("/api").await?;
         for version in core.versions {
-            let found = self.in_version(&format!("/api/{version}"), "", &version, wanted).await?;
+            let found = self.in_version(&format!("/api/{version}"), "", &version, query).await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -149,16 +154,17 @@ impl Client {
         let groups: ApiGroupList = self.json("/apis").await?;
         let mut failure = None;
         for group in groups.groups {
-            let in_group = |place: &str| place == group.name || place.ends_with(&format!(".{}", group.name));
-            if !wanted.place.is_none_or(in_group) {
+            let in_group =
+                |qualifier: &str| qualifier == group.name || qualifier.ends_with(&format!(".{}", group.name));
+            if !query.qualifier.is_none_or(in_group) {
                 continue;
             }
             for version in group.versions() {
                 let path = format!("/apis/{}/{version}", group.name);
-                match self.in_version(&path, &group.name, version, wanted).await {
+                match self.in_version(&path, &group.name, version, query).await {
                     Ok(None) => {}
                     Ok(found) => return Ok(found),
-                    // One extension server that is down does not hide the kinds of the others.
+                    // An unavailable extension API server must not hide the kinds of other groups.
                     Err(error) => failure = Some(error),
                 }
             }
@@ -171,10 +177,10 @@ impl Client {
         path: &str,
         group: &str,
         version: &str,
-        wanted: &Wanted<'_>,
+        query: &NameQuery<'_>,
     ) -> Result<Option<DiscoveredKind>, SourceError> {
         let list: ApiResourceList = self.json(path).await?;
-        Ok(list.kinds(group, version).find(|kind| kind.is_called(wanted)))
+        Ok(list.kinds(group, version).find(|kind| kind.is_called(query)))
     }
 
     async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, SourceError> {
@@ -182,7 +188,7 @@ impl Client {
         parse(path, &text)
     }
 
-    /// Returns the type and the text of one document.
+    /// Returns the content type and the body of one discovery document.
     async fn document(&self, path: &str, accept: &'static str) -> Result<(String, Vec<u8>), SourceError> {
         let reading = tokio::time::timeout(DOCUMENT_TIMEOUT, self.read_document(path, accept));
         reading.await.unwrap_or_else(|_| {
@@ -223,10 +229,10 @@ impl Client {
 }
 
 enum Aggregated {
-    /// The server answers in one document.
-    Answered(Option<DiscoveredKind>),
-    /// The server does not know that form.
-    Unknown,
+    /// The server supports aggregated discovery.
+    Supported(Option<DiscoveredKind>),
+    /// The server does not support aggregated discovery.
+    Unsupported,
 }
 
 fn attempt(path: &str) -> String {

@@ -16,10 +16,10 @@ use crate::{
     Typed,
 };
 
-/// Makes informers of one API server, one for each kind and form, and starts and stops them together.
+/// Creates informers for one API server, one per kind and representation, and starts and stops them together.
 ///
-/// A factory has one namespace and one pair of selectors. A clone may choose others: it makes informers of its own, and
-/// starts and stops them together with those of the first.
+/// A factory has one namespace and one pair of selectors. A clone can set others: it then creates separate
+/// informers, which are started and stopped together with those of the original.
 ///
 /// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory), and its
 /// dynamic and metadata variants.
@@ -45,7 +45,7 @@ pub struct SharedInformerFactory {
     options: Arc<Options>,
 }
 
-/// What all informers of a factory have in common.
+/// Options that all informers of a factory share.
 #[derive(Clone, Default)]
 struct Options {
     namespace: Option<String>,
@@ -59,7 +59,8 @@ struct Options {
 }
 
 impl Options {
-    /// The name of an informer: its resource and, where not everything is selected, what is.
+    /// Returns the name of an informer: its resource, followed by the namespace and the selectors if they are
+    /// set.
     fn name_of(&self, gvr: &Gvr) -> String {
         let mut name = gvr.to_string();
         let mut add = |what: &str, value: &dyn fmt::Display| {
@@ -79,7 +80,7 @@ impl Options {
 }
 
 impl SharedInformerFactory {
-    /// Returns a factory of informers on all namespaces.
+    /// Creates a factory for all namespaces.
     pub fn new(client: impl Into<Client>) -> Self {
         Self { client: client.into(), set: InformerSet::new(), options: Arc::default() }
     }
@@ -89,53 +90,54 @@ impl SharedInformerFactory {
         self
     }
 
-    /// Restricts the informers to a namespace. As all options, it holds for informers that this handle makes
-    /// later.
+    /// Restricts the informers to a namespace. Like every option, it applies only to informers that this
+    /// handle creates afterwards.
     ///
-    /// [Cluster-scoped](ResourceKind::is_cluster_scoped) kinds are watched in the whole cluster. The scope is known for all types, for
-    /// built-in kinds and for kinds that [`Client::resolve`] has found. For any other kind that is known at run time only, the informer
-    /// looks it up in discovery if the server has no such collection in the namespace.
+    /// [Cluster-scoped](ResourceKind::is_cluster_scoped) kinds are watched in the whole cluster. The scope of
+    /// Rust types, of built-in kinds and of kinds from [`Client::resolve`] is known. For any other dynamic
+    /// kind, the informer looks up the scope in discovery if the server responds with 404 for the collection
+    /// in the namespace.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.with(|options| options.namespace = Some(namespace.into()))
     }
 
-    /// Restricts the informers to objects with these labels. The server selects.
+    /// Restricts the informers to objects that match a label selector, which the server evaluates.
     pub fn labels(self, selector: LabelSelector) -> Self {
         self.with(|options| options.labels = selector)
     }
 
-    /// Restricts the informers to objects with these fields. The server selects.
+    /// Restricts the informers to objects that match a field selector, which the server evaluates.
     pub fn fields(self, selector: FieldSelector) -> Self {
         self.with(|options| options.fields = selector)
     }
 
-    /// How often handlers that name no period of their own are told of every object again.
+    /// Sets the resync period of handlers that do not set their own.
     pub fn resync(self, period: Duration) -> Self {
         self.with(|options| options.resync = Some(period))
     }
 
-    /// How answers are read: limits, pruning, timeouts; and how many bytes of typed views each informer
-    /// keeps.
+    /// Sets limits, pruning and timeouts of responses, and the size of the view cache of each informer.
     pub fn read_options(self, read: ReadOptions) -> Self {
         self.with(|options| options.read = read)
     }
 
-    /// Sets whether lists are requested as watches.
+    /// Sets whether lists are requested as streaming lists (watches with initial events).
     pub fn streaming_lists(self, streaming: StreamingLists) -> Self {
         self.with(|options| options.streaming = streaming)
     }
 
-    /// How the server is listed and watched: page size, timeouts, backoff.
+    /// Sets the page size, timeouts and backoff of the reflectors.
     pub fn reflector(self, config: ReflectorConfig) -> Self {
         self.with(|options| options.reflector = config)
     }
 
-    /// Where the informers show how they are.
+    /// Sets the metrics that the informers report to.
     pub fn metrics(self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.with(|options| options.metrics = Some(metrics))
     }
 
-    /// Returns the informer of `K`, in the lazy form: the bytes of each object, typed when it is first read.
+    /// Returns the informer for `K` in the [`Lazy`] representation: it keeps the bytes of each object, and
+    /// decodes them on first access.
     pub fn informer<K>(&self) -> SharedInformer<Lazy<K>>
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -143,8 +145,8 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer of `K`, compressed: a fraction of the memory, and a microsecond or two more on
-    /// each access.
+    /// Returns the informer for `K` in the [`Packed`](crate::Packed) representation: compressed bytes take a
+    /// fraction of the memory, and each access takes one or two microseconds more.
     #[cfg(feature = "packed")]
     pub fn packed<K>(&self) -> SharedInformer<crate::Packed<K>>
     where
@@ -153,8 +155,8 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer of `K`, decoded when it arrives: several times the memory, and no decode on
-    /// access.
+    /// Returns the informer for `K` in the [`Typed`] representation: objects are decoded on arrival and take
+    /// several times the memory.
     pub fn typed<K>(&self) -> SharedInformer<Typed<K>>
     where
         Typed<K>: Representation + StaticKind,
@@ -162,7 +164,7 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer of the metadata of `K`; the server sends nothing else.
+    /// Returns the informer for the metadata of `K`; the server sends nothing else.
     pub fn metadata<K>(&self) -> SharedInformer<Metadata<K>>
     where
         Metadata<K>: Representation + StaticKind,
@@ -170,23 +172,24 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer of a form whose kind is known from its type.
+    /// Returns the informer for a representation whose kind is known at compile time.
     pub fn informer_as<O: Representation + StaticKind>(&self) -> SharedInformer<O> {
         self.informer_of(O::resource_kind())
     }
 
-    /// Returns the informer of a kind that is known at run time only.
+    /// Returns the informer for a kind that is known only at run time.
     pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> SharedInformer<Dynamic> {
         self.informer_of(kind)
     }
 
-    /// Returns the informer of a kind in a form of your choice.
+    /// Returns the informer for a kind in any representation.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> SharedInformer<O> {
         self.informer_with(kind, |informer| informer)
     }
 
-    /// As [`informer_of`](Self::informer_of), with settings of its own: a transform, a resync period, an
-    /// error handler. They hold where this call makes the informer; one that is there is returned as it is.
+    /// Returns the informer for a kind, with its own settings such as a transform, a resync period or an
+    /// error handler. `tweak` is called only if this call creates the informer. An existing informer is
+    /// returned unchanged.
     pub fn informer_with<O: Representation>(
         &self,
         kind: impl Into<ResourceKind>,
@@ -217,38 +220,38 @@ impl SharedInformerFactory {
         informer
     }
 
-    /// Returns the informer of a resource (`pods.v1`, `deployments.v1.apps`) that was made before, without
-    /// its type.
+    /// Returns an existing informer by its resource (`pods.v1`, `deployments.v1.apps`), without its type.
     pub fn for_resource(&self, gvr: &Gvr) -> Option<GenericInformer> {
         self.set.generic(&self.options.name_of(gvr))
     }
 
-    /// Starts the informers that were not started yet.
+    /// Starts all informers that have not been started.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time enabled.
+    /// Panics outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) {
         self.set.start();
     }
 
-    /// Waits until every informer that was started is synced.
+    /// Waits until every started informer has synced.
     ///
     /// # Errors
     ///
-    /// After `timeout`: which informers are not, what each is doing, and its last error.
+    /// Returns an error after `timeout`. It lists the informers that have not synced, with their state and
+    /// last error.
     pub async fn wait_for_cache_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         self.set.wait_for_cache_sync(timeout).await
     }
 
-    /// Takes the informer of a form out of the factory; it stops unless somebody else runs it. Returns
-    /// whether it was there.
+    /// Removes an informer from the factory and returns true if the factory contained it. The informer stops
+    /// unless another [`InformerRun`](informer_cache::InformerRun) for it exists.
     pub fn release<O: Representation>(&self, gvr: &Gvr) -> bool {
         self.set.release::<O>(&self.options.name_of(gvr))
     }
 
-    /// Stops all informers, waits until their tasks have ended, and forbids further starts.
+    /// Stops all informers, waits until their tasks have ended, and prevents further starts.
     pub async fn shutdown(&self) {
         self.set.shutdown().await;
     }

@@ -7,9 +7,9 @@ use std::hash::{Hash, Hasher};
 use informer_core::{Gvk, Gvr};
 use kube_core::{ApiResource, ClusterResourceScope, Resource};
 
-/// A kind of objects and its collection in URLs.
+/// A kind of objects, and the name of its collection in URLs.
 ///
-/// Two kinds are equal if their group, version, kind and plural are, whether or not their scope is known.
+/// Two kinds are equal if their group, version, kind and plural are equal. The scope is not compared.
 ///
 /// ```
 /// use informer_client::ResourceKind;
@@ -24,7 +24,7 @@ pub struct ResourceKind {
     scope: Option<ResourceScope>,
 }
 
-/// Whether the objects of a kind live in namespaces.
+/// The scope of a kind: namespaced or cluster-scoped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResourceScope {
     /// Each object has a namespace.
@@ -34,16 +34,16 @@ pub enum ResourceScope {
 }
 
 impl ResourceKind {
-    /// A kind from its parts; the core group is the empty string. The scope of built-in cluster-scoped kinds
-    /// is known. The scope of any other kind is not, unless [`cluster_scoped`](Self::cluster_scoped) or
-    /// [`namespaced`](Self::namespaced) sets it.
+    /// Creates a kind from its parts; the core group is the empty string. The scope is known only for
+    /// built-in cluster-scoped kinds. Set the scope of any other kind with
+    /// [`cluster_scoped`](Self::cluster_scoped) or [`namespaced`](Self::namespaced).
     pub fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         let scope = builtin::is_cluster_scoped(group, plural).then_some(ResourceScope::Cluster);
         Self { gvk: Gvk::new(group, version, kind), plural: plural.to_owned(), scope }
     }
 
-    /// Returns the kind of a type of `k8s-openapi`, or one that derives `kube::CustomResource`, with its
-    /// scope.
+    /// Returns the kind and scope of a type of `k8s-openapi`, or of a type that derives
+    /// `kube::CustomResource`.
     pub fn of<K: Resource<DynamicType = ()> + 'static>() -> Self {
         let kind = Self::new(&K::group(&()), &K::version(&()), &K::kind(&()), &K::plural(&()));
         if TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {
@@ -70,38 +70,37 @@ impl ResourceKind {
         self.scope
     }
 
-    /// Returns true if objects of this kind are known to have no namespace. A namespace in a request for them
-    /// is ignored.
+    /// Returns true if the kind is known to be cluster-scoped. Requests for such a kind ignore the namespace.
     pub fn is_cluster_scoped(&self) -> bool {
         self.scope == Some(ResourceScope::Cluster)
     }
 
-    /// Returns the namespace in the URL of this kind: none for a cluster-scoped kind.
+    /// Returns the namespace for URLs of this kind: `None` for a cluster-scoped kind.
     pub(crate) fn namespace_in_url<'a>(&self, namespace: Option<&'a str>) -> Option<&'a str> {
         namespace.filter(|_| !self.is_cluster_scoped())
     }
 
-    /// Group, version and kind.
+    /// Returns group, version and kind.
     pub fn gvk(&self) -> &Gvk {
         &self.gvk
     }
 
-    /// Group, version and resource.
+    /// Returns group, version and resource.
     pub fn gvr(&self) -> Gvr {
         Gvr::new(&self.gvk.group, &self.gvk.version, &self.plural)
     }
 
-    /// Returns the kind, as `Pod`.
+    /// Returns the kind, such as `Pod`.
     pub fn kind(&self) -> &str {
         &self.gvk.kind
     }
 
-    /// Returns the name of the collection, as `pods`.
+    /// Returns the plural name of the collection, such as `pods`.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 
-    /// Returns the collection with its group, as `deployments.apps`: what an error names.
+    /// Returns the collection with its group, such as `deployments.apps`. Error messages use it.
     pub fn resource(&self) -> String {
         match self.gvk.group.as_str() {
             "" => self.plural.clone(),
@@ -157,8 +156,8 @@ impl From<&ResourceKind> for ResourceKind {
 
 /// A type whose kind is known at compile time.
 ///
-/// It is implemented for every type of `k8s-openapi`, for every `kube::CustomResource`, and for [`Lazy`](crate::Lazy),
-/// [`Typed`](crate::Typed) and [`Metadata`](crate::Metadata) of them.
+/// It is implemented for every type of `k8s-openapi`, every `kube::CustomResource`, and for
+/// [`Lazy`](crate::Lazy), [`Typed`](crate::Typed) and [`Metadata`](crate::Metadata) of such a type.
 pub trait StaticKind {
     /// Returns the kind with its scope.
     fn resource_kind() -> ResourceKind;

@@ -1,31 +1,35 @@
-//! The Kubernetes source of informers: list and watch over HTTP, read as bytes.
+//! The Kubernetes source of informers: list and watch requests over HTTP, and the decoding of their
+//! responses.
 //!
-//! The one crate of `informer` that speaks to an API server. [`Client`] is its HTTP stack on kube's configuration;
-//! [`KubeListWatch`] implements the source traits of `informer-cache` on it.
+//! This is the crate of `informer` that sends requests to an API server. [`Client`] is an HTTP client that is
+//! built from kube's configuration. [`KubeListWatch`] implements the source traits of `informer-cache` with
+//! it.
 //!
-//! Built-in kinds come as protobuf, all others, and those of servers without it, as JSON. A body is cut into objects while it
-//! arrives, `metadata.managedFields` is cut away, and key, version, labels and owners
-//! are read in the same pass. What an object becomes is a type parameter:
+//! Built-in kinds are requested as protobuf. Custom resources, and kinds that the server does not serve as
+//! protobuf, are requested as JSON. The response is split into objects while it arrives. A single pass
+//! removes `metadata.managedFields` and reads key, resource version, labels and owner references. The
+//! representation of an object is a type parameter:
 //!
-//! | form | for |
+//! | representation | use |
 //! |---|---|
-//! | [`Lazy<K>`] | the default: the bytes themselves, typed on access |
+//! | [`Lazy<K>`] | the default: keeps the received bytes and decodes them to `K` on access |
 //! | `Packed<K>` | the same, compressed (feature `packed`) |
-//! | [`Typed<K>`] | decoded at once, five to ten times the memory |
-//! | [`Dynamic`] | kinds without a type |
-//! | [`Metadata<K>`] | labels, annotations and owners only, also on the wire |
+//! | [`Typed<K>`] | decodes on arrival; takes five to ten times the memory |
+//! | [`Dynamic`] | kinds without a Rust type |
+//! | [`Metadata<K>`] | labels, annotations and owner references only; the server sends nothing else |
 //!
-//! The typed view of a lazy or packed object lasts as long as somebody holds it; [`ReadOptions::view_bytes`] keeps those that are read
-//! again and again, within so many bytes.
+//! The typed view of a lazy or packed object is dropped with its last `Arc`. [`ReadOptions::view_bytes`] sets
+//! the size of a cache that keeps views alive, so that frequently read objects are decoded once.
 //!
 //! # Guarantees
 //!
-//! - Memory while listing, beyond the objects that are kept: one object and one network frame; where several tasks decode a backlog,
-//!   what they decode, some 256 KiB each.
-//! - An object that cannot be read is set aside, and the others flow.
-//! - An object that is held already in the very version that is listed is not decoded.
-//! - No error, log or `Debug` shows a value of an object.
-//! - Nothing is retried: statuses, `Retry-After` and causes reach the caller.
+//! - In addition to the objects that it returns, a list buffers one object and one network frame. If several
+//!   tasks decode a long response, each of them also buffers a batch of about 256 KiB.
+//! - An undecodable object is quarantined; it does not affect other objects.
+//! - An object that is already in the cache at the listed resource version is not decoded again.
+//! - No error, log message or `Debug` output contains a value of an object.
+//! - Failed requests are not retried, except once after their credentials were renewed. The caller receives
+//!   the status, `Retry-After` and the cause.
 
 #[cfg(test)]
 mod arbitrary;

@@ -1,4 +1,4 @@
-//! The documents of discovery, as far as they are read.
+//! The discovery documents, reduced to the fields that are used.
 
 use serde::Deserialize;
 
@@ -53,7 +53,7 @@ struct KindName {
 }
 
 impl GroupDiscoveryList {
-    /// All kinds, in the order of the server.
+    /// Returns all kinds, in the order of the server.
     pub(super) fn kinds(self) -> impl Iterator<Item = DiscoveredKind> {
         self.items.into_iter().flat_map(|group| {
             let name = group.metadata.name;
@@ -140,7 +140,7 @@ struct ApiResourceText {
 }
 
 impl ApiResourceList {
-    /// Returns the kinds of one group version; subresources are none.
+    /// Returns the kinds of one group version, without subresources.
     pub(super) fn kinds(self, group: &str, version: &str) -> impl Iterator<Item = DiscoveredKind> {
         let resources = self.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         resources.map(move |resource| DiscoveredKind {

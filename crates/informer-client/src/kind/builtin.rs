@@ -1,7 +1,7 @@
-//! Built-in kinds whose objects have no namespace.
+//! The scope of built-in kinds.
 
-/// Group and plural of each built-in cluster-scoped kind, sorted. No kind changes its scope from one version
-/// to the next.
+/// Group and plural of each built-in cluster-scoped kind, sorted. The scope of a kind is the same in all of
+/// its versions.
 const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("", "componentstatuses"),
     ("", "namespaces"),
@@ -42,7 +42,7 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
-/// Returns true for a built-in cluster-scoped kind. False if the kind is namespaced, or is not built in.
+/// Returns true for a built-in cluster-scoped kind, and false for namespaced kinds and custom resources.
 pub(super) fn is_cluster_scoped(group: &str, plural: &str) -> bool {
     CLUSTER_SCOPED.binary_search(&(group, plural)).is_ok()
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::is_cluster_scoped;
 
     #[test]
-    fn scopes_of_built_in_kinds_are_those_of_the_schema() {
+    fn scopes_of_built_in_kinds_match_the_schema() {
         for resource in Schema::builtin().resources() {
             let (group, plural) = (resource.group(), resource.plural());
             assert_eq!(is_cluster_scoped(group, plural), !resource.is_namespaced(), "{plural}.{group}");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_kind_is_built_in() {
+    fn every_cluster_scoped_kind_is_in_the_schema() {
         let schema = Schema::builtin();
         for (group, plural) in super::CLUSTER_SCOPED {
             let is_it = schema.resources().any(|it| (it.group(), it.plural()) == (*group, *plural));

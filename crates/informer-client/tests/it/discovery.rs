@@ -40,7 +40,7 @@ async fn kinds_are_found_by_all_their_names() {
     }
     assert_eq!(resolve("no").await, Ok(("nodes.v1".to_owned(), false)));
     assert_eq!(resolve("pods.metrics.k8s.io").await, Ok(("pods.v1beta1.metrics.k8s.io".to_owned(), true)));
-    let error = "find the kind \"website\": the server has none of that name; check the spelling and that its \
+    let error = "find the kind \"website\": the server has no such kind; check the spelling and that its \
                  CustomResourceDefinition is established";
     assert_eq!(resolve("website").await, Err(error.to_owned()));
 }
