@@ -1,9 +1,9 @@
-//! JSON texts for property tests: any value, written with any space, escapes and order.
+//! Random JSON for property tests, with varying whitespace, escapes and member order.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Returns a string with everything that a scanner can trip over.
+/// Generates a string with characters that can confuse a scanner.
 pub(crate) fn string() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\"".to_owned()),
@@ -18,13 +18,13 @@ pub(crate) fn string() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
 }
 
-/// Any value, not too deep.
+/// Generates a value of limited depth.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::from),
-        // Numbers that survive a round trip through any printer.
+        // Numbers that survive a round trip through any formatter.
         any::<i16>().prop_map(|number| Value::from(f64::from(number) / 4.0)),
         string().prop_map(Value::String),
     ];
@@ -37,7 +37,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns a plausible object, some of whose header members are missing or of the wrong type.
+/// Generates a plausible object. Some header members are missing or have the wrong type.
 pub(crate) fn object() -> impl Strategy<Value = Value> {
     let text = || prop_oneof![8 => "[a-z0-9]{1,8}".prop_map(Value::String), 1 => value()];
     let strings = prop::collection::btree_map("[a-z/.]{0,9}", string(), 0..4);
@@ -77,14 +77,14 @@ pub(crate) fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Writes a value in one of many ways; `choices` decides where space, escapes and repeated members go.
+/// Serializes a value. `choices` determines whitespace, escapes and duplicate members.
 pub(crate) fn write(value: &Value, choices: &mut impl Iterator<Item = u8>) -> String {
     let mut text = String::new();
     write_value(value, choices, &mut text);
     text
 }
 
-/// Choices for [`write`]: a short pattern, repeated for ever.
+/// Generates choices for [`write`]: a short sequence that is repeated.
 pub(crate) fn choices() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 1..16)
 }
@@ -97,7 +97,7 @@ fn write_value(value: &Value, choices: &mut impl Iterator<Item = u8>, text: &mut
             if choices.next() > Some(128) {
                 members.reverse();
             }
-            // A member that is there twice: the last one counts. The first is of a type that may stand there.
+            // A duplicate member: the last one wins. The first one has a type that is valid for the member.
             if choices.next() > Some(230) && !members.is_empty() {
                 let stale = if members[0].1.is_string() { Value::from("stale") } else { Value::Null };
                 write_member(members[0].0, &stale, choices, text);

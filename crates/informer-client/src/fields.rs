@@ -1,4 +1,4 @@
-//! Single fields of an object, read from its text or its values.
+//! Reads single fields of an object from JSON text or from a `Value`.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::scan::{Cursor, ScanError};
 
-/// Returns the scalar at the end of a path, as text; `None` where it is absent, null, an object, an array, or
-/// unreadable. Of a key that is there twice the last one counts.
+/// Returns the scalar at a path as a string. Returns `None` if the value is absent, null, an object, an array
+/// or invalid. If a key is duplicated, the last one wins.
 pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p str>) -> Option<Cow<'a, str>> {
     let mut cursor = Cursor::new(text);
     for name in path {
@@ -22,7 +22,7 @@ pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p s
     }
 }
 
-/// Returns the scalar at the end of a path of values, as text.
+/// Returns the scalar at a path of a `Value` as a string.
 pub(crate) fn of_value<'a, 'p>(
     mut value: &'a Value,
     path: impl IntoIterator<Item = &'p str>,
@@ -37,14 +37,14 @@ pub(crate) fn of_value<'a, 'p>(
     }
 }
 
-/// `metadata.annotations` of a tree of values.
+/// Returns `metadata.annotations` of a `Value`.
 pub(crate) fn annotations(value: &Value) -> Labels {
     let found = value.get("metadata").and_then(|metadata| metadata.get("annotations"));
     let pairs = found.and_then(Value::as_object).into_iter().flatten();
     pairs.filter_map(|(name, value)| Some((name, value.as_str()?))).collect()
 }
 
-/// Where the value of the last member of that name stands.
+/// Returns the range of the value of a member. If the name is duplicated, the last one wins.
 fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Option<std::ops::Range<usize>>, ScanError> {
     if cursor.peek() != Some(b'{') {
         return Ok(None);

@@ -5,8 +5,8 @@ use informer_core::Gvk;
 use informer_schema::{Field, Message, Schema, Shape, SharedKindSchema};
 use serde_json::Value;
 
-/// The fields that identify the elements of lists, in objects of one kind: list map keys and merge keys of
-/// built-in kinds, `x-kubernetes-list-map-keys` of custom ones.
+/// The fields that identify list elements in objects of one kind. For built-in kinds they are the list map
+/// keys and merge keys, for custom resources `x-kubernetes-list-map-keys`.
 ///
 /// ```
 /// use informer_client::ListKeys;
@@ -28,7 +28,8 @@ enum Source {
     OpenApi(Arc<Value>),
 }
 
-/// A place in an object, as far as its [`ListKeys`] know it.
+/// A position in the schema of an object, reached with [`member`](Self::member) and
+/// [`element`](Self::element).
 #[derive(Clone, Copy)]
 pub struct ListKeysAt<'a>(At<'a>);
 
@@ -45,15 +46,16 @@ enum At<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ListKey<'a> {
-    /// The name.
+    /// The name of the field.
     pub name: &'a str,
-    /// The default that the server writes into elements without it.
+    /// The value that the server defaults the field to.
     pub default: Option<Value>,
 }
 
 impl ListKeys {
-    /// Returns the keys of a built-in kind; none for any other kind. Parses the table of built-in kinds,
-    /// which takes about a millisecond; [`Client::list_keys`](crate::Client::list_keys) parses it only once.
+    /// Returns the keys of a built-in kind; empty for any other kind. It parses the schema of all built-in
+    /// kinds, which takes about a millisecond. [`Client::list_keys`](crate::Client::list_keys) parses it only
+    /// once.
     pub fn of_builtin(kind: &Gvk) -> Self {
         Self::of_table(&Arc::new(Schema::builtin()), kind)
     }
@@ -62,13 +64,13 @@ impl ListKeys {
         Self(schema.shared_kind(kind).map_or(Source::Unknown, Source::Table))
     }
 
-    /// Returns the keys of a custom kind, from its schema (`openAPIV3Schema`).
+    /// Returns the keys of a custom resource from its `openAPIV3Schema`.
     pub fn of_open_api(schema: Value) -> Self {
         Self(Source::OpenApi(Arc::new(schema)))
     }
 
-    /// Returns the keys of each version of a CustomResourceDefinition, which is given as JSON. Versions
-    /// without a schema are left out.
+    /// Returns the keys of each version of a CustomResourceDefinition in JSON. Versions without a schema are
+    /// omitted.
     pub fn of_crd(definition: &Value) -> Vec<(Gvk, Self)> {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -83,7 +85,7 @@ impl ListKeys {
         keys.collect()
     }
 
-    /// Returns the object itself.
+    /// Returns the position of the object itself.
     pub fn root(&self) -> ListKeysAt<'_> {
         ListKeysAt(match &self.0 {
             Source::Unknown => At::Unknown,
@@ -94,7 +96,7 @@ impl ListKeys {
 }
 
 impl<'a> ListKeysAt<'a> {
-    /// Returns the field of that name in an object, or any value of a map.
+    /// Returns the position of a field of an object, or of a value of a map.
     #[must_use]
     pub fn member(self, name: &str) -> Self {
         Self(match self.0 {
@@ -113,7 +115,7 @@ impl<'a> ListKeysAt<'a> {
         })
     }
 
-    /// Returns an element of a list.
+    /// Returns the position of the elements of a list.
     #[must_use]
     pub fn element(self) -> Self {
         Self(match self.0 {
@@ -123,7 +125,7 @@ impl<'a> ListKeysAt<'a> {
         })
     }
 
-    /// Returns the fields that identify the elements of this list; empty if they are not known.
+    /// Returns the fields that identify the elements of this list; empty if they are unknown.
     pub fn keys(self) -> Vec<ListKey<'a>> {
         match self.0 {
             At::Many(field) if field.shape() == Shape::List => {

@@ -1,8 +1,8 @@
-//! Cutting members out of an object's text before anything is decoded.
+//! Removes members from the JSON text of an object before it is decoded.
 //!
-//! `metadata.managedFields` is a third of the bytes of a typical object and half of the time to decode it, and no
-//! controller reads it: the header scan finds its place in passing. Other paths are cut by a walk of their own, which is only
-//! taken where they are asked for.
+//! `metadata.managedFields` makes up a third of the bytes of a typical object and half of its decoding time,
+//! and controllers do not read it. The header scan finds its range as a by-product. Other paths need a
+//! separate scan, which runs only if such paths are configured.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use informer_core::FieldPath;
 
 use crate::scan::{Cursor, ScanError};
 
-/// What is cut out of each object before it is kept.
+/// The fields that are removed from each object before it is cached.
 ///
 /// ```
 /// use informer_client::Pruning;
@@ -26,35 +26,35 @@ pub struct Pruning {
 }
 
 impl Default for Pruning {
-    /// Cuts `metadata.managedFields` and nothing else.
+    /// Removes `metadata.managedFields` and nothing else.
     fn default() -> Self {
         Self { managed_fields: true, paths: Vec::new() }
     }
 }
 
 impl Pruning {
-    /// Cuts nothing: objects are kept as the server sent them.
+    /// Removes nothing: objects are kept as the server sent them.
     pub fn nothing() -> Self {
         Self { managed_fields: false, paths: Vec::new() }
     }
 
-    /// Also cuts the member at `path`, wherever it is there. Paths through lists cut nothing.
+    /// Also removes the member at `path`, if it exists. A path that leads through a list has no effect.
     pub fn cut(mut self, path: FieldPath) -> Self {
         self.paths.push(path);
         self
     }
 
-    /// Returns true if `metadata.managedFields` is cut.
+    /// Returns true if `metadata.managedFields` is removed.
     pub fn cuts_managed_fields(&self) -> bool {
         self.managed_fields
     }
 
-    /// Returns true if the header scan alone can do it.
+    /// Returns true if the header scan finds everything to remove.
     pub(crate) fn is_simple(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Returns the cuts in an object, by a walk along the paths.
+    /// Scans an object for the ranges to remove.
     pub(crate) fn cuts(&self, text: &str) -> Result<Cuts, ScanError> {
         let mut paths: Vec<Vec<&str>> = self.paths.iter().map(|path| path.segments().collect()).collect();
         if self.managed_fields {
@@ -67,7 +67,8 @@ impl Pruning {
     }
 }
 
-/// Walks one object and the members on the way of `paths`. Recurses as deep as the longest path.
+/// Scans one object and the members that `paths` lead through. The recursion depth is at most the length of
+/// the longest path.
 fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> Result<(), ScanError> {
     if cursor.peek() != Some(b'{') {
         cursor.skip()?;
@@ -97,8 +98,8 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
     Ok(())
 }
 
-/// Ranges of a text to leave out, in order and apart from each other. Mostly it is one, which has a place of
-/// its own: managed fields, with what stands beside them in the order of Go.
+/// Ranges to remove from a text, ordered and disjoint. Usually there is only one range, for `managedFields`
+/// and the members next to it in Go's field order. It is stored without an allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     first: Option<Range<usize>>,
@@ -124,7 +125,7 @@ impl Cuts {
         }
     }
 
-    /// Returns the text without the cuts, in an allocation of its own size.
+    /// Returns the text without the ranges, in an allocation of exactly its size.
     pub(crate) fn apply(&self, text: &str) -> Box<str> {
         let cut: usize = self.ranges().map(Range::len).sum();
         let mut kept = String::with_capacity(text.len() - cut);
@@ -138,23 +139,24 @@ impl Cuts {
     }
 }
 
-/// The members of one object on their way through a cutter: takes care of the commas.
+/// Collects the ranges to remove from one object, including commas.
 ///
-/// A member is cut with the comma before it; where none is kept before it, with the comma behind it.
+/// A member is removed with the comma before it. If no member before it is kept, it is removed with the comma
+/// after it.
 #[derive(Debug)]
 pub(crate) struct Members {
     kept: bool,
-    /// Where the last member ended, or the object began.
+    /// The end of the last member, or of the opening brace.
     end: usize,
 }
 
 impl Members {
-    /// Returns an object whose first member may follow at `at`.
+    /// Starts an object whose first member can begin at `at`.
     pub(crate) fn begin(at: usize) -> Self {
         Self { kept: false, end: at }
     }
 
-    /// The member whose key is at `start` stays. [`ended`](Self::ended) must follow.
+    /// Keeps the member whose key is at `start`. The caller must call [`ended`](Self::ended) next.
     pub(crate) fn keep(&mut self, cuts: &mut Cuts, start: usize) {
         if !self.kept
             && let Some(last) = cuts.last_mut()
@@ -165,12 +167,12 @@ impl Members {
         self.kept = true;
     }
 
-    /// The member that was kept ended at `end`.
+    /// Records the end of the kept member.
     pub(crate) fn ended(&mut self, end: usize) {
         self.end = end;
     }
 
-    /// The member that ends at `end` goes.
+    /// Removes the member that ends at `end`.
     pub(crate) fn cut(&mut self, cuts: &mut Cuts, end: usize) {
         match cuts.last_mut() {
             Some(last) if last.end == self.end => last.end = end,

@@ -1,12 +1,13 @@
-//! Kinds of which a newer server sends fields that the table does not know.
+//! Detects kinds for which a newer server sends fields that the built-in schema does not contain.
 //!
-//! Protobuf identifies fields by number, so an object with an unknown number is partial: the names of the
-//! missing fields are not known. Such an object is sufficient for most reads. A read that needs fields beyond
-//! the table needs JSON; the whole kind is then read again as JSON.
+//! Protobuf identifies fields by number. If a number is unknown, the name of the field is unknown and the
+//! object is partial. Such an object is sufficient for most reads. A read that needs unknown fields needs
+//! JSON; all objects of the kind are then listed again as JSON.
 //!
 //! # Lock order
 //!
-//! One lock at a time. The list of observers is copied; no observer is called under a lock.
+//! At most one lock is held at a time. The list of observers is copied, and no observer is called under a
+//! lock.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,27 +22,27 @@ use crate::ResourceKind;
 
 type Observer = Arc<dyn Fn(&Gvk) + Send + Sync>;
 
-/// Observers of one client at most: each runtime client has one.
+/// Maximum number of observers of one client. Each runtime client registers one.
 const MAX_OBSERVERS: usize = 1024;
 
-/// Records unknown fields, for each kind that one client reads.
+/// Records unknown fields for each kind that a client reads.
 #[derive(Default)]
 pub(crate) struct UnknownFieldsLog {
-    /// Bounded by the number of kinds that are read.
+    /// Bounded by the number of kinds that the client reads.
     kinds: Mutex<HashMap<Gvr, Arc<UnknownFields>>>,
     shared: Arc<Mutex<Observed>>,
 }
 
-/// The kinds with unknown fields, and their observers. Both are under one lock, so that an observer that is
-/// added while a kind is found receives it exactly once.
+/// The kinds with unknown fields, and the observers. One lock protects both, so that an observer that is
+/// added while a kind is found receives that kind exactly once.
 #[derive(Default)]
 struct Observed {
     found: Vec<Gvk>,
     observers: Vec<Observer>,
 }
 
-/// Records if a server sends unknown fields of one kind, and if the kind must be read as JSON for that
-/// reason.
+/// Records whether the server sends unknown fields of one kind, and whether the kind must be read as JSON
+/// because of them.
 pub(crate) struct UnknownFields {
     kind: Gvk,
     found: AtomicBool,
@@ -56,7 +57,7 @@ impl UnknownFieldsLog {
         Arc::clone(kinds.entry(kind.gvr()).or_insert_with(|| Arc::new(new())))
     }
 
-    /// Returns the kinds of which unknown fields were seen, in the order in which they were found.
+    /// Returns the kinds with unknown fields, in the order of their discovery.
     pub(crate) fn found(&self) -> Vec<Gvk> {
         self.shared.lock().found.clone()
     }
@@ -83,7 +84,7 @@ impl UnknownFields {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Records that an object has unknown fields. The first one is logged and reported to observers.
+    /// Records that an object has unknown fields. The first call logs a warning and notifies the observers.
     pub(crate) fn note(&self) {
         if self.is_found() || self.found.swap(true, Ordering::Relaxed) {
             return;
@@ -101,26 +102,26 @@ impl UnknownFields {
         observers.iter().for_each(|observer| observer(&self.kind));
     }
 
-    /// Records that a read needs fields beyond the table: the kind is read as JSON from now on, and open
-    /// protobuf watches end.
+    /// Records that a read needs unknown fields. From then on the kind is read as JSON, and open protobuf
+    /// watches end.
     pub(crate) fn require_json(&self) {
         self.note();
         let is_new = self.json.send_if_modified(|json| !std::mem::replace(json, true));
         if is_new {
-            tracing::info!(kind = %self.kind, "the kind is read again, as JSON");
+            tracing::info!(kind = %self.kind, "the kind is listed again as JSON");
         }
     }
 
-    /// Returns true once the kind has to be read as JSON.
+    /// Returns true once the kind must be read as JSON.
     pub(crate) fn requires_json(&self) -> bool {
         *self.json.borrow()
     }
 
-    /// Waits until the kind has to be read as JSON.
+    /// Waits until the kind must be read as JSON.
     pub(crate) fn json_required(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut json = self.json.subscribe();
         async move {
-            // The sender was dropped: nothing can require JSON any more.
+            // The sender was dropped, so JSON can no longer be required.
             if json.wait_for(|json| *json).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -144,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs on two threads: the test looks for a race.
+    /// Uses two threads to provoke the race between `note` and `observe`.
     #[test]
     fn observer_added_while_a_kind_is_found_receives_it_once() {
         for round in 0..500 {

@@ -7,9 +7,10 @@ use crate::RequestError;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// A call that failed: refused by the server, or without an answer.
+/// The error of a failed call: the server rejected it, or sent no complete response.
 ///
-/// Ask its predicates; the text says what was attempted, on what, and what the server said.
+/// The methods classify the error. The message contains the operation, the object and the message of the
+/// server.
 #[derive(Debug)]
 pub struct CallError {
     attempt: String,
@@ -23,7 +24,7 @@ enum Failure {
 }
 
 impl CallError {
-    /// Returns the error of an attempt that a server refused.
+    /// Returns the error of a call that the server rejected.
     pub fn refused(attempt: impl Into<String>, status: ServerStatus) -> Self {
         Self { attempt: attempt.into(), failure: Failure::Refused(status) }
     }
@@ -35,7 +36,7 @@ impl CallError {
     }
 
     pub(super) fn unanswered(attempt: String, error: RequestError) -> Self {
-        let (problem, kind) = ("no answer came".to_owned(), error.kind());
+        let (problem, kind) = ("the server sent no response".to_owned(), error.kind());
         Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(error.into()) } }
     }
 
@@ -49,14 +50,14 @@ impl CallError {
         Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(cause.into()) } }
     }
 
-    /// Returns the error of a call that was not sent, since it cannot be.
+    /// Returns the error of a call that was not sent because its request is invalid.
     pub(super) fn unwritten(attempt: String, problem: String) -> Self {
         let failure = Failure::Unanswered { problem, kind: SourceErrorKind::Rejected, cause: None };
         Self { attempt, failure }
     }
 
-    /// What the server said; `None` where no whole answer came, and whether a write has happened is not
-    /// known.
+    /// Returns the server's `Status`, or `None` if no complete response arrived. In that case the server may
+    /// have performed a write.
     pub fn status(&self) -> Option<&ServerStatus> {
         match &self.failure {
             Failure::Refused(status) => Some(status),
@@ -64,7 +65,7 @@ impl CallError {
         }
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> SourceErrorKind {
         match &self.failure {
             Failure::Refused(status) => status.kind(),
@@ -76,33 +77,33 @@ impl CallError {
         self.status().is_some_and(|status| status.code == code || (code == 0 && status.reason == reason))
     }
 
-    /// The object, or the kind, does not exist (404).
+    /// Returns true if the object or the kind does not exist (404).
     pub fn is_not_found(&self) -> bool {
         self.has(404, "")
     }
 
-    /// An object of the name exists (409).
+    /// Returns true if an object with this name already exists (409).
     pub fn is_already_exists(&self) -> bool {
         self.has(0, "AlreadyExists")
     }
 
-    /// The object was changed meanwhile, is another one, or fields of it belong to others (409): read it
-    /// again.
+    /// Returns true for any other conflict (409): the resourceVersion is stale, the UID differs, or another
+    /// field manager owns a field. Read the object again and retry.
     pub fn is_conflict(&self) -> bool {
         self.has(409, "") && !self.is_already_exists()
     }
 
-    /// The object does not fulfil what its kind demands (422).
+    /// Returns true if the object fails validation (422).
     pub fn is_invalid(&self) -> bool {
         self.has(422, "")
     }
 
-    /// We may not (403).
+    /// Returns true if the request is not authorized (403).
     pub fn is_forbidden(&self) -> bool {
         self.has(403, "")
     }
 
-    /// How long the server asks to wait before the next attempt.
+    /// Returns the server's `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status()?.retry_after
     }

@@ -16,17 +16,18 @@ use super::credentials::{Credentials, Current};
 use super::error::refuses_certificate;
 use super::{BoxError, ResponseBody};
 
-/// Sends each request with the current credentials, over connections that were made with them.
+/// Sends each request with the current credentials, over connections that use the current client certificate.
 ///
-/// A request whose credentials the server rejects is sent once more if a refresh returns other ones. That is safe for
-/// writes: a server authenticates a request before it looks at anything else.
+/// If the server rejects the credentials, they are refreshed. The request is sent once more if the refresh
+/// returns different credentials. This is safe for writes, because a server authenticates a request before it
+/// processes it.
 pub(super) struct Authenticated<C> {
     credentials: Option<Arc<Credentials>>,
     connections: Connections<C>,
 }
 
 impl<C> Authenticated<C> {
-    /// Without credentials, requests are sent as they are.
+    /// Without credentials, requests are sent unchanged.
     pub(super) fn new(credentials: Option<Arc<Credentials>>, connections: Connections<C>) -> Self {
         Self { credentials, connections }
     }

@@ -11,14 +11,14 @@ use informer_cache::source::{SourceError, SourceErrorKind};
 
 use super::BoxError;
 
-/// The body of an answer, as it arrives.
+/// A response body that is read while it arrives.
 pub struct ResponseBody {
     body: UnsyncBoxBody<Bytes, BoxError>,
-    /// Kept as long as the body: counts as one stream of a connection.
+    /// Counts as one stream of a connection until the body is dropped.
     _stream: Option<Arc<()>>,
 }
 
-/// A body that broke off.
+/// The error of a response body that ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off")]
 pub(crate) struct BodyError(#[source] BoxError);
@@ -38,7 +38,7 @@ impl ResponseBody {
         self
     }
 
-    /// Returns the next bytes; `None` at the end.
+    /// Returns the next non-empty data frame, or `None` at the end.
     pub(crate) async fn next_frame(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match self.body.frame().await {
@@ -54,7 +54,7 @@ impl ResponseBody {
         }
     }
 
-    /// Returns the beginning of the body, as far as it can be read.
+    /// Returns at most `bytes_max` bytes of the body. An error ends the read.
     pub(crate) async fn read_up_to(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while read.len() < bytes_max
@@ -71,7 +71,7 @@ impl BodyError {
         Self(cause)
     }
 
-    /// Returns the error of an attempt to read a list or a watch.
+    /// Converts the error into a [`SourceError`] of a list or watch.
     pub(crate) fn into_source_error(self, attempt: &str) -> SourceError {
         let io = self.0.downcast_ref::<std::io::Error>();
         let kind = match io.map(std::io::Error::kind) {

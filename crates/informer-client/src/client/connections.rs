@@ -9,27 +9,29 @@ use parking_lot::Mutex;
 
 use super::{BoxError, ResponseBody};
 
-/// The number of requests that share one HTTP/2 connection. Servers allow 100 streams; a client that opens
-/// more waits for one to end. Watches do not end, so a list behind them would never start.
+/// Maximum number of requests on one HTTP/2 connection. Servers allow 100 streams. If all streams are in use,
+/// the HTTP/2 client queues further requests until one ends. Watches are long-lived, so a list in that queue
+/// could wait forever.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
-/// A pool of connections that opens another one before the streams of the last are used up.
+/// Connection pools for one server. It opens another pool before the streams of the existing ones are used
+/// up.
 pub(super) struct Connections<C> {
     connector: C,
     builder: legacy::Builder,
     pools: Arc<Mutex<Pools<C>>>,
 }
 
-/// The connections that use one client certificate.
+/// The pools whose connections use one client certificate.
 struct Pools<C> {
     identity_generation: u64,
     pools: Vec<Pool<C>>,
 }
 
-/// Connections of which HTTP/2 uses one.
+/// A pool of hyper, which opens one connection with HTTP/2, or as many as needed with HTTP/1.1.
 struct Pool<C> {
     client: legacy::Client<C, Full<Bytes>>,
-    /// One count for itself and one for each request in it.
+    /// The strong count is one for the pool itself, and one for each request in it.
     streams: Arc<()>,
 }
 
@@ -39,8 +41,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Self { connector, builder, pools: Arc::new(Mutex::new(pools)) }
     }
 
-    /// Sends a request over a connection that was made for this generation of the client certificate, or for
-    /// a later one.
+    /// Sends a request over a connection that uses this or a later generation of the client certificate.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -51,8 +52,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Ok(response.map(|body| ResponseBody::new(body).holding(stream)))
     }
 
-    /// Returns a client with a free stream, and the stream. Connections of an older certificate end with the
-    /// last request on them.
+    /// Returns a client with a free stream, and the stream's guard. Pools with an older certificate are
+    /// dropped; their connections close after their last request.
     fn checkout(&self, identity_generation: u64) -> (legacy::Client<C, Full<Bytes>>, Arc<()>) {
         let mut outdated = Vec::new();
         let mut state = self.pools.lock();

@@ -1,18 +1,20 @@
-//! Renewable credentials: tokens and client certificates that come from files or from an exec plugin.
+//! Renewable credentials: tokens and client certificates from files or from an exec plugin.
 //!
-//! kube's layers handle credentials that cannot change: inline tokens and certificates, and basic authentication.
+//! kube's layers handle static credentials: inline tokens, inline certificates and basic authentication.
 //!
 //! # Invariants
 //!
-//! 1. At most one refresh runs at a time, in a task of its own. Callers that wait for it share its outcome, and a caller
-//!    that is cancelled does not end it.
+//! 1. At most one refresh runs at a time, in its own task. Concurrent callers share its result. Cancelling a
+//!    caller does not cancel the refresh.
 //! 2. A failed refresh leaves the previous credentials in use until they expire.
-//! 3. `generation` grows with each change of the credentials, `identity_generation` with each change of the certificate.
-//! 4. Refreshes that do not help (failed, or after a rejection by the server) start [`REFRESH_PAUSE`] apart.
+//! 3. `generation` increases with each change of the credentials, and `identity_generation` with each change
+//!    of the certificate.
+//! 4. After an unsuccessful refresh, and after a refresh that followed a rejection by the server, the next
+//!    one starts [`REFRESH_PAUSE`] later at the earliest.
 //!
 //! # Lock order
 //!
-//! `last`, then `state`. No await happens under `state`.
+//! `last`, then `state`. No task awaits while it holds `state`.
 
 mod error;
 mod exec;
@@ -46,83 +48,83 @@ use files::{Files, Pair};
 
 use super::{BoxError, ClientError};
 
-/// How often files are read again; client-go reads token files as often.
+/// How often credential files are read again. client-go reads token files at the same interval.
 const FILES_CHECK_PERIOD: Duration = Duration::from_secs(60);
 
-/// How long before their expiry the credentials of an exec plugin are replaced. It covers the time of a
-/// request.
+/// The credentials of an exec plugin are replaced this long before they expire. The margin covers the
+/// duration of a request.
 const EXPIRY_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 
-/// The shortest time between refreshes that failed or followed a rejection. A server that answers 401 to
-/// every request must not start a plugin for each of them.
+/// The minimum interval between refreshes that failed or followed a rejection. A server that responds to
+/// every request with 401 must not start a plugin for each of them.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
-/// The source of credentials.
+/// The source of renewable credentials.
 enum Source {
     Files(Arc<Files>),
-    // Boxed: most programs use files.
+    // Boxed because most programs use files.
     Exec(Box<ExecPlugin>),
 }
 
-/// Credentials that can change while the client lives.
+/// Credentials that can change during the lifetime of a client.
 pub(super) struct Credentials {
     source: Source,
     state: RwLock<State>,
-    /// The number of refreshes that have ended.
+    /// The number of completed refreshes.
     completed: AtomicU64,
     last: Mutex<Last>,
 }
 
-/// The credentials of one moment.
+/// A snapshot of the credentials.
 #[derive(Clone, Default)]
 pub(super) struct Current {
     authorization: Option<HeaderValue>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
     generation: u64,
-    /// Connections that were made for an older generation take no new requests.
+    /// Connections of an older generation take no new requests.
     pub(super) identity_generation: u64,
     expires: Option<Timestamp>,
 }
 
 #[derive(Default)]
 struct State {
-    /// `None` before an exec plugin has run for the first time.
+    /// `None` until the first run of an exec plugin.
     current: Option<Arc<Current>>,
-    /// When files are read again.
+    /// When the files are read again.
     check_at: Option<Instant>,
 }
 
-/// The last refresh.
+/// The result of the last refresh.
 struct Last {
     outcome: Result<(), CredentialsError>,
     paused_until: Option<Instant>,
-    /// The files of the identity in use.
+    /// The certificate and key files that the current identity was created from.
     pair: Pair,
 }
 
-/// Why credentials are refreshed.
+/// The reason for a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// Files are due for a check, or the credentials have expired.
+    /// The files are due for a check, or the credentials have expired.
     Due,
-    /// The server has rejected them.
+    /// The server rejected the credentials.
     Rejected,
 }
 
-/// New credentials, as their source gives them.
+/// Credentials as loaded from their source.
 #[derive(Default)]
 struct Loaded {
     authorization: Option<HeaderValue>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
-    /// False if the identity is the one of the previous load.
+    /// False if the identity is the same as in the previous load.
     identity_changed: bool,
     expires: Option<Timestamp>,
 }
 
 impl Credentials {
-    /// Takes the renewable part of the credentials out of a configuration. Returns the rest of the
-    /// configuration, and the credentials if there are any. Files are read once, so that a client with wrong
-    /// ones cannot be made.
+    /// Splits the renewable credentials off a configuration. Returns the rest of the configuration, and the
+    /// credentials if there are any. Files are read once, so that a client with invalid files cannot be
+    /// created.
     pub(super) fn split(
         config: &Config,
         exec_timeout: Duration,
@@ -161,7 +163,7 @@ impl Credentials {
         Arc::new(Self { source, state: state.into(), completed: AtomicU64::new(0), last: Mutex::new(last) })
     }
 
-    /// Returns true if the client can have a certificate from here.
+    /// Returns true if the credentials can contain a client certificate.
     pub(super) fn has_identity(&self) -> bool {
         match &self.source {
             Source::Files(files) => files.has_identity(),
@@ -173,11 +175,11 @@ impl Credentials {
         self.state.read().current.clone()
     }
 
-    /// Returns the credentials for a request. They are refreshed before if that is due.
+    /// Returns the credentials for a request, after a refresh if one is due.
     ///
     /// # Errors
     ///
-    /// When an exec plugin failed and there are no earlier credentials that are still valid.
+    /// Returns an error if an exec plugin failed and there are no earlier credentials that are still valid.
     pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, CredentialsError> {
         let completed = self.completed.load(Ordering::SeqCst);
         if let Some(current) = self.state.read().fresh(Instant::now(), Timestamp::now()) {
@@ -192,7 +194,8 @@ impl Credentials {
         }
     }
 
-    /// Returns newer credentials than those that the server has rejected, if there are any after a refresh.
+    /// Refreshes credentials that the server has rejected. Returns the new ones, or `None` if they did not
+    /// change.
     pub(super) async fn after_rejection(self: &Arc<Self>, rejected: &Current) -> Option<Arc<Current>> {
         let completed = self.completed.load(Ordering::SeqCst);
         let newer = || self.snapshot().filter(|current| current.generation > rejected.generation);
@@ -203,8 +206,8 @@ impl Credentials {
         newer()
     }
 
-    /// Makes the next request read certificate files again. The server may have refused a failed connection
-    /// for its certificate, without an alert that says so.
+    /// Makes the next request read the certificate files again. The server may have closed a connection
+    /// because of its certificate without sending a TLS alert.
     pub(super) fn check_soon(&self) {
         if let Source::Files(files) = &self.source
             && files.has_identity()
@@ -213,8 +216,8 @@ impl Credentials {
         }
     }
 
-    /// Refreshes the credentials, or waits for a refresh that runs. `completed` is the count of refreshes
-    /// when the caller decided that it needs one.
+    /// Refreshes the credentials, or waits for a refresh in progress. `completed` is the number of completed
+    /// refreshes at the time when the caller decided that it needs one.
     async fn refresh(self: &Arc<Self>, completed: u64, cause: Cause) -> Result<(), CredentialsError> {
         let this = Arc::clone(self);
         let refresh = tokio::spawn(async move {
@@ -227,7 +230,7 @@ impl Credentials {
             if let Err(error) = &outcome {
                 tracing::warn!(
                     error = error as &dyn std::error::Error,
-                    "the credentials of a client cannot be refreshed"
+                    "the client credentials could not be refreshed"
                 );
             }
             let now = Instant::now();
@@ -261,14 +264,14 @@ impl Credentials {
             }
         };
         if self.state.write().install(loaded) {
-            tracing::info!("a client has a new certificate; new requests get new connections");
+            tracing::info!("the client certificate changed; new requests use new connections");
         }
         Ok(())
     }
 }
 
 impl Current {
-    /// Adds the token to a request.
+    /// Adds the `Authorization` header to a request.
     pub(super) fn authorize<B>(&self, request: &mut http::Request<B>) {
         if let Some(value) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
@@ -287,7 +290,7 @@ impl State {
         self.current.clone().filter(|current| !due && !current.expires_by(wall_clock + EXPIRY_LEEWAY))
     }
 
-    /// Replaces the credentials. Returns true if the certificate has changed after the first load.
+    /// Replaces the credentials. Returns true if the certificate changed, except on the first load.
     fn install(&mut self, loaded: Loaded) -> bool {
         let before = self.current.clone().unwrap_or_default();
         let first = self.current.is_none();
@@ -309,11 +312,11 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The client certificate of new connections.
+/// Resolves the client certificate of new connections.
 #[derive(Debug)]
 pub(super) struct CurrentIdentity {
     pub(super) credentials: Arc<Credentials>,
-    /// The certificate if the credentials have none.
+    /// Used if the credentials contain no certificate.
     pub(super) fallback: Arc<dyn ResolvesClientCert>,
 }
 
@@ -331,23 +334,24 @@ impl ResolvesClientCert for CurrentIdentity {
     }
 }
 
-/// Makes identities from PEM text, with kube's parser.
+/// Creates identities from PEM with kube's parser.
 struct Identities {
-    /// A configuration with at most an inline certificate or key.
+    /// A configuration that contains at most an inline certificate or key.
     template: Config,
 }
 
 impl Identities {
     fn new(config: &Config) -> Self {
         let mut template = Config::new(config.cluster_url.clone());
-        // No server is verified with it.
+        // This configuration does not verify servers.
         template.root_cert = Some(Vec::new());
         template.auth_info.client_certificate_data.clone_from(&config.auth_info.client_certificate_data);
         template.auth_info.client_key_data.clone_from(&config.auth_info.client_key_data);
         Self { template }
     }
 
-    /// Makes an identity of a certificate and its key. `None` stands for the inline one of the configuration.
+    /// Creates an identity from a certificate and its key. `None` selects the inline one of the
+    /// configuration.
     fn identity(
         &self,
         certificate: Option<&[u8]>,
@@ -364,11 +368,11 @@ impl Identities {
     }
 }
 
-/// Returns the `Authorization` header of a token.
+/// Returns the `Authorization` header for a token.
 fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
     let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
     let mut value = value.map_err(|error| {
-        CredentialsError::new("the token has characters that a header cannot have", "check the token")
+        CredentialsError::new("the token contains characters that are invalid in a header", "check the token")
             .because(error)
     })?;
     value.set_sensitive(true);

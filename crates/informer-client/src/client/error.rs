@@ -7,19 +7,19 @@ use rustls::AlertDescription;
 use super::BoxError;
 use super::credentials::CredentialsError;
 
-/// A client that could not be made.
+/// The error of a client that could not be created.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot make a client: {problem}; {advice}")]
+#[error("create a client: {problem}; {remedy}")]
 pub struct ClientError {
     problem: &'static str,
-    advice: &'static str,
+    remedy: &'static str,
     #[source]
     cause: Option<BoxError>,
 }
 
 impl ClientError {
-    pub(super) fn new(problem: &'static str, advice: &'static str) -> Self {
-        Self { problem, advice, cause: None }
+    pub(super) fn new(problem: &'static str, remedy: &'static str) -> Self {
+        Self { problem, remedy, cause: None }
     }
 
     pub(super) fn because(mut self, cause: impl Into<BoxError>) -> Self {
@@ -28,12 +28,12 @@ impl ClientError {
     }
 
     pub(super) fn infer(cause: kube_client::config::InferConfigError) -> Self {
-        let advice = "set KUBECONFIG to a file that can be read, or run inside a cluster";
-        Self::new("no usable configuration was found", advice).because(cause)
+        let remedy = "set KUBECONFIG to a readable file, or run inside a cluster";
+        Self::new("no valid configuration was found", remedy).because(cause)
     }
 }
 
-/// A request that got no answer.
+/// The error of a request that got no response.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from {address}: {problem}")]
 pub struct RequestError {
@@ -50,13 +50,13 @@ impl RequestError {
         Self { kind, address: address.to_owned(), problem, cause }
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> SourceErrorKind {
         self.kind
     }
 }
 
-/// The alerts by which a server refuses a client certificate during the handshake.
+/// The TLS alerts with which a server rejects a client certificate.
 const CERTIFICATE_ALERTS: [AlertDescription; 9] = [
     AlertDescription::BadCertificate,
     AlertDescription::UnsupportedCertificate,
@@ -69,19 +69,19 @@ const CERTIFICATE_ALERTS: [AlertDescription; 9] = [
     AlertDescription::DecryptError,
 ];
 
-/// Returns true if the server has refused the client certificate. With TLS 1.3 a client learns that only
-/// after it has sent its first request, which the server does not read then.
+/// Returns true if the server rejected the client certificate. With TLS 1.3 the client receives the alert
+/// only after its first request. The server has not processed that request.
 ///
-/// It compares text, since HTTP/2 keeps only the text of an I/O error.
+/// The function compares messages, because HTTP/2 keeps only the message of an I/O error.
 pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
     let alerts = CERTIFICATE_ALERTS.map(|alert| rustls::Error::AlertReceived(alert).to_string());
     causes(error).any(|error| alerts.contains(&error.to_string()))
 }
 
-/// Returns an error and what caused it, outermost first.
+/// Iterates over an error and its causes, outermost first.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
-        // The source of an I/O error is the source of the error that it wraps.
+        // `io::Error::source` skips the wrapped error and returns the source of that error.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped))
     })
@@ -91,7 +91,7 @@ fn classify(error: &(dyn Error + 'static)) -> (SourceErrorKind, &'static str) {
     if refuses_certificate(error) {
         return (
             SourceErrorKind::Unauthorized,
-            "the server refuses the client certificate; check the user of the kubeconfig",
+            "the server rejected the client certificate; check the user in the kubeconfig",
         );
     }
     for error in causes(error) {
@@ -115,18 +115,18 @@ fn classify(error: &(dyn Error + 'static)) -> (SourceErrorKind, &'static str) {
         if credentials {
             return (
                 SourceErrorKind::Unauthorized,
-                "no credentials could be obtained; check the user of the kubeconfig",
+                "the credentials could not be obtained; check the user in the kubeconfig",
             );
         }
         if let Some(rustls::Error::AlertReceived(_)) = error.downcast_ref() {
             return (
                 SourceErrorKind::Connection,
-                "the server ended the TLS handshake; check the client certificate",
+                "the server aborted the TLS handshake; check the client certificate",
             );
         }
         if error.is::<rustls::Error>() {
-            return (SourceErrorKind::Connection, "TLS failed; check certificate authority and server name");
+            return (SourceErrorKind::Connection, "TLS failed; check the CA certificate and the server name");
         }
     }
-    (SourceErrorKind::Connection, "the connection broke or could not be made")
+    (SourceErrorKind::Connection, "the connection failed")
 }

@@ -8,16 +8,18 @@ use http_body::{Body, Frame};
 
 use super::{BoxError, ResponseBody};
 
-/// How much compressed text is inflated at once: bounds what one step may yield (gzip reaches 1:1000).
+/// Number of compressed bytes that are inflated at once. It bounds the output of one step, because gzip
+/// compresses up to 1000:1.
 const STEP_BYTES: usize = 4 << 10;
 
-/// Inflates a gzip body while it arrives, whatever number of members it has: a watch has one for each event.
+/// Inflates a gzip body while it arrives. The body can have any number of members; a watch has one for each
+/// event.
 pub(super) struct GzipBody {
     body: ResponseBody,
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// Compressed bytes that are not inflated yet.
+    /// Compressed bytes that have not been inflated.
     waiting: Bytes,
-    /// True once something was read, so that an empty body is none.
+    /// True once a byte has arrived. An empty body is valid.
     begun: bool,
     ended: bool,
 }
@@ -28,12 +30,12 @@ impl GzipBody {
         Self { body, decoder, waiting: Bytes::new(), begun: false, ended: false }
     }
 
-    /// Inflates one step of what waits.
+    /// Inflates up to [`STEP_BYTES`] of the waiting bytes.
     fn inflate(&mut self) -> io::Result<Bytes> {
         let step = self.waiting.len().min(STEP_BYTES);
         let used = self.decoder.write(&self.waiting[..step])?;
         if used == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "gzip: the stream does not go on"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "gzip: the decoder accepts no more data"));
         }
         self.waiting.advance(used);
         self.decoder.flush()?;

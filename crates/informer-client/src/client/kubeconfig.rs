@@ -1,11 +1,11 @@
-//! Settings of a kubeconfig that `kube_client::Config` does not keep.
+//! Settings of a kubeconfig that `kube_client::Config` discards.
 
 use std::path::PathBuf;
 
 use kube_client::config::Kubeconfig;
 
-/// Returns the file of the certificate authority of the current cluster, if the kubeconfig names one. kube
-/// keeps only its content, which a rotation of the authority makes obsolete.
+/// Returns the CA certificate file of the current cluster, if the kubeconfig names one. kube keeps only its
+/// content, which becomes obsolete when the CA is rotated.
 pub(super) fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
     let current = kubeconfig.current_context.as_ref()?;
     let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;

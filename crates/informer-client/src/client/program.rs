@@ -1,20 +1,20 @@
-//! The name of the program, by which an API server and its users distinguish programs.
+//! The name of the program, which identifies it to API servers and in audit logs.
 
 use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 
-/// The longest name of a field manager that API servers accept, in bytes.
+/// The maximum length of a field manager in API servers, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Used if the operating system reports neither arguments nor executable.
+/// Used if the operating system provides neither arguments nor the path of the executable.
 const UNKNOWN: &str = "unknown";
 
 /// Returns the name of this program: the file name of its first argument, or of its executable if it has no
 /// arguments.
 ///
-/// The name is valid both as a field manager and as the first part of a `User-Agent`: 1 to 128 bytes of
-/// ASCII, with `-` for each character that no HTTP token may have.
+/// The name is valid as a field manager and as the first part of a `User-Agent`: 1 to 128 ASCII bytes.
+/// Characters that are invalid in an HTTP token are replaced with `-`.
 ///
 /// Upstream: `rest.DefaultKubernetesUserAgent` of client-go uses the same name.
 pub fn program_name() -> String {
@@ -24,12 +24,12 @@ pub fn program_name() -> String {
         .unwrap_or(UNKNOWN.to_owned())
 }
 
-/// Returns the default `User-Agent`. API servers take the part before the slash as field manager of writes
-/// that name none.
+/// Returns the default `User-Agent`. An API server uses the part before the slash as the field manager of
+/// writes that set none.
 pub(super) fn user_agent() -> HeaderValue {
     let system = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     let library = concat!("informer/", env!("CARGO_PKG_VERSION"));
-    // The version of the program is not known here; client-go says `unknown` then, too.
+    // The version of the program is not known here; client-go also writes `unknown` in that case.
     let text = format!("{}/{UNKNOWN} ({system}) {library}", program_name());
     HeaderValue::try_from(text).expect("all parts are printable ASCII")
 }
@@ -40,7 +40,7 @@ fn name(path: Option<&Path>) -> Option<String> {
     name.get(..MAX_NAME_BYTES.min(name.len())).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-/// `tchar` of RFC 9110.
+/// Returns true for a `tchar` of RFC 9110.
 fn is_token(char: char) -> bool {
     char.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(char)
 }

@@ -1,11 +1,11 @@
 //! The version of the API server.
 //!
-//! Informers request it with each complete list: another version may write the same state of an object differently. Informers that list
-//! at the same time share one request.
+//! Informers request the version with each complete list, because another server version may serialize the
+//! same state of an object differently. Concurrent lists share one request.
 //!
 //! # Lock order
 //!
-//! The one lock is held until the response has arrived, so that concurrent callers send one request.
+//! The only lock is held until the response has arrived, so that concurrent callers send one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use tokio::time::{Instant, timeout};
 
 use crate::Client;
 
-/// How long a response is reused: less than it takes to replace a server by another version.
+/// How long a response is reused. It is shorter than an upgrade of a server.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// How long the response may take. A list waits for it.
+/// Timeout of the response. A list waits for it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest response that is read; API servers send half a kilobyte.
+/// Maximum size of the response. API servers send half a kilobyte.
 const MAX_ANSWER_BYTES: usize = 16 << 10;
 
-/// The field that the response of every API server has.
+/// A field that every API server includes in its response.
 #[derive(Deserialize)]
 struct Version {
     #[serde(rename = "gitVersion")]
     _git_version: String,
 }
 
-/// The last response, and when it arrived.
+/// The last response and its time of arrival.
 #[derive(Default)]
 pub(super) struct Cached(Mutex<Option<Answer>>);
 
@@ -45,8 +45,8 @@ struct Answer {
 }
 
 impl Client {
-    /// Returns the response of `/version`: version, commit and build of the server. `None` if there is no
-    /// valid one.
+    /// Returns the body of `/version`: version, commit and build of the server. Returns `None` if the
+    /// response is missing or invalid.
     pub(crate) async fn server_version(&self) -> Option<Arc<str>> {
         let mut cached = self.inner.server_version.0.lock().await;
         if let Some(answer) = cached.as_ref().filter(|answer| answer.at.elapsed() < FRESH_FOR) {
@@ -66,7 +66,7 @@ impl Client {
             return None;
         }
         let text = response.into_body().read_up_to(MAX_ANSWER_BYTES).await;
-        // Ignores truncated responses, and those of something other than an API server.
+        // Rejects truncated responses, and responses that are not from an API server.
         let _: Version = serde_json::from_slice(&text).ok()?;
         String::from_utf8(text).ok().map(Into::into)
     }

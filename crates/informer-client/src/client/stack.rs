@@ -1,4 +1,4 @@
-//! The layers between a request and the socket.
+//! The HTTP stack: connection, proxy, TLS and authentication layers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,41 +22,43 @@ use super::connections::{Connections, MAX_STREAMS_PER_CONNECTION};
 use super::credentials::{Credentials, CurrentIdentity};
 use super::{BoxError, ClientError, ClientOptions, NewService};
 
-/// A dead peer is noticed at the latest after the first of these and five of the second: 40 s.
+/// A dead peer is detected after the idle time and five probe intervals: 40 s.
 const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE_RETRIES: u32 = 5;
-/// On HTTP/2 a ping goes out after this silence, and its answer must come within the same time: 30 s.
+/// Interval of HTTP/2 keep-alive pings, and timeout of their acknowledgement: a dead peer is detected after
+/// 30 s.
 const HTTP2_PING: Duration = Duration::from_secs(15);
-/// Receive window of one HTTP/2 stream. It bounds the memory of a response that nobody reads, and its
+/// Receive window of one HTTP/2 stream. It bounds the memory of a response that is not read, and the
 /// throughput: 2 MiB per round trip of 10 ms are 200 MB/s.
 const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
-/// Streams whose windows fit into the receive window of a connection. It is larger than
-/// [`MAX_STREAMS_PER_CONNECTION`], so that responses that nobody reads cannot use up the window of the
-/// others.
+/// Number of stream windows that fit into the receive window of a connection. It is larger than
+/// [`MAX_STREAMS_PER_CONNECTION`]. Responses that are not read therefore cannot use up the window of other
+/// streams.
 const HTTP2_STREAM_WINDOWS: u32 = 100;
 const _: () = assert!(MAX_STREAMS_PER_CONNECTION < HTTP2_STREAM_WINDOWS as usize);
-/// Receive window of one HTTP/2 connection. The largest window that HTTP/2 allows is 2 GiB.
+/// Receive window of one HTTP/2 connection. HTTP/2 allows at most 2 GiB.
 const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAM_WINDOW * HTTP2_STREAM_WINDOWS;
-/// Idle connections are closed before servers close them (90 s).
+/// Idle connections are closed before the server closes them after 90 s.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);
 
-/// How long an exec plugin may run by default. A plugin that waits for a person needs more.
+/// The default of [`ClientOptions::exec_timeout`].
 const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A configuration without its renewable credentials, and these credentials.
+/// A configuration without its renewable credentials, and those credentials.
 struct Settings {
     config: Config,
     credentials: Option<Arc<Credentials>>,
 }
 
-/// Returns true for servers on this machine.
+/// Returns true if the host of the URI is a loopback address.
 pub(super) fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Builds the stack of a configuration. Every service that the result makes has its own connections.
+/// Builds the HTTP stack for a configuration. Every service that the returned function builds has its own
+/// connections.
 pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewService, ClientError> {
     if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
         require_provider()?;
@@ -78,7 +80,10 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
         Some("socks5") => over(SocksV5::new(proxy.clone(), tcp), settings, options),
         Some("http") => over(tunnel(proxy, tcp), settings, options),
         Some("https") => over(tunnel(proxy, tls(settings, tcp, false)?), settings, options),
-        _ => Err(ClientError::new("the proxy is of an unknown kind", "use an http, https or socks5 URL")),
+        _ => Err(ClientError::new(
+            "the scheme of the proxy URL is not supported",
+            "use an http, https or socks5 URL",
+        )),
     }
 }
 
@@ -94,7 +99,7 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     }
 }
 
-/// Returns the layers over a way to connect.
+/// Adds TLS if the server's URL is https, and then the other layers.
 fn over<C>(connector: C, settings: &Settings, options: &ClientOptions) -> Result<NewService, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -113,8 +118,8 @@ where
     C: Connect + Clone + Send + Sync + 'static,
 {
     let unusable = |cause| {
-        let advice = "check the user in the kubeconfig";
-        ClientError::new("credentials or headers cannot be used", advice).because(cause)
+        let remedy = "check the user in the kubeconfig";
+        ClientError::new("the credentials or headers are invalid", remedy).because(cause)
     };
     let Settings { config, credentials } = settings;
     let layers = ServiceBuilder::new()
@@ -144,37 +149,37 @@ fn builder(options: &ClientOptions) -> legacy::Builder {
     builder
 }
 
-/// Fails if no TLS provider is installed or selected by a feature: rustls would panic.
+/// Returns an error if no TLS provider is installed or selected by a feature. rustls would panic.
 fn require_provider() -> Result<(), ClientError> {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && cfg!(feature = "ring") == cfg!(feature = "aws-lc-rs")
     {
-        let advice = "enable one of the features ring and aws-lc-rs, or install a rustls CryptoProvider";
-        return Err(ClientError::new("no provider of TLS is chosen", advice));
+        let remedy = "enable one of the features ring and aws-lc-rs, or install a rustls CryptoProvider";
+        return Err(ClientError::new("no TLS provider is selected", remedy));
     }
     Ok(())
 }
 
-/// TLS as the configuration says, with HTTP/2 offered where it is for the server.
+/// Adds TLS to a connector. HTTP/2 is offered to the API server, but not to a proxy.
 fn tls<C>(settings: &Settings, connector: C, http2: bool) -> Result<HttpsConnector<C>, ClientError> {
     require_provider()?;
     let Settings { config, credentials } = settings;
-    let unusable = "the TLS settings cannot be used";
-    let advice = "check certificates and keys in the kubeconfig";
+    let unusable = "the TLS settings are invalid";
+    let remedy = "check certificates and keys in the kubeconfig";
     let settings = config.rustls_client_config();
-    let mut settings = settings.map_err(|cause| ClientError::new(unusable, advice).because(cause))?;
+    let mut settings = settings.map_err(|cause| ClientError::new(unusable, remedy).because(cause))?;
     if let Some(credentials) = credentials.as_ref().filter(|credentials| credentials.has_identity()) {
         let fallback = Arc::clone(&settings.client_auth_cert_resolver);
         let credentials = Arc::clone(credentials);
         settings.client_auth_cert_resolver = Arc::new(CurrentIdentity { credentials, fallback });
-        // A resumed session keeps the client certificate that it began with.
+        // A resumed TLS session would keep the client certificate of its first connection.
         settings.resumption = Resumption::disabled();
     }
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into();
         let name = name.map_err(|cause: rustls::pki_types::InvalidDnsNameError| {
-            ClientError::new("the tls-server-name is not a name", advice).because(cause)
+            ClientError::new("tls-server-name is not a valid DNS name", remedy).because(cause)
         })?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }

@@ -8,13 +8,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn text_and_values_answer_alike(object in arbitrary::object(), choices in arbitrary::choices()) {
+    fn scalar_agrees_between_json_text_and_value(object in arbitrary::object(), choices in arbitrary::choices()) {
         let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
         let value: Value = serde_json::from_str(&text).unwrap();
         for path in ["metadata.name", "metadata.labels", "metadata.generation", "spec", "spec.items", "nothing.at.all"] {
             let read = scalar(&text, path.split('.'));
             let expected = of_value(&value, path.split('.'));
-            // Numbers stay as they are written; a tree writes them its own way.
+            // `scalar` returns numbers as they are written; `serde_json` formats them again.
             let number = |text: &str| text.parse::<f64>().ok();
             let same = read == expected || read.as_deref().and_then(number) == expected.as_deref().and_then(number);
             prop_assert!(same, "{:?} and {:?} at {} in {}", read, expected, path, text);
@@ -23,9 +23,9 @@ proptest! {
 }
 
 #[test]
-fn scalars_are_text_and_the_rest_is_nothing() {
+fn scalars_are_strings_and_other_values_are_none() {
     let text = r#"{"a":{"s":"x\u0041","n":-1.50,"t":true,"z":null,"l":[1],"o":{}},"a":{"s":"y","n":2}}"#;
-    assert_eq!(scalar(text, ["a", "s"]).as_deref(), Some("y"), "the last one counts");
+    assert_eq!(scalar(text, ["a", "s"]).as_deref(), Some("y"), "the last duplicate wins");
     assert_eq!(scalar(text, ["a", "t"]), None);
     let text = r#"{"a":{"s":"x\u0041","n":-1.50,"t":true,"z":null,"l":[1],"o":{}}}"#;
     let read = ["s", "n", "t", "z", "l", "o"].map(|name| scalar(text, ["a", name]).map(String::from));

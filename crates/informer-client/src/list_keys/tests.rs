@@ -7,7 +7,7 @@ fn names(at: ListKeysAt<'_>) -> Vec<String> {
 }
 
 #[test]
-fn keys_of_built_in_lists_are_those_of_the_table() {
+fn list_keys_of_built_in_kinds_come_from_the_schema() {
     let keys = ListKeys::of_builtin(&Gvk::new("apps", "v1", "Deployment"));
     let pod = keys.root().member("spec").member("template").member("spec");
     assert_eq!(names(pod.member("containers")), ["name"]);
@@ -21,7 +21,7 @@ fn keys_of_built_in_lists_are_those_of_the_table() {
 }
 
 #[test]
-fn keys_of_a_definition_are_those_of_its_versions() {
+fn list_keys_of_a_crd_come_from_the_schema_of_each_version() {
     let zones = json!({
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["zone", "tier"],
         "items": {"type": "object", "properties": {"zone": {"type": "string"}, "tier": {"type": "string", "default": "a"}}},

@@ -20,7 +20,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn cutting_text_is_cutting_the_tree(
+    fn pruned_text_equals_the_pruned_value(
         object in arbitrary::object(),
         choices in arbitrary::choices(),
         which in prop::collection::vec(0usize..5, 0..4),
@@ -34,13 +34,13 @@ proptest! {
             remove(&mut expected, &paths[index].split('.').collect::<Vec<_>>());
         }
         let pruned = pruning.cuts(&text).unwrap().apply(&text);
-        let pruned: Value = serde_json::from_str(&pruned).expect("a cut text is JSON");
+        let pruned: Value = serde_json::from_str(&pruned).expect("pruned text is JSON");
         prop_assert!(pruned == expected, "{} from {}", pruned, text);
     }
 }
 
 #[test]
-fn commas_stay_between_what_stays() {
+fn commas_remain_valid_after_pruning() {
     let cut = |text: &str| {
         let pruning = Pruning::nothing().cut("m".parse().unwrap());
         pruning.cuts(text).unwrap().apply(text).into_string()

@@ -206,7 +206,7 @@ impl ServerTls {
 }
 
 #[tokio::test]
-async fn certificate_that_the_server_refuses_in_the_handshake_is_read_again() {
+async fn client_certificate_rejected_in_the_handshake_is_read_again() {
     let (server, folder) = (Server::default(), tempfile::tempdir().unwrap());
     let (before, after, tls) = (authority(), authority(), ServerTls::new());
     let settings = Arc::new(Mutex::new(tls.requiring(&before)));
@@ -225,7 +225,7 @@ async fn certificate_that_the_server_refuses_in_the_handshake_is_read_again() {
 }
 
 #[tokio::test]
-async fn new_certificate_gets_new_connections_while_a_watch_goes_on_on_the_old_one() {
+async fn new_certificate_uses_new_connections_and_an_open_watch_keeps_the_old_one() {
     let (server, folder) = (Server::default(), tempfile::tempdir().unwrap());
     let (authority, tls) = (authority(), ServerTls::new());
     let settings = Arc::new(Mutex::new(tls.requiring(&authority)));
@@ -250,7 +250,7 @@ async fn new_certificate_gets_new_connections_while_a_watch_goes_on_on_the_old_o
 }
 
 #[tokio::test]
-async fn refused_client_certificate_is_named_as_the_cause() {
+async fn rejected_client_certificate_is_reported_as_the_cause() {
     let (server, folder, tls) = (Server::default(), tempfile::tempdir().unwrap(), ServerTls::new());
     let address = server.listen(Some(Arc::new(Mutex::new(tls.requiring(&authority()))))).await;
     issue(&authority(), folder.path());
@@ -258,7 +258,7 @@ async fn refused_client_certificate_is_named_as_the_cause() {
     let error = client.request(Request::get("/api/v1/pods").body(Bytes::new()).unwrap()).await.unwrap_err();
     let text = error.to_string();
     assert!(
-        text.ends_with("the server refuses the client certificate; check the user of the kubeconfig"),
+        text.ends_with("the server rejected the client certificate; check the user in the kubeconfig"),
         "{text}"
     );
     assert!(server.seen.lock().is_empty());

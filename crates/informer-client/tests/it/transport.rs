@@ -118,7 +118,7 @@ async fn first_events(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn lists_and_watches_flow_over_both_versions_of_http_with_and_without_compression() {
+async fn lists_and_watches_work_over_http1_and_http2_with_and_without_gzip() {
     for (http2, gzip) in [(false, false), (false, true), (true, false), (true, true)] {
         let server = serve().await;
         let options =
@@ -132,7 +132,7 @@ async fn lists_and_watches_flow_over_both_versions_of_http_with_and_without_comp
 }
 
 #[tokio::test]
-async fn more_watches_than_a_connection_has_streams_do_not_block_a_list() {
+async fn list_is_not_blocked_by_more_watches_than_streams_per_connection() {
     let server = serve().await;
     let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
     let client = Client::with_options(config(&server), options).unwrap();
@@ -165,7 +165,7 @@ async fn client_with_separate_connections_shares_credentials_but_no_connection()
 }
 
 #[tokio::test]
-async fn a_client_of_kube_is_taken_as_it_is() {
+async fn client_from_kube_client_lists_and_watches() {
     let server = serve().await;
     let kube = kube_client::Client::try_from(config(&server)).unwrap();
     let client = Client::from(kube.clone());
@@ -179,21 +179,21 @@ async fn a_client_of_kube_is_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn clients_are_made_without_a_runtime_of_their_own_and_refuse_what_they_cannot_use() {
+async fn client_creation_rejects_invalid_proxy_and_ca() {
     let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
     assert!(Client::new(config.clone()).is_ok());
     config.proxy_url = Some("ftp://proxy".parse().unwrap());
     let error = Client::new(config.clone()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot make a client: the proxy is of an unknown kind; use an http, https or socks5 URL"
+        "create a client: the scheme of the proxy URL is not supported; use an http, https or socks5 URL"
     );
     config.proxy_url = None;
     config.root_cert = Some(vec![b"no certificate".to_vec()]);
     let error = Client::new(config).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot make a client: the TLS settings cannot be used; check certificates and keys in the kubeconfig"
+        "create a client: the TLS settings are invalid; check certificates and keys in the kubeconfig"
     );
 }
 
@@ -220,7 +220,7 @@ fn tls_config(server: &Server, certificate: Vec<u8>) -> Config {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_over_tls_where_the_server_offers_it() {
+async fn http2_is_used_over_tls_if_the_server_offers_it() {
     for (protocols, http2) in [(&[b"h2".as_slice(), b"http/1.1"][..], 1), (&[b"http/1.1"], 0), (&[], 0)] {
         let (server, certificate) = serve_tls(protocols).await;
         let client = Client::new(tls_config(&server, certificate)).unwrap();
@@ -231,13 +231,13 @@ async fn http2_is_spoken_over_tls_where_the_server_offers_it() {
 }
 
 #[tokio::test]
-async fn an_unknown_authority_is_named_as_the_cause() {
+async fn unknown_ca_is_reported_as_the_cause() {
     let (server, _) = serve_tls(&[]).await;
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let client = Client::new(tls_config(&server, other.cert.der().to_vec())).unwrap();
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap_err();
     assert!(
-        error.to_string().ends_with("TLS failed; check certificate authority and server name"),
+        error.to_string().ends_with("TLS failed; check the CA certificate and the server name"),
         "{error}"
     );
 }

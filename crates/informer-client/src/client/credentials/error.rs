@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::BoxError;
 use crate::client::ClientError;
 
-/// Credentials that cannot be obtained. It contains no secret.
+/// The error of credentials that could not be obtained. It contains no secret.
 #[derive(Clone)]
 pub(crate) struct CredentialsError {
     problem: String,
@@ -43,6 +43,6 @@ impl std::error::Error for CredentialsError {
 
 impl From<CredentialsError> for ClientError {
     fn from(error: CredentialsError) -> Self {
-        Self::new("the credentials cannot be used", "check the user in the kubeconfig").because(error)
+        Self::new("the credentials could not be loaded", "check the user in the kubeconfig").because(error)
     }
 }

@@ -1,4 +1,4 @@
-//! Exec plugins: programs that print an `ExecCredential`.
+//! Exec plugins: programs that write an `ExecCredential` to standard output.
 //!
 //! Reference: <https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins>
 
@@ -16,24 +16,24 @@ use tokio::sync::oneshot;
 use super::{CredentialsError, Current, Identities, Loaded, bearer};
 use crate::client::ClientError;
 
-/// The largest output of a plugin. A token has a few KB, a certificate with its chain some tens of KB.
+/// Maximum size of the output. A token has a few KB, a certificate with its chain some tens of KB.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// How often the process is polled for its exit after it has closed its output.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(10);
 
-/// A plugin, and the credentials that it printed last.
+/// An exec plugin and its last certificate.
 pub(super) struct ExecPlugin {
     config: ExecConfig,
     command: String,
     timeout: Duration,
-    /// `None` without TLS: certificates are not used then.
+    /// `None` without TLS, because client certificates are not used then.
     identities: Option<Identities>,
-    /// The certificate and the key of the identity in use.
+    /// The certificate and key that the current identity was created from.
     last: parking_lot::Mutex<Option<(String, String)>>,
 }
 
-/// The answer of a plugin.
+/// The status of an `ExecCredential`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Issued {
     token: Option<String>,
@@ -47,14 +47,14 @@ impl ExecPlugin {
         timeout: Duration,
         identities: Option<Identities>,
     ) -> Result<Self, ClientError> {
-        let advice = "check the user in the kubeconfig";
+        let remedy = "check the user in the kubeconfig";
         let Some(command) = config.command.clone() else {
-            return Err(ClientError::new("the exec plugin has no command", advice));
+            return Err(ClientError::new("the exec plugin has no command", remedy));
         };
         if config.provide_cluster_info && config.cluster.is_none() {
             return Err(ClientError::new(
                 "the exec plugin sets provideClusterInfo, but the configuration has no cluster",
-                advice,
+                remedy,
             ));
         }
         Ok(Self { config: config.clone(), command, timeout, identities, last: parking_lot::Mutex::default() })
@@ -73,7 +73,7 @@ impl ExecPlugin {
         loaded.identity_changed = true;
         if let (Some((certificate, key)), Some(identities)) = (&issued.certificate, &self.identities) {
             let identity = identities.identity(Some(certificate.as_bytes()), Some(key.as_bytes()));
-            let unusable = |error| self.error("its certificate and key cannot be used").because(error);
+            let unusable = |error| self.error("its certificate and key are invalid").because(error);
             loaded.identity = Some(identity.map_err(unusable)?);
         }
         *last = issued.certificate;
@@ -103,7 +103,7 @@ impl ExecPlugin {
         let interactive = match self.config.interactive_mode {
             Some(ExecInteractiveMode::Never) => false,
             Some(ExecInteractiveMode::Always) if !terminal => {
-                return Err(self.error("it needs a terminal on standard input, and there is none"));
+                return Err(self.error("it needs a terminal, but standard input is not a terminal"));
             }
             _ => terminal,
         };
@@ -120,8 +120,8 @@ impl ExecPlugin {
         let mut spec = json!({"interactive": interactive});
         if self.config.provide_cluster_info {
             let cluster = serde_json::to_value(&self.config.cluster);
-            spec["cluster"] =
-                cluster.map_err(|error| self.error("the cluster is not JSON").because(error))?;
+            spec["cluster"] = cluster
+                .map_err(|error| self.error("the cluster information cannot be serialized").because(error))?;
         }
         let api_version = &self.config.api_version;
         let info = json!({"kind": "ExecCredential", "apiVersion": api_version, "spec": spec});
@@ -139,23 +139,23 @@ impl ExecPlugin {
     }
 }
 
-/// A process that is killed when it is dropped.
+/// A child process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It fails if the process has ended. The wait returns at once for a process that is killed.
+        // `kill` fails if the process has ended. After `kill`, `wait` returns almost immediately.
         if self.0.kill().is_ok() {
             let _ = self.0.wait();
         }
     }
 }
 
-/// Runs a command off the threads of the runtime. Returns how it ended and what it printed.
+/// Runs a command without blocking the runtime. Returns its exit status and its output.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future kills the process. The thread that reads its output ends with the last process that has the
+/// Dropping the future kills the process. The thread that reads the output ends when no process has the
 /// output open.
 async fn output(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let spawned = tokio::task::spawn_blocking(move || command.spawn().map(Running)).await;
@@ -182,7 +182,7 @@ fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads an `ExecCredential`. An error contains no part of the output, which has secrets.
+/// Parses an `ExecCredential`. The error contains no part of the output, because the output contains secrets.
 fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -200,7 +200,7 @@ fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
         client_key_data: Option<String>,
     }
 
-    // Plugins print JSON. Some print YAML, which client-go reads too.
+    // Most plugins print JSON. Some print YAML, which client-go also accepts.
     let parsed = serde_json::from_slice(output).ok().or_else(|| serde_saphyr::from_slice(output).ok());
     let credential: ExecCredential = parsed.ok_or("its output is not an ExecCredential")?;
     if credential.kind.is_some_and(|kind| kind != "ExecCredential") {

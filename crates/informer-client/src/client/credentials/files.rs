@@ -9,7 +9,7 @@ use rustls::client::ResolvesClientCert;
 
 use super::{CredentialsError, Current, Identities, Loaded, bearer};
 
-/// The files of a user. Credentials that are inline in the configuration have no path here.
+/// The credential files of a user. A path is `None` if the credential is inline in the configuration.
 pub(super) struct Files {
     token: Option<PathBuf>,
     certificate: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub(super) struct Contents {
     pair: Result<Pair, CredentialsError>,
 }
 
-/// The bytes of certificate and key, as far as they are in files.
+/// The contents of the certificate file and the key file; `None` for inline ones.
 #[derive(Default, PartialEq, Eq)]
 pub(super) struct Pair {
     certificate: Option<Vec<u8>>,
@@ -55,7 +55,6 @@ impl Files {
         self.certificate.is_some() || self.key.is_some()
     }
 
-    /// Reads all files.
     pub(super) fn read(&self) -> Contents {
         let pair = || {
             let certificate = self.certificate.as_deref().map(read).transpose()?;
@@ -64,10 +63,12 @@ impl Files {
         Contents { token: self.token.as_deref().map(read), pair: pair() }
     }
 
-    /// Makes credentials of what was read. `last` is the pair of the identity in use.
+    /// Creates credentials from the contents of the files. `last` is the pair that the current identity was
+    /// created from.
     ///
-    /// A file that cannot be used leaves the previous credentials in use, if there are any. Token and certificate are
-    /// independent: a token file may be removed after it was read, to limit its exposure (kubernetes/kubernetes#68164).
+    /// If a file is unreadable or invalid, the previous credentials stay in use, if there are any. Token and
+    /// certificate are independent. A token file may be removed after it was read, to limit its exposure
+    /// (kubernetes/kubernetes#68164).
     pub(super) fn load(
         &self,
         contents: Contents,
@@ -98,7 +99,7 @@ impl Files {
         Ok(loaded)
     }
 
-    /// Makes a new identity, if the pair differs from that of the identity in use.
+    /// Creates a new identity if the pair differs from that of the current identity.
     fn identity(
         &self,
         pair: &Pair,
@@ -115,22 +116,22 @@ impl Files {
         let unusable = |error| {
             let paths = [&self.certificate, &self.key].into_iter().flatten();
             let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
-            let problem = format!("no client certificate can be made of {}", paths.join(" and "));
-            let remedy = "check that certificate and key are PEM and belong together";
+            let problem = format!("no valid client certificate in {}", paths.join(" and "));
+            let remedy = "check that certificate and key are PEM and form a pair";
             CredentialsError::new(problem, remedy).because(error)
         };
         identity.map(Some).map_err(unusable)
     }
 }
 
-/// Logs an error if there are earlier credentials, and returns it otherwise.
+/// Logs the error if there are earlier credentials, and returns it otherwise.
 fn kept(error: CredentialsError, earlier: bool) -> Result<(), CredentialsError> {
     if !earlier {
         return Err(error);
     }
     tracing::warn!(
         error = &error as &dyn std::error::Error,
-        "a credential file cannot be used; the previous credentials stay in use"
+        "a credential file is unreadable or invalid; the previous credentials stay in use"
     );
     Ok(())
 }

@@ -17,7 +17,7 @@ fn config(url: &str) -> Config {
 }
 
 fn credentials(config: &Config) -> Arc<Credentials> {
-    Credentials::split(config, Duration::from_secs(60)).unwrap().1.expect("they can change")
+    Credentials::split(config, Duration::from_secs(60)).unwrap().1.expect("renewable credentials")
 }
 
 fn token(current: &Current) -> String {
@@ -26,8 +26,8 @@ fn token(current: &Current) -> String {
     request.headers()[AUTHORIZATION].to_str().unwrap().to_owned()
 }
 
-/// Returns a user whose plugin prints the number of its run as token. `rest` is appended to its status after
-/// the token; `before` is run before it prints.
+/// Returns a user with a plugin that prints the number of its run as the token. The plugin runs `before`
+/// first. `rest` is appended to the status after the token.
 fn numbered_plugin(folder: &Path, before: &str, rest: &str) -> Config {
     let script = format!(
         "echo >> {runs}; n=$(wc -l < {runs} | tr -d ' '); {before}; \
@@ -44,7 +44,7 @@ fn runs(folder: &Path) -> usize {
     fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
 }
 
-/// Advances the clock without waiting. Otherwise the clock runs, since plugins are processes.
+/// Advances the clock by `time`, and lets it run again afterwards, because plugins are real processes.
 async fn pass(time: Duration) {
     tokio::time::pause();
     advance(time).await;
@@ -91,7 +91,8 @@ async fn rejection_reads_files_at_once_and_reports_only_other_credentials() {
     advance(REFRESH_PAUSE).await;
     let second = credentials.after_rejection(&first).await.expect("the file has changed");
     assert_eq!(token(&second), "Bearer b");
-    let again = credentials.after_rejection(&first).await.expect("it is newer than the first one");
+    let again =
+        credentials.after_rejection(&first).await.expect("the new credentials are newer than the first ones");
     assert_eq!(token(&again), "Bearer b");
 }
 
@@ -152,7 +153,7 @@ async fn failed_exec_plugin_is_not_started_for_each_request_and_expired_credenti
     let plugin = numbered_plugin(folder.path(), "if [ $n -gt 1 ]; then exit 1; fi", expired);
     let credentials = credentials(&plugin);
     for _ in 0..3 {
-        // New plugin output is used even if it looks expired: the local clock may be wrong.
+        // A new result of the plugin is used even if it is expired by the local clock, which may be wrong.
         assert_eq!(token(&credentials.current().await.unwrap()), "Bearer 1");
     }
     assert_eq!(runs(folder.path()), 1);
@@ -175,7 +176,7 @@ fn exec_credentials_are_replaced_before_they_expire() {
     assert!(!before(SignedDuration::ZERO));
 }
 
-/// Returns a client of an https server with certificate files in a folder.
+/// Returns the credentials of a client for an https server with certificate files in a folder.
 fn certificate_files(folder: &Path) -> Arc<Credentials> {
     let mut config = config("https://server");
     config.auth_info.client_certificate = Some(folder.join("tls.crt").display().to_string());
@@ -184,7 +185,7 @@ fn certificate_files(folder: &Path) -> Arc<Credentials> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn certificate_files_that_do_not_belong_together_leave_the_old_certificate_in_use() {
+async fn mismatched_certificate_and_key_files_leave_the_old_certificate_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let (old, new) = (pair(), pair());
@@ -207,7 +208,8 @@ async fn certificate_files_that_do_not_belong_together_leave_the_old_certificate
     assert_eq!(generation().await, 2, "nothing has changed since");
 }
 
-/// Replaces the files of a mounted Secret as kubelet does: a new folder, and `..data` renamed onto it.
+/// Replaces the files of a mounted Secret as the kubelet does: it creates a new folder and renames a symlink
+/// to `..data`.
 fn mount(folder: &Path, version: u32, (certificate, key): &(String, String)) {
     let data = folder.join(format!("..{version}"));
     fs::create_dir(&data).unwrap();
@@ -237,7 +239,7 @@ async fn symlink_swap_of_a_mounted_secret_renews_the_certificate() {
 }
 
 #[test]
-fn certificate_files_that_cannot_be_used_at_first_are_named() {
+fn error_for_invalid_certificate_files_names_them() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (pair(), pair());
     fs::write(folder.path().join("tls.crt"), one.0).unwrap();
@@ -247,8 +249,5 @@ fn certificate_files_that_cannot_be_used_at_first_are_named() {
     config.auth_info.client_key = Some(folder.path().join("tls.key").display().to_string());
     let error = crate::Client::new(config).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert!(
-        cause.starts_with("no client certificate can be made of") && cause.contains("tls.key"),
-        "{cause}"
-    );
+    assert!(cause.starts_with("no valid client certificate in") && cause.contains("tls.key"), "{cause}");
 }

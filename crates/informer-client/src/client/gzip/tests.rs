@@ -30,7 +30,7 @@ async fn inflate(frames: Vec<Vec<u8>>) -> (String, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_members_are_one_text_at_every_border() {
+async fn multi_member_gzip_is_inflated_at_every_frame_boundary() {
     let body = [member("first\n"), member(""), member("second\n")].concat();
     for border in 0..=body.len() {
         let (left, right) = body.split_at(border);
@@ -39,14 +39,14 @@ async fn several_members_are_one_text_at_every_border() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_a_break_is_told() {
+async fn data_before_a_truncated_gzip_member_is_returned() {
     let (first, rest) = (member("first\n"), member("second\n"));
     let (text, whole) = inflate(vec![first, rest[..rest.len() / 2].to_vec()]).await;
     assert!(text.starts_with("first\n") && !whole, "{text:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_is_an_error_and_nothing_is_nothing() {
+async fn invalid_gzip_is_an_error_and_an_empty_body_is_valid() {
     assert_eq!(inflate(vec![b"this is no gzip stream".to_vec()]).await, (String::new(), false));
     assert_eq!(inflate(vec![]).await, (String::new(), true));
     let large = "x".repeat(10 << 20);

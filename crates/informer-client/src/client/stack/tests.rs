@@ -20,7 +20,7 @@ use super::super::ClientOptions;
 use super::super::connections::Connections;
 use super::{builder, is_loopback};
 
-/// One end of a pipe in this process, in place of a socket.
+/// One end of an in-memory pipe that replaces a socket.
 struct Pipe(TokioIo<DuplexStream>);
 
 impl Connection for Pipe {
@@ -54,11 +54,11 @@ impl Write for Pipe {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_falls_silent_on_http2_is_noticed_within_45_seconds() {
+async fn unresponsive_http2_peer_is_detected_within_45_seconds() {
     let connector = tower::service_fn(|_uri: Uri| {
         Box::pin(async {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
-            // A server that answers with its headers, and freezes half a second later.
+            // A server that sends the response headers and stops responding half a second later.
             tokio::spawn(async move {
                 let service = hyper::service::service_fn(|_request| async {
                     let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
@@ -85,7 +85,7 @@ async fn a_peer_that_falls_silent_on_http2_is_noticed_within_45_seconds() {
     assert!(before.elapsed() <= Duration::from_secs(45), "{:?}", before.elapsed());
 }
 
-/// Serves one HTTP/2 connection: `/endless` sends a body without an end, everything else a body of two bytes.
+/// Serves one HTTP/2 connection: the body of `/endless` never ends, every other body has two bytes.
 async fn serve_http2(io: DuplexStream) {
     type Body = UnsyncBoxBody<Bytes, Infallible>;
     let service = hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async move {
@@ -122,7 +122,8 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
     for _ in 0..20 {
         unread.push(get("/endless").await.unwrap());
     }
-    // The paused clock moves only when no task can run: then the windows of all these streams are used up.
+    // The paused clock advances only when no task can run. At that point the windows of all these streams are
+    // used up.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let body = get("/short").await.unwrap().into_body();
     let body =
@@ -133,7 +134,7 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
 }
 
 #[test]
-fn only_this_machine_is_loopback() {
+fn is_loopback_accepts_only_loopback_hosts() {
     for (uri, loopback) in [
         ("http://localhost:8080", true),
         ("https://127.0.0.2:6443", true),

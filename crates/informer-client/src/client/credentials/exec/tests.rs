@@ -81,7 +81,7 @@ async fn exec_plugin_does_not_block_the_threads_of_the_runtime() {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).unwrap();
     let (started, go) = (folder.join("started"), folder.join("go"));
-    // It ends after the only thread of this runtime has run something else.
+    // The plugin ends only after the single thread of this runtime has run another task.
     let script = format!(
         "touch {started}; while [ ! -e {go} ]; do sleep 0.01; done; echo '{output}'",
         started = started.display(),
