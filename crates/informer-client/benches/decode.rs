@@ -1,8 +1,8 @@
-//! Benches of the byte path: a list of pods of 5.9 KB from network frames to objects; the same list when all of it is held, which is
-//! the splitter and the header scan and nothing else; and single objects.
+//! Benchmarks of decoding: a list of pods of 5.9 KB from network frames to objects, the same list with all
+//! objects cached (only splitter and header scan), and single objects.
 //!
-//! `cargo bench -p informer-client`. Times of lists are CPU time of the thread (Linux only), so that they hold on a shared
-//! machine; throughput is in bytes of the server's JSON.
+//! Run with `cargo bench -p informer-client`. Lists are measured in CPU time of the thread (Linux only),
+//! which other load on the machine does not distort. Throughput is in bytes of the JSON list.
 
 #[path = "../tests/canned/source.rs"]
 mod canned;
@@ -26,8 +26,8 @@ use canned::{JSON, PROTOBUF};
 
 const PODS: usize = 10_000;
 
-/// Time that the thread had a processor. The kernel counts it in ticks of some milliseconds: too coarse for
-/// single objects.
+/// CPU time of the thread. The kernel updates it every few milliseconds, which is too coarse for single
+/// objects.
 struct CpuTime;
 
 impl Measurement for CpuTime {
@@ -36,7 +36,7 @@ impl Measurement for CpuTime {
 
     fn start(&self) -> Duration {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat")
-            .expect("Linux tells the CPU time of a thread");
+            .expect("Linux reports the CPU time of a thread");
         let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
         Duration::from_nanos(nanos.expect("the first number is nanoseconds on a processor"))
     }
@@ -62,7 +62,7 @@ impl Measurement for CpuTime {
     }
 }
 
-/// One pod as a server stores it, with two managers.
+/// Returns a pod of typical size with managed fields.
 fn pod(index: usize) -> Value {
     let hash = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let name = format!("web-{:08x}-{index:06}", hash as u32);
@@ -125,7 +125,7 @@ async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<Listed<O>> 
     kept
 }
 
-/// What a cache holds.
+/// The cached objects.
 struct Held(HashMap<String, Arc<Lazy<Pod>>>);
 
 impl KnownObjects<Lazy<Pod>> for Held {
@@ -138,7 +138,7 @@ impl KnownObjects<Lazy<Pod>> for Held {
     }
 }
 
-/// Lists again what is held already.
+/// Lists objects that are already cached.
 fn relists(criterion: &mut Criterion<CpuTime>) {
     let text = list_text();
     let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
@@ -187,12 +187,12 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
     let packed_wire = KubeListWatch::<Packed<Pod>>::all(&wire_client);
     for (name, of) in [("packed", packed), ("packed, protobuf", packed_wire)] {
         let held: usize = runtime.block_on(ingest(&of)).iter().map(|pod| pod.object().held_bytes()).sum();
-        eprintln!("{name}: {} bytes held for each", held / PODS);
+        eprintln!("{name}: {} bytes in memory per object", held / PODS);
         group.bench_function(name, |bencher| bencher.iter(|| black_box(runtime.block_on(ingest(&of)))));
     }
     for (name, of) in [("lazy", &lazy), ("lazy, protobuf", &lazy_wire)] {
         let held: usize = runtime.block_on(ingest(of)).iter().map(|pod| pod.object().held_bytes()).sum();
-        eprintln!("{name}: {} bytes held for each", held / PODS);
+        eprintln!("{name}: {} bytes in memory per object", held / PODS);
     }
     let typed_wire = KubeListWatch::<Typed<Pod>>::all(&wire_client);
     let typed = KubeListWatch::<Typed<Pod>>::all(&client);
@@ -204,7 +204,7 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
-/// Returns a single pod as a list brings it.
+/// Returns a single pod from a list.
 fn listed<O: Representation>(content_type: &'static str, wire: bool) -> Arc<O> {
     let text = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{}]}}"#, pod(7));
     let body = match wire {

@@ -1,5 +1,5 @@
-//! How often the hot paths allocate: guards that do not depend on a clock. Each test has a thread of its own, on which
-//! everything runs that is counted.
+//! Bounds the number of allocations on hot paths, independent of the clock. Each test runs on its own thread,
+//! and all counted code runs on that thread.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -23,7 +23,7 @@ use canned::{JSON, PROTOBUF, list};
 
 const PODS: usize = 2_000;
 
-/// Read once: it takes longer than an object.
+/// Parsed once, because parsing takes longer than reading an object.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
 
 fn pod(number: usize) -> Value {
@@ -51,7 +51,7 @@ fn written(content_type: &str, object: &Value) -> Vec<u8> {
     }
 }
 
-/// Returns a source whose every answer is this body.
+/// Returns a source that receives this body for every request.
 fn source<O: Representation>(content_type: &'static str, body: &[u8]) -> KubeListWatch<O> {
     KubeListWatch::of(canned::client(content_type, body), ResourceKind::of::<Pod>())
 }
@@ -68,13 +68,13 @@ impl<O: Object> KnownObjects<O> for Held<O> {
     }
 }
 
-/// Returns a runtime of this thread.
+/// Runs a future on a runtime of the current thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-/// Allocations and bytes of a first list, and allocations of a second one with nothing new; each for one
-/// object.
+/// Returns allocations and bytes per object of a first list, and allocations per object of a second list
+/// without changes.
 fn costs<O: Representation>(content_type: &'static str) -> (f64, f64, f64) {
     let source = source::<O>(content_type, &list_of(content_type, PODS));
     block_on(list(&source, SourceContext::default()));
@@ -93,53 +93,54 @@ fn costs<O: Representation>(content_type: &'static str) -> (f64, f64, f64) {
 }
 
 #[test]
-fn objects_that_are_held_already_allocate_nothing_when_they_are_listed_again() {
+fn relist_of_cached_objects_does_not_allocate_per_object() {
     for (name, (fresh, bytes, again)) in [
         ("lazy, JSON", costs::<Lazy<Pod>>(JSON)),
         ("lazy, protobuf", costs::<Lazy<Pod>>(PROTOBUF)),
         ("metadata", costs::<Metadata<Pod>>(JSON)),
     ] {
         println!(
-            "{name}: {fresh} allocations and {bytes} bytes for each new object, {again} for one that is held"
+            "{name}: {fresh} allocations and {bytes} bytes per new object, {again} allocations per cached object"
         );
-        // What is there are frames, batches and the request, of which there is one for some dozen objects.
-        assert!(again < 0.2, "{name}: {again} allocations for each object that is held");
-        assert!(fresh < 16.0, "{name}: {fresh} allocations for each new object");
+        // The remaining allocations are frames, batches and requests: one for some dozen objects.
+        assert!(again < 0.2, "{name}: {again} allocations per cached object");
+        assert!(fresh < 16.0, "{name}: {fresh} allocations per new object");
     }
 }
 
 #[test]
-fn an_object_is_kept_at_its_own_size() {
+fn cached_object_takes_little_more_than_its_wire_size() {
     for (content_type, object) in [(JSON, pod(7).to_string().into_bytes()), (PROTOBUF, Vec::new())] {
         let (_, bytes, _) = costs::<Lazy<Pod>>(content_type);
         let wire = if object.is_empty() { list_of(PROTOBUF, 200).len() / 200 } else { object.len() };
-        // Header, reference counts and the view's place cost some hundred bytes; managed fields are gone.
-        assert!(bytes < wire as f64 + 500.0, "{content_type}: {bytes} bytes held of {wire}");
+        // Header, reference counts and the slot for the view take some hundred bytes; managed fields are
+        // removed.
+        assert!(bytes < wire as f64 + 500.0, "{content_type}: {bytes} bytes in memory, {wire} on the wire");
     }
 }
 
 #[test]
-fn reads_of_what_is_there_allocate_nothing() {
+fn reads_of_decoded_data_do_not_allocate() {
     for content_type in [JSON, PROTOBUF] {
         let source = source::<Lazy<Pod>>(content_type, &list_of(content_type, 1));
         let pods = block_on(list(&source, SourceContext::default()));
         let pod = pods[0].object();
         let view = pod.get().unwrap();
         let hot = measure(|| assert!(Arc::ptr_eq(&pod.get().unwrap(), &view)));
-        assert_eq!(hot.count_total, 0, "{content_type}: a view that somebody holds");
+        assert_eq!(hot.count_total, 0, "{content_type}: a view that is in use");
         let header = measure(|| {
             assert!(pod.labels().get("app") == Some("web") && pod.key() == "team-a/web-000000");
             assert!(pod.controller().is_some() && pod.resource_version() == "1000");
         });
-        assert_eq!(header.count_total, 0, "{content_type}: what the header has");
+        assert_eq!(header.count_total, 0, "{content_type}: header fields");
         let path = "spec.nodeName".parse().unwrap();
         let field = measure(|| assert_eq!(pod.field(&path).as_deref(), Some("n1")));
-        assert_eq!(field.count_total, 0, "{content_type}: a field of the bytes");
+        assert_eq!(field.count_total, 0, "{content_type}: a field that is read from the bytes");
     }
 }
 
 #[test]
-fn a_view_that_is_kept_is_read_without_an_allocation_though_nobody_holds_it() {
+fn view_in_the_view_cache_is_read_without_allocation() {
     for content_type in [JSON, PROTOBUF] {
         let keeping = ReadOptions { view_bytes: 1 << 20, ..ReadOptions::default() };
         let source = source::<Lazy<Pod>>(content_type, &list_of(content_type, 1)).read_options(keeping);
@@ -152,7 +153,7 @@ fn a_view_that_is_kept_is_read_without_an_allocation_though_nobody_holds_it() {
 }
 
 #[test]
-fn a_typed_view_of_protobuf_allocates_no_more_than_one_of_json() {
+fn decoding_protobuf_allocates_no_more_than_decoding_json() {
     let decode = |content_type: &'static str| {
         let source = source::<Lazy<Pod>>(content_type, &list_of(content_type, 1));
         let pods = block_on(list(&source, SourceContext::default()));
@@ -164,7 +165,7 @@ fn a_typed_view_of_protobuf_allocates_no_more_than_one_of_json() {
 }
 
 #[test]
-fn an_event_of_a_watch_costs_its_object_and_nothing_else() {
+fn watch_event_allocates_only_its_object() {
     for content_type in [JSON, PROTOBUF] {
         let events: Vec<Vec<u8>> = (0..PODS)
             .map(|number| {
@@ -194,7 +195,7 @@ fn an_event_of_a_watch_costs_its_object_and_nothing_else() {
         };
         block_on(watch());
         let each = measure(|| block_on(watch())).count_total as f64 / PODS as f64;
-        println!("{content_type}: {each} allocations an event");
-        assert!(each < 17.0, "{content_type}: {each} allocations for each event");
+        println!("{content_type}: {each} allocations per event");
+        assert!(each < 17.0, "{content_type}: {each} allocations per event");
     }
 }

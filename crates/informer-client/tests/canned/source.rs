@@ -1,4 +1,4 @@
-//! A server whose every answer is the same body: for what is measured of reading it.
+//! A fake server that sends the same response body to every request, for benchmarks and allocation tests.
 
 use std::convert::Infallible;
 
@@ -14,10 +14,10 @@ use informer_core::ResourceVersion;
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// As much as a network hands on at once.
+/// The usual size of a network read.
 const FRAME_BYTES: usize = 64 << 10;
 
-/// Returns a client of that server.
+/// Returns a client for the fake server.
 pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
     let frames: Vec<Bytes> = body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect();
     let service = tower::service_fn(move |_request| {
@@ -36,7 +36,7 @@ pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
 ///
 /// # Panics
 ///
-/// When one of them cannot be read.
+/// Panics if an object is undecodable.
 pub(crate) async fn list<O: Representation>(
     source: &KubeListWatch<O>,
     context: SourceContext<O>,

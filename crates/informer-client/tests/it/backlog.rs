@@ -1,4 +1,5 @@
-//! Answers so long that several tasks read them side by side: what comes out is what one task would make of them.
+//! Responses that are so long that several tasks decode them in parallel. The result must equal that of one
+//! task.
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -32,7 +33,7 @@ fn list_of(items: &[Value]) -> Value {
     json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
 }
 
-/// Returns a reply whose body arrives in frames of so many bytes.
+/// Returns a reply whose body arrives in frames of `size` bytes.
 fn in_frames(mut reply: Reply, body: &[u8], size: usize) -> Reply {
     for frame in body.chunks(size) {
         reply = reply.data(Bytes::copy_from_slice(frame));
@@ -44,7 +45,8 @@ fn json_reply(body: &[u8], size: usize) -> Reply {
     in_frames(Reply::status(200).header("content-type", "application/json"), body, size)
 }
 
-/// Returns the names of a list as they come, `!` for what cannot be read, and how the list ended.
+/// Returns the names of the listed objects in order, with `!` for an undecodable object, and the end of the
+/// list.
 async fn listed(reply: Reply) -> (Vec<String>, Result<String, (SourceErrorKind, String)>) {
     let (client, _) = script([reply]);
     let mut parts = KubeListWatch::<Lazy<Pod>>::all(client).list(first_list()).await.unwrap();
@@ -72,7 +74,7 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_come_in_the_order_of_the_list_whatever_task_reads_them() {
+async fn parallel_decoding_keeps_list_order() {
     let body = list_of(&pods()).to_string();
     assert!(body.len() > 1 << 20);
     for size in [usize::MAX, 300_000, 40_000, 999] {
@@ -83,7 +85,7 @@ async fn objects_come_in_the_order_of_the_list_whatever_task_reads_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_list_in_protobuf_is_read_to_the_same_objects() {
+async fn parallel_decoding_of_protobuf_keeps_list_order() {
     let body = Schema::builtin().to_protobuf(list_of(&pods()).to_string().as_bytes()).unwrap();
     for size in [usize::MAX, 100_000, 999] {
         let protobuf = Reply::status(200).header("content-type", "application/vnd.kubernetes.protobuf");
@@ -94,7 +96,7 @@ async fn a_long_list_in_protobuf_is_read_to_the_same_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_keeps_its_place_among_the_others() {
+async fn undecodable_object_keeps_its_position_in_a_long_list() {
     let mut items = pods();
     items[1500] = json!({"metadata": {"namespace": "a"}});
     let (seen, end) = listed(json_reply(list_of(&items).to_string().as_bytes(), usize::MAX)).await;
@@ -104,10 +106,10 @@ async fn what_cannot_be_read_keeps_its_place_among_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_of_another_kind_ends_the_list_behind_those_before_it() {
+async fn object_of_another_kind_ends_the_list_after_the_objects_before_it() {
     let mut items = pods();
     items[2000] = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}});
-    // What is broken behind it does not count any more.
+    // Invalid data after that object is not read.
     let mut body = list_of(&items).to_string();
     body.truncate(body.len() - 100);
     body.push_str("}}}}}}}");
@@ -118,7 +120,7 @@ async fn an_object_of_another_kind_ends_the_list_behind_those_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_list_that_breaks_off_hands_on_what_came() {
+async fn truncated_list_returns_the_objects_that_arrived() {
     let body = list_of(&pods()).to_string();
     let at = body.find(&name(2500)).unwrap();
     let (seen, end) = listed(json_reply(&body.as_bytes()[..at], 50_000)).await;
@@ -132,7 +134,7 @@ async fn a_long_list_that_breaks_off_hands_on_what_came() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_of_a_backlog_are_told_in_their_order_up_to_what_ends_the_watch() {
+async fn parallel_decoding_keeps_watch_event_order_until_an_error() {
     let mut body = String::new();
     for n in 0..PODS {
         let event_type = ["ADDED", "MODIFIED", "DELETED"][n % 3];

@@ -16,7 +16,7 @@ async fn failed(reply: Reply) -> (SourceErrorKind, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_no_list_says_what_came() {
+async fn invalid_list_response_is_reported_with_its_problem() {
     let cases = [
         ("hello", Protocol, "list pods: not JSON: expected an object at byte 0, found 'h'"),
         ("[1]", Protocol, "list pods: not JSON: expected an object at byte 0, found '['"),
@@ -54,7 +54,7 @@ async fn an_answer_that_is_no_list_says_what_came() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_behind_a_frame_that_ends_with_a_full_batch_names_the_byte_of_the_whole_answer() {
+async fn syntax_error_after_a_full_batch_reports_its_offset_in_the_response() {
     let items: Vec<String> =
         (0..1000).map(|number| format!(r#"{{"metadata":{{"name":"p{number}"}}}}"#)).collect();
     let begin = format!(r#"{{"kind":"PodList","items":[{}"#, items.join(","));
@@ -65,7 +65,7 @@ async fn an_error_behind_a_frame_that_ends_with_a_full_batch_names_the_byte_of_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_content_type_is_named() {
+async fn unexpected_content_type_is_reported() {
     let (kind, error) = failed(Reply::status(200).header("content-type", "text/html").data("<html>")).await;
     assert_eq!(kind, Protocol);
     assert_eq!(
@@ -75,7 +75,7 @@ async fn another_content_type_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_cannot_be_read_are_set_aside_and_the_others_flow() {
+async fn undecodable_objects_of_a_list_are_quarantined() {
     let body = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[
         {"metadata":{"name":"good","resourceVersion":"1"}},
         {"spec":{}}, {"metadata":{}}, null, 7,
@@ -100,7 +100,7 @@ async fn objects_that_cannot_be_read_are_set_aside_and_the_others_flow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_end_what_does_not() {
+async fn limits_bound_object_size_list_size_and_nesting() {
     let limits = Limits { object_bytes: 1000, page_bytes: 5000, depth: 10 };
     let options = ReadOptions { limits, ..ReadOptions::default() };
     let begin = r#"{"kind":"PodList","items":["#;
@@ -120,7 +120,7 @@ async fn limits_end_what_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_megabyte_one_huge_among_small_ones_and_very_many_tiny_ones_are_read() {
+async fn lists_of_huge_objects_and_of_very_many_objects_are_read() {
     let cases: [Vec<usize>; 3] = [
         vec![1 << 20; 6],
         (0..2000).map(|number| if number == 999 { 5 << 20 } else { 40 }).collect(),
@@ -146,13 +146,13 @@ async fn objects_of_a_megabyte_one_huge_among_small_ones_and_very_many_tiny_ones
             let object = listed.object();
             assert_eq!(object.key().as_str(), format!("o{number}"));
             assert_eq!(object.resource_version().as_u64(), Some(number as u64 + 1));
-            assert!(object.json().unwrap() == item.as_str(), "object {number} is another");
+            assert!(object.json().unwrap() == item.as_str(), "object {number} differs");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_refusal_keeps_its_meaning() {
+async fn http_error_statuses_map_to_error_kinds() {
     let status = |code: u16, reason: &str, extra: &str| {
         let body =
             format!(r#"{{"kind":"Status","message":"the text","reason":"{reason}","code":{code}{extra}}}"#);
@@ -181,7 +181,7 @@ async fn every_refusal_keeps_its_meaning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_date_to_come_back_at_is_taken_against_the_clock_of_the_server() {
+async fn retry_after_date_is_relative_to_the_date_header() {
     let refused = Reply::status(503)
         .header("date", "Wed, 01 Jan 2020 00:00:00 GMT")
         .header("retry-after", "Wed, 01 Jan 2020 00:01:30 GMT");
@@ -191,7 +191,7 @@ async fn a_date_to_come_back_at_is_taken_against_the_clock_of_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_in_plain_text_is_read_and_bounded() {
+async fn plain_text_error_response_is_read_and_bounded() {
     let overloaded =
         Reply::status(429).header("retry-after", "7").data("Too many requests, please try again later.\n");
     let (client, _) = script([overloaded]);
@@ -204,12 +204,12 @@ async fn a_refusal_in_plain_text_is_read_and_bounded() {
     let (_, error) =
         failed((0..100).fold(Reply::status(502), |reply, _| reply.data("x".repeat(1 << 16)))).await;
     assert!(error.len() < 400, "{} bytes", error.len());
-    // A body that stalls does not hold up its code.
+    // A stalled body does not delay the error for its status.
     assert_eq!(failed(Reply::status(403).stall()).await.0, Forbidden);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_given_up() {
+async fn list_without_response_times_out() {
     let (client, _) = script([]);
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
     assert_eq!(error.kind(), Timeout);
@@ -217,8 +217,8 @@ async fn a_server_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_told_apart() {
-    // A port of the loopback device on which nobody listens, and which nobody else is given as long as it is bound.
+async fn refused_connection_has_its_own_error_kind() {
+    // A loopback port without a listener. It cannot be assigned to another process while it is bound.
     let bound = tokio::net::TcpSocket::new_v4().unwrap();
     bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = bound.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Calls, where the server or the caller does not do its part.
+//! Calls with truncated responses or invalid parameters.
 
 use informer_cache::source::{ListRequest, SourceErrorKind};
 use informer_client::{Call, CallError, KubeListWatch, Lazy, ResourceKind};
@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::script::{Reply, first_list, list, script};
 
-/// Over what an address can hold.
-fn endless() -> String {
+/// Returns a string that exceeds the maximum length of a URI.
+fn too_long() -> String {
     "x".repeat(1 << 16)
 }
 
@@ -20,25 +20,25 @@ async fn failed(call: Call, reply: Reply) -> CallError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_within_an_answer_is_told_from_an_answer_that_makes_no_sense() {
+async fn call_with_truncated_response_fails_with_connection_error() {
     let error = failed(pods(), Reply::ok("{").break_off()).await;
     assert_eq!(error.kind(), SourceErrorKind::Connection);
     assert_eq!(error.to_string(), "list pods in namespace default: the answer broke off");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_with_an_endless_parameter_is_an_error_and_is_not_sent() {
+async fn call_with_too_long_query_is_rejected_before_it_is_sent() {
     let (client, requests) = script([Reply::ok("{}")]);
-    let error = client.call(pods().query("labelSelector", endless())).await.unwrap_err();
+    let error = client.call(pods().query("labelSelector", too_long())).await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Rejected);
     assert!(error.to_string().starts_with("list pods in namespace default: the request cannot be written"));
     assert!(requests.uris().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_gives_an_endless_token_makes_for_an_error_not_a_panic() {
+async fn too_long_continue_token_is_an_error() {
     let (client, requests) = script([Reply::ok("{}")]);
-    let next = ListRequest { continue_token: Some(endless()), ..first_list() };
+    let next = ListRequest { continue_token: Some(too_long()), ..first_list() };
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), next).await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Rejected);
     assert!(error.to_string().starts_with("list pods: the request cannot be written"));

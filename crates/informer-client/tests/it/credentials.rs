@@ -1,4 +1,5 @@
-//! Credentials that change while a client lives: tokens and certificates of files and exec plugins.
+//! Credentials that change during the lifetime of a client: tokens and certificates from files and exec
+//! plugins.
 
 use std::convert::Infallible;
 use std::fs;
@@ -22,18 +23,18 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// Ends a test that hangs.
+/// Timeout that ends a test that hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A request as the server saw it: method, `Authorization`, body.
+/// A received request: method, `Authorization`, body.
 type Seen = (Method, String, Bytes);
 
-/// A server that answers 401 unless the token is the right one, and lets watches open.
+/// A server that responds with 401 unless the token is correct, and leaves watches open.
 #[derive(Clone, Default)]
 struct Server {
     token: Arc<Mutex<String>>,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// The certificate of each connection.
+    /// The client certificate of each connection.
     peers: Arc<Mutex<Vec<CertificateDer<'static>>>>,
 }
 
@@ -58,7 +59,7 @@ impl Server {
         Ok(response)
     }
 
-    /// Listens. The TLS settings are taken for each connection.
+    /// Accepts connections. Each connection reads the current TLS settings.
     async fn listen(&self, tls: Option<Arc<Mutex<Arc<ServerConfig>>>>) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -77,7 +78,7 @@ impl Server {
                     let socket = match TlsAcceptor::from(tls).accept(socket).into_fallible().await {
                         Ok(socket) => socket,
                         Err((_, mut socket)) => {
-                            // A reset could overtake the alert.
+                            // A TCP reset could arrive before the alert.
                             let _ = tokio::io::copy(&mut socket, &mut tokio::io::sink()).await;
                             return;
                         }
@@ -110,7 +111,7 @@ fn plain(address: SocketAddr) -> Config {
 async fn status(client: &Client, method: Method, body: &'static str) -> StatusCode {
     let request = Request::builder().method(method).uri("/api/v1/pods");
     let response = client.request(request.body(Bytes::from_static(body.as_bytes())).unwrap());
-    tokio::time::timeout(HANGS, response).await.expect("an answer").unwrap().status()
+    tokio::time::timeout(HANGS, response).await.expect("a response").unwrap().status()
 }
 
 #[tokio::test]
@@ -128,7 +129,7 @@ async fn request_rejected_with_401_is_sent_once_more_with_the_new_token_of_the_f
     let sent = |token: &str| (Method::POST, format!("Bearer {token}"), Bytes::from_static(b"the body"));
     assert_eq!(*server.seen.lock(), [sent("old"), sent("new")]);
 
-    // Without another token the answer of the server is what the caller gets.
+    // If the token is unchanged, the caller receives the 401 response.
     *server.token.lock() = "unknown".to_owned();
     assert_eq!(status(&client, Method::GET, "").await, StatusCode::UNAUTHORIZED);
     assert_eq!(server.tokens()[2..], ["Bearer new"]);
@@ -153,14 +154,14 @@ async fn request_rejected_with_401_runs_the_exec_plugin_again_and_is_sent_once_m
     assert_eq!(server.tokens()[2..], ["Bearer xx"], "clients share their credentials");
 }
 
-/// Returns an authority that issues client certificates.
+/// Returns a CA that issues client certificates.
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Writes a certificate of the authority and its key. Returns the certificate.
+/// Issues a certificate, and writes it and its key to the folder. Returns the certificate.
 fn issue(authority: &CertifiedIssuer<'static, KeyPair>, folder: &Path) -> CertificateDer<'static> {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::default().signed_by(&key, authority).unwrap();
@@ -169,8 +170,7 @@ fn issue(authority: &CertifiedIssuer<'static, KeyPair>, folder: &Path) -> Certif
     certificate.der().clone()
 }
 
-/// The settings of a server that takes certificates of one authority only, and makes them during the
-/// handshake.
+/// TLS settings of a server that verifies client certificates against one CA, during the handshake.
 struct ServerTls {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
@@ -217,11 +217,11 @@ async fn client_certificate_rejected_in_the_handshake_is_read_again() {
 
     *settings.lock() = tls.requiring(&after);
     let new = issue(&after, folder.path());
-    // Only new connections shake hands.
+    // The certificate is verified only in the handshake of a new connection.
     let client = client.with_separate_connections();
     assert_eq!(status(&client, Method::POST, "body").await, StatusCode::OK);
     assert_eq!(*server.peers.lock(), [old, new]);
-    assert_eq!(server.seen.lock().len(), 2, "the server has seen no request twice");
+    assert_eq!(server.seen.lock().len(), 2, "the server received each request once");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn resolve(name: &str) -> Result<(String, bool), String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_are_found_by_all_their_names() {
+async fn resolve_accepts_kind_plural_singular_and_short_names() {
     for name in ["pods", "pod", "Pod", "po", "POD", "pods.v1"] {
         assert_eq!(resolve(name).await, Ok(("pods.v1".to_owned(), true)), "{name}");
     }
@@ -71,7 +71,7 @@ async fn resolve_legacy(name: &str) -> (Result<String, SourceErrorKind>, Request
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_without_aggregated_discovery_are_asked_group_by_group() {
+async fn resolve_falls_back_to_legacy_discovery() {
     let (found, requests) = resolve_legacy("deployment").await;
     assert_eq!(found.as_deref(), Ok("deployments.v1.apps"), "a group that is down hides no other");
     assert_eq!(requests.uris(), ["/api", "/api", "/api/v1", "/apis", "/apis/broken/v1", "/apis/apps/v1"]);
@@ -84,7 +84,7 @@ async fn servers_without_aggregated_discovery_are_asked_group_by_group() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_reports_what_a_caller_may_retry() {
+async fn discovery_errors_keep_retryable_kinds() {
     let (client, _) = script([Reply::status(503).data("starting")]);
     assert_eq!(client.resolve("pods").await.unwrap_err().kind(), SourceErrorKind::Unavailable);
     let (client, _) = script([]);

@@ -26,7 +26,7 @@ fn pods(names: &[&str]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_asks_for_any_version_and_a_limit() {
+async fn first_list_requests_resource_version_0_with_a_limit() {
     let (client, requests) = script([Reply::ok(pods(&["x", "y"]))]);
     let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
     assert_eq!(requests.uris(), ["/api/v1/pods?limit=500&resourceVersion=0"]);
@@ -36,7 +36,7 @@ async fn the_first_list_asks_for_any_version_and_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespace_selectors_and_pages_are_on_the_wire() {
+async fn list_query_contains_namespace_selectors_and_continue_token() {
     let list_page = |token: &str| {
         let metadata = json!({"resourceVersion": "7", "continue": token, "remainingItemCount": 4});
         Reply::ok(
@@ -71,7 +71,7 @@ async fn namespace_selectors_and_pages_are_on_the_wire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn managed_fields_are_cut_unless_they_are_wanted() {
+async fn managed_fields_are_removed_by_default() {
     let (client, _) = script([Reply::ok(pods(&["x"])), Reply::ok(pods(&["x"])), Reply::ok(pods(&["x"]))]);
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
     let text = |listed: &Listed<Lazy<Pod>>| listed.object().json().unwrap().into_owned();
@@ -104,7 +104,7 @@ impl KnownObjects<Lazy<Pod>> for Held {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unchanged_object_is_the_one_that_is_held() {
+async fn unchanged_object_is_reused_from_the_cache() {
     let changed = pods(&["x", "y"]).replacen("\"resourceVersion\":\"3\"", "\"resourceVersion\":\"4\"", 1);
     let (client, _) = script([Reply::ok(pods(&["x", "y"])), Reply::ok(changed)]);
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
@@ -118,7 +118,7 @@ async fn an_unchanged_object_is_the_one_that_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_may_come_in_any_order_space_and_frames() {
+async fn list_is_read_with_any_member_order_whitespace_and_framing() {
     let body = "\n{ \"items\" :\n[ {\"metadata\":{\"name\":\"x\"}} ,\t{\"metadata\":{\"name\":\"y\"}}\r\n] , \"extra\":[{}], \
                 \"metadata\":{\"resourceVersion\":\"7\"},\"kind\":\"PodList\"} \n";
     let replies = (1..=body.len()).map(|size| {
@@ -133,7 +133,7 @@ async fn a_list_may_come_in_any_order_space_and_frames() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_come_before_the_body_is_complete() {
+async fn objects_are_returned_before_the_response_is_complete() {
     use futures_util::StreamExt as _;
     use informer_cache::source::ListSource as _;
     let body = pods(&["x", "y"]);
@@ -151,7 +151,7 @@ async fn objects_come_before_the_body_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_holds_a_whole_list_is_read_in_batches() {
+async fn list_in_a_single_frame_is_returned_in_batches() {
     use futures_util::StreamExt as _;
     use informer_cache::source::{ListPart, ListSource as _};
     let names: Vec<String> = (0..2500).map(|index| format!("p{index}")).collect();
@@ -168,7 +168,7 @@ async fn a_frame_that_holds_a_whole_list_is_read_in_batches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_may_be_null() {
+async fn list_items_may_be_null() {
     let (client, _) =
         script([Reply::ok(r#"{"kind":"PodList","items":null,"metadata":{"resourceVersion":"1"}}"#)]);
     let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
@@ -176,7 +176,7 @@ async fn an_empty_list_may_be_null() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_streaming_list_is_remembered_for_the_server_and_the_kind() {
+async fn rejected_streaming_list_is_remembered_per_server_and_kind() {
     let (client, _) = script([]);
     let pods = KubeListWatch::<Lazy<Pod>>::all(&client);
     assert!(pods.supports_streaming_list());
@@ -188,7 +188,7 @@ async fn a_refused_streaming_list_is_remembered_for_the_server_and_the_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_with_a_limit_or_a_minimum_version_is_never_split() {
+async fn list_with_limit_or_minimum_version_is_not_split() {
     let page = || Reply::ok(pods(&["x"]));
     let (client, requests) = script([page(), page(), page()]);
     let split = SplitLists { objects_min: 0, ..SplitLists::default() };
@@ -211,7 +211,7 @@ async fn a_list_with_a_limit_or_a_minimum_version_is_never_split() {
     assert!(source.prefers_complete_lists());
 }
 
-/// The server's replies to a list of three pods that is split into the namespaces `a` and `b`.
+/// Replies to a list of three pods that is split into the namespaces `a` and `b`.
 fn split_replies(in_b: &[&str]) -> [Reply; 4] {
     let counted =
         pods(&["x"]).replace(r#""resourceVersion":"7""#, r#""resourceVersion":"7","remainingItemCount":2"#);

@@ -1,4 +1,4 @@
-//! The client on the wire: what it asks, what it makes of what comes back.
+//! The HTTP requests of the client, and the results of scripted responses.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! Types whose decoders panic.
+//! Types whose `Deserialize` implementation panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::script::{Reply, first_list, list, script, watch, watch_from};
 
-/// Its decoder panics on one object.
+/// A type whose decoder panics for the object `broken`.
 #[derive(Debug, Clone, Serialize)]
 struct Fragile(Value);
 
@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Fragile {
     }
 }
 
-/// A representation of the program's own that panics on the same object.
+/// A custom representation that panics for the same object.
 struct Own(Header);
 
 impl Object for Own {
@@ -58,14 +58,14 @@ async fn undecodable_of<O: Representation>() -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_a_list_whose_decoder_panics_is_quarantined() {
+async fn listed_object_whose_decoder_panics_is_quarantined() {
     let text = "broken at version 2: cannot read Thing broken at version 2: the decoder of the type panicked";
     assert_eq!(undecodable_of::<Typed<Fragile>>().await, [text]);
     assert_eq!(undecodable_of::<Own>().await, ["broken at version 2: the decoder of the type panicked"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_a_watch_whose_decoder_panics_is_quarantined() {
+async fn watched_object_whose_decoder_panics_is_quarantined() {
     let event = |event_type: &str, name: &str, version: u8| {
         let metadata = format!(r#"{{"name":"{name}","resourceVersion":"{version}"}}"#);
         format!(r#"{{"type":"{event_type}","object":{{"metadata":{metadata}}}}}"#)
@@ -80,7 +80,7 @@ async fn an_object_of_a_watch_whose_decoder_panics_is_quarantined() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_late_decode_is_an_error_of_the_object() {
+async fn panic_in_a_lazy_decode_is_returned_as_an_error() {
     let (client, _) = script([Reply::ok(THINGS)]);
     let read = list(&KubeListWatch::<Lazy<Fragile>>::of(client, kind()), first_list()).await.unwrap();
     assert_eq!(read.items[0].object().get().unwrap().0["metadata"]["uid"], "g");
@@ -89,7 +89,7 @@ async fn a_panic_of_a_late_decode_is_an_error_of_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_decoder_panics_does_not_make_the_informer_list_again() {
+async fn decoder_panic_does_not_cause_a_relist() {
     let (client, requests) = script([Reply::status(400), Reply::ok(THINGS), Reply::ok("").stall()]);
     let informer = SharedInformer::new(KubeListWatch::<Typed<Fragile>>::of(client, kind()));
     let calls = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Both encodings: negotiated, read to the same objects, and refused alike where they are broken.
+//! JSON and protobuf: content negotiation, equal results and equal errors.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -45,7 +45,7 @@ fn wire(object: &Value) -> Vec<u8> {
     SCHEMA.to_protobuf(object.to_string().as_bytes()).unwrap()
 }
 
-/// One object from each encoding.
+/// Returns the same list, read from protobuf and from JSON.
 async fn both<O: Representation>(
     source: impl Fn(informer_client::Client) -> KubeListWatch<O>,
     json: Vec<u8>,
@@ -58,7 +58,7 @@ async fn both<O: Representation>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_built_in_kind_is_asked_for_as_protobuf_and_others_as_json() {
+async fn built_in_kinds_are_requested_as_protobuf_and_others_as_json() {
     let (client, requests) = script([protobuf(wire(&pods(&["x"]))), protobuf(""), Reply::ok("")]);
     let source = KubeListWatch::<Lazy<Pod>>::all(client.clone());
     let read = list(&source, first_list()).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_built_in_kind_is_asked_for_as_protobuf_and_others_as_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_protobuf_is_asked_for_json_at_once_and_remembered() {
+async fn json_is_requested_after_406_for_protobuf_and_remembered() {
     let refused =
         Reply::status(406).header("content-type", "application/json").data(r#"{"kind":"Status","code":406}"#);
     let json = || Reply::ok(pods(&["x"]).to_string());
@@ -106,12 +106,12 @@ async fn a_server_without_protobuf_is_asked_for_json_at_once_and_remembered() {
     list(&KubeListWatch::<Lazy<Secret>>::all(&client), first_list()).await.unwrap_err();
     assert!(
         requests.last_header("accept").unwrap().starts_with(PROTOBUF),
-        "another kind is another question"
+        "other kinds are still requested as protobuf"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_in_json_is_read_and_remembered() {
+async fn json_response_to_a_protobuf_request_is_read_and_remembered() {
     let (client, requests) = script([Reply::ok(pods(&["x"]).to_string()), Reply::ok("")]);
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
     let read = list(&source, first_list()).await.unwrap();
@@ -121,7 +121,7 @@ async fn an_answer_in_json_is_read_and_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_says_why_in_either_encoding() {
+async fn protobuf_status_of_an_error_response_is_decoded() {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "too old", "reason": "Expired", "code": 410});
     let refused = Reply::status(410).header("content-type", PROTOBUF).data(wire(&status));
     let (client, _) = script([refused]);
@@ -139,14 +139,14 @@ fn paths(value: &Value, path: &str, out: &mut Vec<FieldPath>) {
     out.extend(path.parse::<FieldPath>());
 }
 
-/// Everything that can be asked of an object is the same, whichever way it came.
+/// Asserts that header, fields and annotations are equal.
 fn agree<O: Representation>(wire: &O, json: &O, value: &Value) {
     assert_eq!(wire.header(), json.header());
     let mut all = Vec::new();
     paths(value, "", &mut all);
     for path in all {
         let (ours, theirs) = (wire.field(&path), json.field(&path));
-        // Foreign JSON in an object keeps its numbers as they were written.
+        // JSON inside of a protobuf object keeps its numbers as they are written.
         assert!(ours == theirs || path.as_str().contains("12.5"), "{path:?}: {ours:?} {theirs:?}");
     }
     for name in value["metadata"]["annotations"].as_object().into_iter().flatten().map(|(name, _)| name) {
@@ -155,7 +155,7 @@ fn agree<O: Representation>(wire: &O, json: &O, value: &Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_the_same_from_both_encodings_in_every_form() {
+async fn pod_is_equal_from_json_and_protobuf_in_every_representation() {
     let (value, list_of) = (pod("x"), pods(&["x"]));
     let bodies = || (list_of.to_string().into_bytes(), wire(&list_of));
     let (json, protobuf) = bodies();
@@ -181,7 +181,7 @@ async fn a_pod_is_the_same_from_both_encodings_in_every_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_is_the_same_from_both_encodings() {
+async fn metadata_is_equal_from_json_and_protobuf() {
     let mut list_of = pods(&["x"]);
     list_of["kind"] = "PartialObjectMetadataList".into();
     list_of["apiVersion"] = "meta.k8s.io/v1".into();
@@ -216,7 +216,7 @@ struct Sample {
     json: String,
 }
 
-/// Returns the objects that Go filled at random, in both encodings.
+/// Returns objects that a Go fuzzer filled with random values, in both encodings.
 fn corpus() -> Vec<Sample> {
     use base64::Engine as _;
     let packed = include_bytes!("../../../informer-schema/tests/corpus/objects.jsonl.gz");
@@ -236,13 +236,13 @@ fn corpus() -> Vec<Sample> {
     text.lines().map(sample).collect()
 }
 
-/// A type that keeps all that it is given.
+/// A type that keeps every field.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(transparent)]
 struct Anything(Value);
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_is_the_same_from_both_encodings() {
+async fn every_kind_is_equal_from_json_and_protobuf() {
     let mut seen = 0;
     for sample in corpus() {
         let Some(resource) = SCHEMA.kind(&sample.kind).unwrap().resource() else { continue };
@@ -254,10 +254,10 @@ async fn every_kind_is_the_same_from_both_encodings() {
         }
         let json = format!(r#"{{"type":"ADDED","object":{}}}"#, sample.json);
         let source = |client| KubeListWatch::<Lazy<Anything>>::of(client, kind.clone());
-        // From the second time on, what objects have in common is held once.
+        // From the second event on, equal labels and owners are interned.
         let from_wire = added(&source, protobuf(write_frame("ADDED", &sample.wire).repeat(3))).await;
         let from_json = added(&source, Reply::ok(json.repeat(3))).await;
-        // Names at random are not always such that a key can be made of them; then neither encoding is read.
+        // Random names do not always form a valid key. Then the object is undecodable in both encodings.
         let (ours, theirs) = match (from_wire, from_json) {
             (Some(ours), Some(theirs)) => (ours, theirs),
             (ours, theirs) => {
@@ -296,7 +296,7 @@ async fn added(
 
 #[cfg(feature = "packed")]
 #[tokio::test(start_paused = true)]
-async fn packed_objects_are_the_same_from_both_encodings_before_and_after_the_training() {
+async fn packed_objects_are_equal_from_json_and_protobuf_before_and_after_training() {
     use informer_client::Packed;
     let names: Vec<String> = (0..900).map(|number| format!("p{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -326,7 +326,7 @@ impl KnownObjects<Lazy<Pod>> for Held {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unchanged_object_is_the_one_that_is_held_whatever_encoding_it_comes_in() {
+async fn unchanged_object_is_reused_from_the_cache_if_the_encoding_differs() {
     let (client, _) = script([Reply::ok(pods(&["x"]).to_string())]);
     let first = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
     let held = Arc::new(Held(Arc::clone(first.items[0].object())));
@@ -339,7 +339,7 @@ async fn an_unchanged_object_is_the_one_that_is_held_whatever_encoding_it_comes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_in_protobuf_is_read_at_any_border_of_frames() {
+async fn protobuf_watch_is_read_at_any_frame_boundary() {
     let mut object = pod("x");
     (object["kind"], object["apiVersion"]) = ("Pod".into(), "v1".into());
     let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "9",
@@ -355,32 +355,32 @@ async fn a_watch_in_protobuf_is_read_at_any_border_of_frames() {
         write_frame("ERROR", &wire(&status)),
     ]
     .concat();
-    let mut told = Vec::new();
+    let mut runs = Vec::new();
     for size in [1, 2, 3, 5, 64, body.len()] {
         let reply = body.chunks(size).fold(protobuf(""), |reply, frame| reply.data(frame.to_vec()));
         let (client, _) = script([reply]);
         let (events, end) = watch(&KubeListWatch::<Lazy<Pod>>::all(client), watch_from("7")).await;
         end.unwrap();
-        told.push(events);
+        runs.push(events);
     }
-    assert_eq!(told[0][0], "Added(a/x @3)");
-    assert_eq!(told[0][2], "Bookmark(@9, initial events end)");
-    assert!(told[0][5].contains("too old"), "{told:?}");
-    assert!(told.iter().all(|events| *events == told[0]), "{told:?}");
+    assert_eq!(runs[0][0], "Added(a/x @3)");
+    assert_eq!(runs[0][2], "Bookmark(@9, initial events end)");
+    assert!(runs[0][5].contains("too old"), "{runs:?}");
+    assert!(runs.iter().all(|events| *events == runs[0]), "{runs:?}");
     let (client, _) = script([protobuf(body[..body.len() - 1].to_vec())]);
     let (events, end) = watch(&KubeListWatch::<Lazy<Pod>>::all(client), watch_from("7")).await;
     assert_eq!((events.len(), end.unwrap_err().kind()), (5, SourceErrorKind::Connection));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_object_is_set_aside_and_the_others_flow() {
+async fn undecodable_protobuf_objects_are_quarantined() {
     let good = |name: &str| {
         let whole = wire(
             &json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "resourceVersion": "4"}}),
         );
         informer_schema::Envelope::parse(&whole).unwrap().raw.to_vec()
     };
-    // A name, a version, and a uid that is not text.
+    // Name and version are valid; the uid is not UTF-8.
     let broken: &[u8] = b"\x0a\x0b\x0a\x01b\x32\x015\x2a\x03\xff\xff\xff";
     let items = [good("a"), broken.to_vec(), good(""), b"\xff\xff\xff".to_vec(), good("c")];
     let item = |message: &Vec<u8>| [&[0x12, message.len() as u8], &message[..]].concat();
@@ -395,8 +395,8 @@ async fn a_broken_object_is_set_aside_and_the_others_flow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_breaks_inside_is_told_when_it_is_read_with_its_field_and_without_its_value() {
-    // The spec is a node name that is not text.
+async fn protobuf_decode_error_names_the_field_and_hides_the_value() {
+    // The node name in the spec is not UTF-8.
     let message = [&b"\x0a\x09\x0a\x01s\x1a\x01a\x32\x017\x12\x05\x52\x03\xff"[..], b"\xff\xff"].concat();
     let list_of = [&[0x12, message.len() as u8], &message[..]].concat();
     let (client, _) = script([protobuf(enclose("v1", "PodList", &list_of))]);
@@ -434,7 +434,7 @@ async fn failed(reply: Reply) -> (SourceErrorKind, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_are_none_end_in_an_error() {
+async fn invalid_protobuf_list_is_an_error() {
     let (kind, error) =
         failed(protobuf(wire(&json!({"kind": "SecretList", "apiVersion": "v1", "items": []})))).await;
     assert_eq!(kind, SourceErrorKind::Protocol);
@@ -461,7 +461,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn random_bytes_end_in_an_error_or_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200), chunk in 1..50_usize) {
+    fn random_protobuf_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), chunk in 1..50_usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         for body in [bytes.clone(), enclose("v1", "PodList", &bytes), write_frame("ADDED", &enclose("v1", "Pod", &bytes))] {
             let reply = || body.chunks(chunk).fold(protobuf(""), |reply, frame| reply.data(frame.to_vec()));

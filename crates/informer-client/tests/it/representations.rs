@@ -53,22 +53,22 @@ fn all_fields() -> [Option<String>; 6] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lazy_object_is_typed_on_access_and_shared_while_it_is_in_use() {
+async fn lazy_object_decodes_on_access_and_shares_its_view_while_in_use() {
     let pod = one(KubeListWatch::<Lazy<Pod>>::all).await;
     check_header(&*pod);
     assert_eq!(fields(&*pod), all_fields());
     let view = pod.get().unwrap();
     assert_eq!(view.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
     assert!(Arc::ptr_eq(&view, &pod.get().unwrap()));
-    let forgotten = Arc::downgrade(&view);
+    let dropped = Arc::downgrade(&view);
     drop(view);
-    assert!(forgotten.upgrade().is_none(), "nothing keeps a view that nobody uses");
+    assert!(dropped.upgrade().is_none(), "an unused view is dropped");
     assert_eq!(pod.get().unwrap().metadata.uid.as_deref(), Some("u"));
     assert_eq!(format!("{pod:?}"), "Lazy(a/web @7)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lazy_dynamic_object_knows_its_kind() {
+async fn lazy_dynamic_object_has_its_type_meta() {
     let resource = ApiResource::erase::<Pod>(&());
     let pod = one(|client| KubeListWatch::<Lazy<DynamicObject>>::of(client, &resource)).await;
     let types = pod.get().unwrap().types.clone().unwrap();
@@ -76,7 +76,7 @@ async fn a_lazy_dynamic_object_knows_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_typed_object_is_the_type() {
+async fn typed_object_dereferences_to_its_type() {
     let pod = one(KubeListWatch::<Typed<Pod>>::all).await;
     check_header(&*pod);
     assert_eq!(fields(&*pod), all_fields());
@@ -86,7 +86,7 @@ async fn a_typed_object_is_the_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dynamic_object_has_its_kind_though_the_list_does_not_say_it() {
+async fn dynamic_object_has_its_type_meta_if_list_items_omit_it() {
     let pod = one(|client| KubeListWatch::<Dynamic>::of(client, ResourceKind::of::<Pod>())).await;
     check_header(&*pod);
     assert_eq!(fields(&*pod), all_fields());
@@ -97,7 +97,7 @@ async fn a_dynamic_object_has_its_kind_though_the_list_does_not_say_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_asks_the_server_for_metadata() {
+async fn metadata_is_requested_as_partial_object_metadata() {
     let body = PODS.replace("PodList", "PartialObjectMetadataList").replace(
         "{\"metadata\":{\"name\"",
         "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{\"name\"",
@@ -120,7 +120,7 @@ async fn metadata_asks_the_server_for_metadata() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_view_names_the_field_counts_once_and_shows_no_value() {
+async fn failed_decode_names_the_field_hides_the_value_and_counts_once() {
     let body = r#"{"kind":"SecretList","items":[{"metadata":{"name":"s","namespace":"a","resourceVersion":"7"},
         "type":["hunter2"]}]}"#;
     let (client, _) = script([Reply::ok(body), Reply::ok(body)]);
@@ -139,7 +139,7 @@ async fn a_failing_view_names_the_field_counts_once_and_shows_no_value() {
     secret.get().unwrap_err();
     assert_eq!((log.len(), log.total()), (1, 1));
     assert_eq!(log.entries()[0].key().unwrap(), "a/s");
-    // Typed at once, the same object is set aside while it is listed.
+    // In the `Typed` representation the same object is quarantined when it is listed.
     let typed = KubeListWatch::<Typed<Secret>>::all(&client);
     let read = list(&typed, first_list()).await.unwrap();
     assert_eq!(read.undecodable[0].error().to_string(), error.to_string());
@@ -147,7 +147,7 @@ async fn a_failing_view_names_the_field_counts_once_and_shows_no_value() {
 
 #[cfg(feature = "packed")]
 #[tokio::test(start_paused = true)]
-async fn a_packed_object_is_what_a_lazy_one_is() {
+async fn packed_object_equals_lazy_object() {
     use informer_client::Packed;
     let pod = one(KubeListWatch::<Packed<Pod>>::all).await;
     check_header(&*pod);
@@ -157,15 +157,15 @@ async fn a_packed_object_is_what_a_lazy_one_is() {
     assert_eq!(pod.get().unwrap(), lazy.get().unwrap());
     let view = pod.get().unwrap();
     assert!(Arc::ptr_eq(&view, &pod.get().unwrap()), "views are shared while they are in use");
-    let forgotten = Arc::downgrade(&view);
+    let dropped = Arc::downgrade(&view);
     drop(view);
-    assert!(forgotten.upgrade().is_none(), "nothing keeps a view that nobody uses");
+    assert!(dropped.upgrade().is_none(), "an unused view is dropped");
     assert_eq!(format!("{pod:?}"), "Packed(a/web @7)");
 }
 
-/// Reads all pods of a long list one after the other, of which views are kept; says which of them live, and
-/// that they are shared.
-async fn views_that_live<O: Representation + StaticKind>(get: impl Fn(&O) -> Arc<Pod>) -> Vec<bool> {
+/// Decodes all pods of a long list one after the other with a view cache. Returns which of the views are
+/// still alive, and asserts that live views are shared.
+async fn live_views<O: Representation + StaticKind>(get: impl Fn(&O) -> Arc<Pod>) -> Vec<bool> {
     let pod = |number: usize| {
         let note = "x".repeat(1000);
         format!(
@@ -181,20 +181,20 @@ async fn views_that_live<O: Representation + StaticKind>(get: impl Fn(&O) -> Arc
     let views: Vec<_> = read.items.iter().map(|pod| Arc::downgrade(&get(pod.object()))).collect();
     for (view, pod) in views.iter().zip(&read.items) {
         if let Some(view) = view.upgrade() {
-            assert!(Arc::ptr_eq(&view, &get(pod.object())), "it is decoded again");
+            assert!(Arc::ptr_eq(&view, &get(pod.object())), "the view was decoded again");
         }
     }
     views.iter().map(|view| view.upgrade().is_some()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn views_are_kept_within_their_bytes_and_the_oldest_are_forgotten() {
+async fn view_cache_stays_within_its_budget_and_evicts_the_oldest() {
     let check = |live: Vec<bool>| {
         let count = live.iter().filter(|lives| **lives).count();
         assert!((5..20).contains(&count), "{count} views of about 7 KB in 64");
         assert!(live[40 - count..].iter().all(|lives| *lives), "{live:?}");
     };
-    check(views_that_live::<Lazy<Pod>>(|pod| pod.get().unwrap()).await);
+    check(live_views::<Lazy<Pod>>(|pod| pod.get().unwrap()).await);
     #[cfg(feature = "packed")]
-    check(views_that_live::<informer_client::Packed<Pod>>(|pod| pod.get().unwrap()).await);
+    check(live_views::<informer_client::Packed<Pod>>(|pod| pod.get().unwrap()).await);
 }

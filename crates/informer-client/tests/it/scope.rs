@@ -1,4 +1,4 @@
-//! Cluster-scoped kinds where a namespace is given.
+//! Cluster-scoped kinds in requests with a namespace.
 
 use informer_client::{Call, KubeListWatch, Lazy, Metadata, ResourceKind, SharedInformerFactory};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -8,7 +8,7 @@ use crate::script::{Reply, Requests, first_list, list, script};
 
 const EMPTY: &str = r#"{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
 
-async fn asked(requests: &Requests, count: usize) -> Vec<String> {
+async fn request_paths(requests: &Requests, count: usize) -> Vec<String> {
     while requests.uris().len() < count {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
@@ -16,7 +16,7 @@ async fn asked(requests: &Requests, count: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_of_a_namespace_watches_cluster_scoped_kinds_in_the_whole_cluster() {
+async fn namespaced_factory_watches_cluster_scoped_kinds_cluster_wide() {
     let (client, requests) = script([]);
     let factory = SharedInformerFactory::new(client).namespace("x");
     factory.informer::<Node>();
@@ -25,7 +25,7 @@ async fn a_factory_of_a_namespace_watches_cluster_scoped_kinds_in_the_whole_clus
     factory.dynamic(ResourceKind::new("example.com", "v1", "Realm", "realms").cluster_scoped());
     factory.informer::<Pod>();
     factory.start();
-    let mut paths = asked(&requests, 5).await;
+    let mut paths = request_paths(&requests, 5).await;
     paths.sort();
     let nodes = "/api/v1/nodes";
     assert_eq!(paths, ["/api/v1/namespaces/x/pods", nodes, nodes, nodes, "/apis/example.com/v1/realms"]);
@@ -33,11 +33,11 @@ async fn a_factory_of_a_namespace_watches_cluster_scoped_kinds_in_the_whole_clus
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_of_a_cluster_scoped_kind_ignores_the_namespace() {
+async fn list_of_a_cluster_scoped_kind_ignores_the_namespace() {
     let (client, requests) = script([Reply::ok(EMPTY), Reply::ok(EMPTY)]);
     list(&KubeListWatch::<Lazy<Node>>::all(client.clone()).namespace("x"), first_list()).await.unwrap();
     list(&KubeListWatch::<Metadata<Node>>::all(client).namespace("x"), first_list()).await.unwrap();
-    assert_eq!(asked(&requests, 2).await, ["/api/v1/nodes", "/api/v1/nodes"]);
+    assert_eq!(request_paths(&requests, 2).await, ["/api/v1/nodes", "/api/v1/nodes"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,11 +49,11 @@ async fn calls_of_a_cluster_scoped_kind_ignore_the_namespace() {
     client.call(Call::list(&nodes, Some("x"))).await.unwrap();
     client.call(Call::get(&ResourceKind::of::<Pod>(), &key)).await.unwrap();
     let paths = ["/api/v1/nodes/n", "/api/v1/nodes", "/api/v1/namespaces/x/pods/n"];
-    assert_eq!(asked(&requests, 3).await, paths);
+    assert_eq!(request_paths(&requests, 3).await, paths);
 }
 
 #[test]
-fn equality_of_kinds_does_not_depend_on_the_known_scope() {
+fn kind_equality_ignores_the_scope() {
     let unknown = ResourceKind::new("", "v1", "Pod", "pods");
     assert_eq!((unknown.scope(), &unknown), (None, &ResourceKind::of::<Pod>()));
     assert!(ResourceKind::new("", "v1", "Node", "nodes").is_cluster_scoped());
@@ -61,7 +61,7 @@ fn equality_of_kinds_does_not_depend_on_the_known_scope() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_unknown_scope_of_a_dynamic_kind_is_asked_for_when_its_namespace_has_no_such_collection() {
+async fn unknown_scope_is_discovered_after_404_in_the_namespace() {
     let resources = r#"{"kind":"APIResourceList","resources":[
         {"name":"realms","kind":"Realm","namespaced":false,"verbs":["list","watch"]}]}"#;
     let realms =
@@ -74,11 +74,14 @@ async fn the_unknown_scope_of_a_dynamic_kind_is_asked_for_when_its_namespace_has
     list(&source, first_list()).await.unwrap();
     let group = "/apis/example.com/v1";
     let realms = format!("{group}/realms");
-    assert_eq!(asked(&requests, 4).await, [&format!("{group}/namespaces/x/realms"), group, &realms, &realms]);
+    assert_eq!(
+        request_paths(&requests, 4).await,
+        [&format!("{group}/namespaces/x/realms"), group, &realms, &realms]
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_namespaced_kind_stays_not_found() {
+async fn missing_namespaced_kind_is_not_found() {
     let (client, _) = script([Reply::status(404), Reply::status(404)]);
     let kind = ResourceKind::new("example.com", "v1", "Realm", "realms");
     let source = KubeListWatch::<Lazy<serde_json::Value>>::of(client, kind).namespace("x");

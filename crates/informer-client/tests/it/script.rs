@@ -1,4 +1,4 @@
-//! A server that answers each request with the next reply of a script and remembers what it was asked.
+//! A fake server that sends the replies of a script one after the other, and records the requests.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use informer_client::{Client, KubeListWatch, Representation};
 use informer_core::{Object, ResourceVersion};
 use parking_lot::Mutex;
 
-/// One reply.
+/// A reply of the script.
 pub(crate) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
@@ -28,9 +28,9 @@ pub(crate) struct Reply {
 
 enum Step {
     Data(Bytes),
-    /// Silence for ever.
+    /// The body pauses forever.
     Stall,
-    /// The connection breaks.
+    /// The connection is reset.
     Break,
 }
 
@@ -65,12 +65,12 @@ impl Reply {
     }
 }
 
-/// What the server was asked.
+/// The requests that the server received.
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
 impl Requests {
-    /// Paths and queries, in order.
+    /// Returns paths and queries, in order.
     pub(crate) fn uris(&self) -> Vec<String> {
         self.0.lock().iter().map(|(uri, _)| uri.clone()).collect()
     }
@@ -83,7 +83,7 @@ impl Requests {
     }
 }
 
-/// Returns a client of a scripted server. Beyond its script the server never answers.
+/// Returns a client for the fake server. The server does not respond to requests after the end of the script.
 pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Requests) {
     let requests = Requests::default();
     let replies: Arc<Mutex<VecDeque<Reply>>> = Arc::new(Mutex::new(replies.into_iter().collect()));
@@ -113,7 +113,7 @@ pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Reque
     (Client::from_service(service, "default"), requests)
 }
 
-/// Returns a list as a reflector asks for it first.
+/// Returns the first list request of a reflector.
 pub(crate) fn first_list<O: Object>() -> ListRequest<O> {
     ListRequest {
         version: ResourceVersion::any(),
@@ -124,7 +124,7 @@ pub(crate) fn first_list<O: Object>() -> ListRequest<O> {
     }
 }
 
-/// Returns a watch as a reflector asks for it.
+/// Returns a watch request of a reflector.
 pub(crate) fn watch_from<O: Object>(version: &str) -> WatchRequest<O> {
     WatchRequest {
         version: version.into(),
@@ -135,7 +135,7 @@ pub(crate) fn watch_from<O: Object>(version: &str) -> WatchRequest<O> {
     }
 }
 
-/// A list, read to its end.
+/// A complete list.
 pub(crate) struct Read<O> {
     pub(crate) items: Vec<Listed<O>>,
     pub(crate) undecodable: Vec<Undecodable>,
@@ -172,7 +172,7 @@ pub(crate) async fn list<O: Representation>(
     }
 }
 
-/// Returns a watch, read to its end: its events as `Debug` shows them, and how it ended.
+/// Reads a watch to its end. Returns its events in `Debug` format, and the result.
 pub(crate) async fn watch<O: Representation>(
     source: &KubeListWatch<O>,
     request: WatchRequest<O>,

@@ -1,4 +1,4 @@
-//! Shares of a kind, by a hash of the uid, of a server that does not know of them.
+//! Shares by a hash of the UID, with a server that ignores `shardSelector`.
 
 use informer_cache::source::{ListWatch, WatchRequest};
 use informer_client::{HashShares, KubeListWatch, Lazy};
@@ -21,7 +21,8 @@ fn names() -> Vec<String> {
     (10..30).map(|number| format!("pod-{number}")).collect()
 }
 
-/// What is at the end of a text has little to do with the first bits of its hash, and uids differ everywhere.
+/// Returns a UID that differs from others at its start. Differences at the end of a string hardly affect the
+/// first bits of its hash.
 fn uid(name: &str) -> String {
     format!("{name}-5f2c-4b71-9d3e-0a6c8e7f1b24")
 }
@@ -35,7 +36,7 @@ fn pod(name: &str, version: &str) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_share_is_asked_for_and_what_comes_beyond_it_is_dropped() {
+async fn share_is_requested_and_objects_of_other_shares_are_dropped() {
     let mut held: Vec<Vec<String>> = Vec::new();
     for number in [0, 1] {
         let items: Vec<_> = names().iter().map(|name| pod(name, "3")).collect();
@@ -45,19 +46,19 @@ async fn a_share_is_asked_for_and_what_comes_beyond_it_is_dropped() {
         assert_eq!(ListWatch::describe(&source), format!("pods in share {number} of 2 by uid"));
         let read = list(&source, first_list()).await.unwrap();
         let selector = HALVES[number as usize];
-        let asked = format!("/api/v1/pods?limit=500&resourceVersion=0&shardSelector={selector}");
-        assert_eq!(requests.uris(), [asked]);
+        let expected = format!("/api/v1/pods?limit=500&resourceVersion=0&shardSelector={selector}");
+        assert_eq!(requests.uris(), [expected]);
         assert_eq!(read.end.version, "7");
         held.push(read.keys().iter().map(|key| key.replace("a/", "")).collect());
     }
     assert!(held.iter().all(|share| !share.is_empty()), "{held:?}");
     let mut all = held.concat();
     all.sort();
-    assert_eq!(all, names(), "each is in one of the two");
+    assert_eq!(all, names(), "each object is in exactly one share");
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_events_beyond_a_share_the_version_stays_but_in_a_streaming_list() {
+async fn watch_events_of_other_shares_become_bookmarks_after_the_initial_list() {
     let in_share = |name: &str| {
         let key = ObjectKey::new("a", name).unwrap();
         half(0).contains(&Header::new(key).with_uid(uid(name)))

@@ -1,4 +1,4 @@
-//! Transforms and objects that a relist shows unchanged.
+//! Transforms, and objects that are unchanged in a relist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn end_mark(version: u32) -> String {
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_relist_does_not_transform_unchanged_objects_again() {
+async fn streaming_relist_does_not_transform_unchanged_objects() {
     let first = [added("same", 3), added("changed", 4), end_mark(5), EXPIRED.to_owned()].join("\n");
     let second = [added("same", 3), added("changed", 6), end_mark(7)].join("\n");
     let (client, requests) = script([Reply::ok(first), Reply::ok(second).stall()]);
@@ -50,6 +50,6 @@ async fn a_streaming_relist_does_not_transform_unchanged_objects_again() {
         .await
         .unwrap();
     assert_eq!(requests.uris().len(), 2, "two streaming lists");
-    assert_eq!(transformed.load(Ordering::Relaxed), 3, "two objects, and the one that has changed");
+    assert_eq!(transformed.load(Ordering::Relaxed), 3, "two objects, and the changed one again");
     run.stop().await;
 }

@@ -36,8 +36,8 @@ fn gzip(text: &str) -> Bytes {
     encoder.finish().unwrap().into()
 }
 
-/// Lists answer at once, watches send one event and stay open; both are compressed where that is asked for, a
-/// member for each event.
+/// Lists end immediately; watches send two events and stay open. Responses are compressed if the client
+/// accepts gzip, with one gzip member per event.
 fn answer(request: &Request<Incoming>) -> Response<Body> {
     let zipped = request.headers().get("accept-encoding").is_some_and(|value| value == "gzip");
     let text = |text: &str| if zipped { gzip(text) } else { Bytes::copy_from_slice(text.as_bytes()) };
@@ -63,7 +63,7 @@ struct Server {
     authorizations: Arc<Mutex<Vec<String>>>,
 }
 
-/// Returns a server of at most 100 streams a connection, as a real one.
+/// Returns a server that allows at most 100 streams per connection, like kube-apiserver.
 async fn serve() -> Server {
     serve_over(None).await
 }
@@ -189,7 +189,7 @@ async fn client_creation_rejects_invalid_proxy_and_ca() {
         "create a client: the scheme of the proxy URL is not supported; use an http, https or socks5 URL"
     );
     config.proxy_url = None;
-    config.root_cert = Some(vec![b"no certificate".to_vec()]);
+    config.root_cert = Some(vec![b"not a certificate".to_vec()]);
     let error = Client::new(config).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -197,7 +197,7 @@ async fn client_creation_rejects_invalid_proxy_and_ca() {
     );
 }
 
-/// Returns a TLS server that offers these protocols, and its certificate.
+/// Returns a TLS server that offers these ALPN protocols, and its certificate.
 async fn serve_tls(protocols: &[&[u8]]) -> (Server, Vec<u8>) {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();

@@ -1,4 +1,4 @@
-//! A server that is replaced by another version of itself, and writes the same objects differently.
+//! A server that is upgraded, and then serializes the same objects differently.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The server: its version, how it writes the one pod, and whether its watches expire now.
+/// The state of the fake server: its version, the serialization of its only pod, and a signal that expires
+/// watches.
 #[derive(Default)]
 struct Server {
     version: AtomicUsize,
     written: AtomicUsize,
     expire: Notify,
-    asked: Mutex<Vec<String>>,
+    requests: Mutex<Vec<String>>,
 }
 
 fn pod(written: usize) -> String {
@@ -39,7 +40,7 @@ const END_MARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion"
 impl Server {
     /// Returns the start of a response body, and true if the body stays open until watches expire.
     fn answer(&self, uri: &http::Uri) -> (String, bool) {
-        self.asked.lock().push(uri.to_string());
+        self.requests.lock().push(uri.to_string());
         let pod = pod(self.written.load(Ordering::SeqCst));
         let query = uri.query().unwrap_or_default();
         if uri.path() == "/version" {
@@ -80,10 +81,10 @@ impl Server {
     fn lists(&self) -> usize {
         let lists =
             |uri: &&String| uri.contains("limit=") || uri.contains("sendInitial") || !uri.contains("watch=");
-        self.asked.lock().iter().filter(|uri| !uri.starts_with("/version")).filter(lists).count()
+        self.requests.lock().iter().filter(|uri| !uri.starts_with("/version")).filter(lists).count()
     }
 
-    /// Lets the watch expire, and waits until the list that follows is in the cache.
+    /// Expires the watch, and waits until the following list is in the cache.
     async fn relist(&self, informer: &SharedInformer<Lazy<Pod>>) {
         let lists = self.lists();
         self.expire.notify_one();
@@ -93,20 +94,20 @@ impl Server {
     }
 }
 
-type Told = Arc<Mutex<Vec<String>>>;
+type Events = Arc<Mutex<Vec<String>>>;
 
 async fn informer(
     server: &Arc<Server>,
     lists: StreamingLists,
-) -> (SharedInformer<Lazy<Pod>>, InformerRun, Told) {
+) -> (SharedInformer<Lazy<Pod>>, InformerRun, Events) {
     let source = KubeListWatch::all(server.client()).encodings(Encodings::Json).streaming_lists(lists);
     let informer = SharedInformer::new(source);
-    let told = Told::default();
-    let log = Arc::clone(&told);
+    let events = Events::default();
+    let log = Arc::clone(&events);
     informer.add_handler(on_event(move |event| log.lock().push(format!("{event}")))).unwrap();
     let run = informer.start();
     informer.wait_for_sync(Duration::from_secs(10)).await.unwrap();
-    (informer, run, told)
+    (informer, run, events)
 }
 
 fn node(informer: &SharedInformer<Lazy<Pod>>) -> String {
@@ -115,42 +116,42 @@ fn node(informer: &SharedInformer<Lazy<Pod>>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_after_an_upgrade_of_the_server_is_read_in_full_once() {
+async fn first_list_after_a_server_upgrade_decodes_all_objects_once() {
     for lists in [StreamingLists::Off, StreamingLists::On] {
         let server = Arc::<Server>::default();
-        let (informer, run, told) = informer(&server, lists).await;
+        let (informer, run, events) = informer(&server, lists).await;
         server.written.store(1, Ordering::SeqCst);
         server.relist(&informer).await;
-        assert_eq!(node(&informer), "n0", "the same server: the same version is the same state");
+        assert_eq!(node(&informer), "n0", "same server version: the cached object is kept");
         server.version.store(1, Ordering::SeqCst);
         server.relist(&informer).await;
-        assert_eq!(node(&informer), "n1", "another version of the server: read in full");
+        assert_eq!(node(&informer), "n1", "new server version: the object is decoded again");
         server.written.store(2, Ordering::SeqCst);
         server.relist(&informer).await;
-        assert_eq!(node(&informer), "n1", "once");
+        assert_eq!(node(&informer), "n1", "only the first list after the upgrade");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(*told.lock(), ["added a/web @3 (initial)", "updated a/web @3 -> @3"]);
+        assert_eq!(*events.lock(), ["added a/web @3 (initial)", "updated a/web @3 -> @3"]);
         assert_eq!(informer.state().reflector.server_changes, 1);
         run.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_while_the_informer_was_stopped_is_noticed() {
+async fn server_upgrade_while_the_informer_was_stopped_is_detected() {
     let server = Arc::<Server>::default();
-    let (informer, run, told) = informer(&server, StreamingLists::Off).await;
+    let (informer, run, events) = informer(&server, StreamingLists::Off).await;
     run.stop().await;
     server.version.store(1, Ordering::SeqCst);
     server.written.store(1, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(10)).await;
     let run = informer.start();
     informer.wait_for_sync(Duration::from_secs(10)).await.unwrap();
-    assert_eq!((node(&informer).as_str(), told.lock().len()), ("n1", 2));
+    assert_eq!((node(&informer).as_str(), events.lock().len()), ("n1", 2));
     run.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_that_list_at_once_share_one_request_for_the_version() {
+async fn concurrent_lists_share_one_version_request() {
     let server = Arc::<Server>::default();
     let client = server.client();
     let make = |_| {
@@ -163,5 +164,5 @@ async fn informers_that_list_at_once_share_one_request_for_the_version() {
     for informer in &informers {
         informer.wait_for_sync(Duration::from_secs(10)).await.unwrap();
     }
-    assert_eq!(server.asked.lock().iter().filter(|uri| *uri == "/version").count(), 1);
+    assert_eq!(server.requests.lock().iter().filter(|uri| *uri == "/version").count(), 1);
 }

@@ -17,7 +17,7 @@ async fn watched(reply: Reply) -> (Vec<String>, Result<(), (SourceErrorKind, Str
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_asks_for_what_the_reflector_wants() {
+async fn watch_query_contains_version_timeout_and_initial_events() {
     let (client, requests) = script([Reply::ok(""), Reply::ok("")]);
     let source = KubeListWatch::<Lazy<Pod>>::all(client).namespace("a");
     assert!(watch(&source, watch_from("5")).await.1.is_ok());
@@ -36,11 +36,11 @@ async fn a_watch_asks_for_what_the_reflector_wants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_type_of_event_is_told() {
+async fn every_watch_event_type_is_delivered() {
     let end = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
     let bookmark = r#"{"object":{"metadata":{"resourceVersion":"10","name":""}},"type":"BOOKMARK"}"#;
     let error = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version: 5 (30)","reason":"Expired","code":410}}"#;
-    // With and without lines.
+    // Events may be separated by a newline or by nothing.
     let body = [event("ADDED", "x", "6"), event("MODIFIED", "x", "7")].join("\n");
     let rest =
         [event("DELETED", "x", "8"), event("MOVED", "x", "9"), end.into(), bookmark.into(), error.into()]
@@ -62,7 +62,7 @@ async fn every_type_of_event_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_object_is_set_aside_with_its_version() {
+async fn undecodable_watch_object_is_reported_with_its_version() {
     let nameless = r#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"6"}}}"#;
     let number = r#"{"type":"DELETED","object":{"metadata":{"name":"x","resourceVersion":7}}}"#;
     let (seen, ended) = watched(Reply::ok([nameless, number, &event("ADDED", "y", "8")].concat())).await;
@@ -78,7 +78,7 @@ async fn an_unreadable_object_is_set_aside_with_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_an_event_is_a_broken_connection() {
+async fn truncated_watch_event_is_a_connection_error() {
     let (seen, ended) = watched(Reply::ok(event("ADDED", "x", "6")).data("{\"type\":\"ADD")).await;
     assert_eq!(seen, ["Added(x @6)"]);
     assert_eq!(
@@ -90,7 +90,7 @@ async fn half_an_event_is_a_broken_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_before_garbage_are_told_and_garbage_ends_the_watch() {
+async fn events_before_invalid_data_are_delivered_and_invalid_data_ends_the_watch() {
     let bad = [
         ("garbage", "not JSON: expected an event at byte 104, found 'g'"),
         ("{\"type\":\"ADDED\"}", "an event has no object"),
@@ -113,7 +113,7 @@ async fn events_before_garbage_are_told_and_garbage_ends_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_without_a_version_does_not_end_the_watch() {
+async fn bookmark_without_version_does_not_end_the_watch() {
     let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{}}";
     let (seen, ended) = watched(Reply::ok(bookmark.to_owned() + &event("ADDED", "x", "6"))).await;
     assert_eq!(seen, ["Bookmark(@)", "Added(x @6)"]);
@@ -121,7 +121,7 @@ async fn a_bookmark_without_a_version_does_not_end_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_cut_after_its_timeout() {
+async fn silent_watch_ends_after_its_timeout() {
     let before = tokio::time::Instant::now();
     let (seen, ended) = watched(Reply::ok(event("ADDED", "x", "6")).stall()).await;
     assert_eq!(seen, ["Added(x @6)"]);

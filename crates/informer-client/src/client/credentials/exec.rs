@@ -1,6 +1,7 @@
 //! Exec plugins: programs that write an `ExecCredential` to standard output.
 //!
-//! Reference: <https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins>
+//! Reference:
+//! <https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins>
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
