@@ -17,14 +17,14 @@ use crate::list_watch::reply::refusal;
 use crate::{Client, ResourceKind};
 
 /// Timeout for the response headers. Servers end requests after 60 s.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Timeout between two frames of a response body.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of a response body. An object has a few MB at most. Large collections should be listed in
 /// pages, or watched.
-const MAX_ANSWER_BYTES: usize = 1 << 30;
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
 /// A request for an object, a subresource or a collection. The namespace is ignored if the kind is known to
 /// be cluster-scoped.
@@ -129,7 +129,8 @@ impl Call {
         Self::collection(Method::POST, "create", kind, namespace)
     }
 
-    /// Creates a subresource of an object, such as an eviction.
+    /// Creates a subresource of an object, such as an eviction. [`subresource`](Self::subresource) sets its
+    /// name.
     pub fn create_under(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::POST, "create", kind, key)
     }
@@ -228,31 +229,31 @@ impl Client {
         let attempt = call.attempt();
         let request = match call.into_request() {
             Ok(request) => request,
-            Err(problem) => return Err(CallError::unwritten(attempt, problem)),
+            Err(problem) => return Err(CallError::invalid_request(attempt, problem)),
         };
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.request(request)).await;
-        let response = match answer {
-            Err(_) => return Err(CallError::silent(attempt, ANSWER_TIMEOUT)),
-            Ok(Err(error)) => return Err(CallError::unanswered(attempt, error)),
+        let result = tokio::time::timeout(RESPONSE_TIMEOUT, self.request(request)).await;
+        let response = match result {
+            Err(_) => return Err(CallError::timed_out(attempt, RESPONSE_TIMEOUT)),
+            Ok(Err(error)) => return Err(CallError::no_response(attempt, error)),
             Ok(Ok(response)) if response.status().is_success() => response,
             Ok(Ok(response)) => return Err(CallError::refused(attempt, refusal(response, None).await)),
         };
         let (mut body, mut text) = (response.into_body(), Vec::new());
         loop {
             match tokio::time::timeout(BODY_IDLE_TIMEOUT, body.next_frame()).await {
-                Err(_) => return Err(CallError::silent(attempt, BODY_IDLE_TIMEOUT)),
+                Err(_) => return Err(CallError::timed_out(attempt, BODY_IDLE_TIMEOUT)),
                 Ok(Err(error)) => {
                     let cause = error.into_source_error(&attempt);
                     let (kind, problem) = (cause.kind(), "the answer broke off");
-                    return Err(CallError::broken(attempt, problem, kind, cause));
+                    return Err(CallError::incomplete(attempt, problem, kind, cause));
                 }
                 Ok(Ok(None)) => return Ok(text.into()),
                 Ok(Ok(Some(frame))) => text.extend_from_slice(&frame),
             }
-            if text.len() > MAX_ANSWER_BYTES {
-                let cause = format!("it is over {MAX_ANSWER_BYTES} bytes; ask for it in pages");
-                let (kind, problem) = (SourceErrorKind::Protocol, "the answer is too large");
-                return Err(CallError::broken(attempt, problem, kind, cause));
+            if text.len() > MAX_RESPONSE_BYTES {
+                let cause = format!("it is over {MAX_RESPONSE_BYTES} bytes; list in pages");
+                let (kind, problem) = (SourceErrorKind::Protocol, "the response is too large");
+                return Err(CallError::incomplete(attempt, problem, kind, cause));
             }
         }
     }

@@ -246,14 +246,14 @@ impl Client {
         // kube's decompression reads only one gzip member; a watch response has one member for each event.
         let encoding = if inner.gzip { "gzip" } else { "identity" };
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static(encoding));
-        let answer = match &*self.transport {
+        let result = match &*self.transport {
             Transport::Own(service, _) => service.clone().oneshot(request.map(Full::new)).await,
             Transport::Kube(client) => {
-                let answer = client.send(request.map(kube_client::client::Body::from)).await;
-                answer.map(|response| response.map(ResponseBody::new)).map_err(Into::into)
+                let result = client.send(request.map(kube_client::client::Body::from)).await;
+                result.map(|response| response.map(ResponseBody::new)).map_err(Into::into)
             }
         };
-        let response = answer.map_err(|error| RequestError::new(&inner.address, error))?;
+        let response = result.map_err(|error| RequestError::new(&inner.address, error))?;
         Ok(decompressed(response))
     }
 

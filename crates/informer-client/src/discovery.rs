@@ -59,7 +59,7 @@ impl DiscoveredKind {
         ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|known| known == verb))
     }
 
-    fn is_called(&self, query: &NameQuery<'_>) -> bool {
+    fn matches(&self, query: &NameQuery<'_>) -> bool {
         let name = query.name;
         let names = [self.kind.plural(), self.kind.kind(), &self.singular];
         let short = self.short_names.iter().map(String::as_str);
@@ -136,7 +136,7 @@ impl Client {
                 return Ok(Aggregated::Unsupported);
             }
             let groups: GroupDiscoveryList = parse(path, &text)?;
-            if let Some(found) = groups.kinds().find(|kind| kind.is_called(query)) {
+            if let Some(found) = groups.kinds().find(|kind| kind.matches(query)) {
                 return Ok(Aggregated::Supported(Some(found)));
             }
         }
@@ -180,7 +180,7 @@ impl Client {
         query: &NameQuery<'_>,
     ) -> Result<Option<DiscoveredKind>, SourceError> {
         let list: ApiResourceList = self.json(path).await?;
-        Ok(list.kinds(group, version).find(|kind| kind.is_called(query)))
+        Ok(list.kinds(group, version).find(|kind| kind.matches(query)))
     }
 
     async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, SourceError> {
@@ -220,7 +220,7 @@ impl Client {
         {
             text.extend_from_slice(&frame);
             if text.len() > MAX_DOCUMENT_BYTES {
-                let text = format!("{}: the answer is over {MAX_DOCUMENT_BYTES} bytes", attempt(path));
+                let text = format!("{}: the response is over {MAX_DOCUMENT_BYTES} bytes", attempt(path));
                 return Err(SourceError::new(SourceErrorKind::Protocol, text));
             }
         }

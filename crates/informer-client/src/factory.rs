@@ -21,8 +21,8 @@ use crate::{
 /// A factory has one namespace and one pair of selectors. A clone can set others: it then creates separate
 /// informers, which are started and stopped together with those of the original.
 ///
-/// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory), and its
-/// dynamic and metadata variants.
+/// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory),
+/// and its dynamic and metadata variants.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,9 +94,9 @@ impl SharedInformerFactory {
     /// handle creates afterwards.
     ///
     /// [Cluster-scoped](ResourceKind::is_cluster_scoped) kinds are watched in the whole cluster. The scope of
-    /// Rust types, of built-in kinds and of kinds from [`Client::resolve`] is known. For any other dynamic
-    /// kind, the informer looks up the scope in discovery if the server responds with 404 for the collection
-    /// in the namespace.
+    /// Rust types, of built-in cluster-scoped kinds and of kinds from [`Client::resolve`] is known. For any
+    /// other dynamic kind, the informer looks up the scope in discovery if the server responds with 404 for
+    /// the collection in the namespace.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.with(|options| options.namespace = Some(namespace.into()))
     }

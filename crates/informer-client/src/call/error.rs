@@ -19,57 +19,57 @@ pub struct CallError {
 
 #[derive(Debug)]
 enum Failure {
-    Refused(ServerStatus),
-    Unanswered { problem: String, kind: SourceErrorKind, cause: Option<Cause> },
+    Rejected(ServerStatus),
+    NoResponse { problem: String, kind: SourceErrorKind, cause: Option<Cause> },
 }
 
 impl CallError {
     /// Returns the error of a call that the server rejected.
     pub fn refused(attempt: impl Into<String>, status: ServerStatus) -> Self {
-        Self { attempt: attempt.into(), failure: Failure::Refused(status) }
+        Self { attempt: attempt.into(), failure: Failure::Rejected(status) }
     }
 
-    pub(super) fn silent(attempt: String, timeout: Duration) -> Self {
+    pub(super) fn timed_out(attempt: String, timeout: Duration) -> Self {
         let problem = format!("no answer within {timeout:?}");
-        let failure = Failure::Unanswered { problem, kind: SourceErrorKind::Timeout, cause: None };
+        let failure = Failure::NoResponse { problem, kind: SourceErrorKind::Timeout, cause: None };
         Self { attempt, failure }
     }
 
-    pub(super) fn unanswered(attempt: String, error: RequestError) -> Self {
+    pub(super) fn no_response(attempt: String, error: RequestError) -> Self {
         let (problem, kind) = ("the server sent no response".to_owned(), error.kind());
-        Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(error.into()) } }
+        Self { attempt, failure: Failure::NoResponse { problem, kind, cause: Some(error.into()) } }
     }
 
-    pub(super) fn broken(
+    pub(super) fn incomplete(
         attempt: String,
         problem: &str,
         kind: SourceErrorKind,
         cause: impl Into<Cause>,
     ) -> Self {
         let problem = problem.to_owned();
-        Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(cause.into()) } }
+        Self { attempt, failure: Failure::NoResponse { problem, kind, cause: Some(cause.into()) } }
     }
 
     /// Returns the error of a call that was not sent because its request is invalid.
-    pub(super) fn unwritten(attempt: String, problem: String) -> Self {
-        let failure = Failure::Unanswered { problem, kind: SourceErrorKind::Rejected, cause: None };
+    pub(super) fn invalid_request(attempt: String, problem: String) -> Self {
+        let failure = Failure::NoResponse { problem, kind: SourceErrorKind::Rejected, cause: None };
         Self { attempt, failure }
     }
 
-    /// Returns the server's `Status`, or `None` if no complete response arrived. In that case the server may
-    /// have performed a write.
+    /// Returns the server's `Status`, or `None` if there is no complete response. Unless the request was
+    /// invalid and therefore not sent, the server may have performed a write in that case.
     pub fn status(&self) -> Option<&ServerStatus> {
         match &self.failure {
-            Failure::Refused(status) => Some(status),
-            Failure::Unanswered { .. } => None,
+            Failure::Rejected(status) => Some(status),
+            Failure::NoResponse { .. } => None,
         }
     }
 
     /// Returns the kind of the error.
     pub fn kind(&self) -> SourceErrorKind {
         match &self.failure {
-            Failure::Refused(status) => status.kind(),
-            Failure::Unanswered { kind, .. } => *kind,
+            Failure::Rejected(status) => status.kind(),
+            Failure::NoResponse { kind, .. } => *kind,
         }
     }
 
@@ -112,11 +112,11 @@ impl CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.failure {
-            Failure::Refused(ServerStatus { code, reason, message, .. }) => {
+            Failure::Rejected(ServerStatus { code, reason, message, .. }) => {
                 let space = if reason.is_empty() { "" } else { " " };
                 write!(f, "{}: the server answered {code}{space}{reason}: {message}", self.attempt)
             }
-            Failure::Unanswered { problem, .. } => write!(f, "{}: {problem}", self.attempt),
+            Failure::NoResponse { problem, .. } => write!(f, "{}: {problem}", self.attempt),
         }
     }
 }
@@ -124,7 +124,7 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.failure {
-            Failure::Unanswered { cause: Some(cause), .. } => Some(&**cause),
+            Failure::NoResponse { cause: Some(cause), .. } => Some(&**cause),
             _ => None,
         }
     }

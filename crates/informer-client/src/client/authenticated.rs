@@ -55,19 +55,19 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Full<Bytes>>> f
         };
         Box::pin(async move {
             let current = credentials.current().await?;
-            let again = request.clone();
-            let answer = send(&connections, &current, request).await;
-            let rejected = match &answer {
+            let retry = request.clone();
+            let result = send(&connections, &current, request).await;
+            let rejected = match &result {
                 Ok(response) => response.status() == StatusCode::UNAUTHORIZED,
                 Err(error) => refuses_certificate(&**error),
             };
-            if answer.is_err() {
+            if result.is_err() {
                 credentials.check_soon();
             }
             if rejected && let Some(newer) = credentials.after_rejection(&current).await {
-                return send(&connections, &newer, again).await;
+                return send(&connections, &newer, retry).await;
             }
-            answer
+            result
         })
     }
 }

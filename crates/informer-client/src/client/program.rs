@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn program_name_is_the_file_name_as_http_token_of_at_most_128_bytes() {
+    fn program_name_is_the_file_name_as_an_http_token_of_at_most_128_bytes() {
         assert_eq!(named("/usr/bin/web-operator").as_deref(), Some("web-operator"));
         assert_eq!(named("./my operator (1)").as_deref(), Some("my-operator--1-"));
         assert_eq!(named("/opt/jürgen").as_deref(), Some("j-rgen"));

@@ -23,10 +23,10 @@ use crate::Client;
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// Timeout of the response. A list waits for it.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of the response. API servers send half a kilobyte.
-const MAX_ANSWER_BYTES: usize = 16 << 10;
+const MAX_RESPONSE_BYTES: usize = 16 << 10;
 
 /// A field that every API server includes in its response.
 #[derive(Deserialize)]
@@ -37,9 +37,9 @@ struct Version {
 
 /// The last response and its time of arrival.
 #[derive(Default)]
-pub(super) struct Cached(Mutex<Option<Answer>>);
+pub(super) struct Cached(Mutex<Option<CachedVersion>>);
 
-struct Answer {
+struct CachedVersion {
     at: Instant,
     version: Option<Arc<str>>,
 }
@@ -49,15 +49,15 @@ impl Client {
     /// response is missing or invalid.
     pub(crate) async fn server_version(&self) -> Option<Arc<str>> {
         let mut cached = self.inner.server_version.0.lock().await;
-        if let Some(answer) = cached.as_ref().filter(|answer| answer.at.elapsed() < FRESH_FOR) {
-            return answer.version.clone();
+        if let Some(last) = cached.as_ref().filter(|last| last.at.elapsed() < FRESH_FOR) {
+            return last.version.clone();
         }
-        let version = timeout(ANSWER_TIMEOUT, self.ask_version()).await.ok().flatten();
-        *cached = Some(Answer { at: Instant::now(), version: version.clone() });
+        let version = timeout(RESPONSE_TIMEOUT, self.request_version()).await.ok().flatten();
+        *cached = Some(CachedVersion { at: Instant::now(), version: version.clone() });
         version
     }
 
-    async fn ask_version(&self) -> Option<Arc<str>> {
+    async fn request_version(&self) -> Option<Arc<str>> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = Uri::from_static("/version");
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -65,7 +65,7 @@ impl Client {
         if response.status() != StatusCode::OK {
             return None;
         }
-        let text = response.into_body().read_up_to(MAX_ANSWER_BYTES).await;
+        let text = response.into_body().read_up_to(MAX_RESPONSE_BYTES).await;
         // Rejects truncated responses, and responses that are not from an API server.
         let _: Version = serde_json::from_slice(&text).ok()?;
         String::from_utf8(text).ok().map(Into::into)

@@ -243,7 +243,7 @@ async fn unknown_ca_is_reported_as_the_cause() {
 }
 
 #[tokio::test]
-async fn tokens_and_exec_plugins_authenticate() {
+async fn token_and_exec_plugin_authenticate_requests() {
     let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-the-plugin"}}"#;
     let server = serve().await;
     let mut with_token = config(&server);

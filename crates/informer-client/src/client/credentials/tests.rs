@@ -77,7 +77,7 @@ async fn token_file_is_read_again_every_minute_and_its_removal_keeps_the_token()
 }
 
 #[tokio::test(start_paused = true)]
-async fn rejection_reads_files_at_once_and_reports_only_other_credentials() {
+async fn rejection_reloads_files_and_returns_only_changed_credentials() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     fs::write(&file, "a").unwrap();
@@ -97,7 +97,7 @@ async fn rejection_reads_files_at_once_and_reports_only_other_credentials() {
 }
 
 #[tokio::test]
-async fn concurrent_requests_start_an_exec_plugin_once() {
+async fn concurrent_requests_run_the_exec_plugin_once() {
     let folder = tempfile::tempdir().unwrap();
     let credentials = credentials(&numbered_plugin(folder.path(), ":", ""));
     let requests = (0..20).map(|_| {
@@ -111,7 +111,7 @@ async fn concurrent_requests_start_an_exec_plugin_once() {
 }
 
 #[tokio::test]
-async fn caller_that_gives_up_does_not_end_the_exec_plugin() {
+async fn cancelled_caller_does_not_stop_the_exec_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
@@ -131,7 +131,7 @@ async fn caller_that_gives_up_does_not_end_the_exec_plugin() {
 }
 
 #[tokio::test]
-async fn rejections_start_an_exec_plugin_at_most_once_per_pause() {
+async fn rejections_run_the_exec_plugin_at_most_once_per_pause() {
     let folder = tempfile::tempdir().unwrap();
     let credentials = credentials(&numbered_plugin(folder.path(), ":", ""));
     let first = credentials.current().await.unwrap();
@@ -147,7 +147,7 @@ async fn rejections_start_an_exec_plugin_at_most_once_per_pause() {
 }
 
 #[tokio::test]
-async fn failed_exec_plugin_is_not_started_for_each_request_and_expired_credentials_are_not_used() {
+async fn failed_exec_plugin_is_not_run_for_each_request_and_expired_credentials_are_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let expired = r#","expirationTimestamp":"2020-01-01T00:00:00Z""#;
     let plugin = numbered_plugin(folder.path(), "if [ $n -gt 1 ]; then exit 1; fi", expired);

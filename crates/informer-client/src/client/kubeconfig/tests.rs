@@ -13,7 +13,7 @@ fn kubeconfig(current: &str, cluster: &str) -> Kubeconfig {
 }
 
 #[test]
-fn authority_file_is_the_one_of_the_current_cluster_unless_its_content_is_inline() {
+fn authority_file_returns_the_ca_file_of_the_current_cluster() {
     let file = kubeconfig("main", "{certificate-authority: /ca.crt}");
     assert_eq!(authority_file(&file), Some(PathBuf::from("/ca.crt")));
     let both = kubeconfig("main", "{certificate-authority: /ca.crt, certificate-authority-data: eA==}");

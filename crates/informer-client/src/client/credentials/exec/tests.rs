@@ -23,7 +23,7 @@ fn plugin(script: &str) -> ExecPlugin {
 }
 
 #[test]
-fn exec_credential_is_read_from_json_and_from_yaml() {
+fn exec_credential_is_parsed_from_json_and_yaml() {
     let token = |token: &str| Issued { token: Some(token.to_owned()), ..Issued::default() };
     assert_eq!(parse(credential(r#"{"token":"a"}"#).as_bytes(), Some(V1)), Ok(token("a")));
     let yaml = format!("apiVersion: {V1}\nkind: ExecCredential\nstatus:\n  token: b\n");
@@ -40,7 +40,7 @@ fn exec_credential_is_read_from_json_and_from_yaml() {
 }
 
 #[test]
-fn unusable_exec_credential_is_explained_without_its_secrets() {
+fn invalid_exec_credential_error_contains_no_secret() {
     for (output, problem) in [
         ("secret".to_owned(), "its output is not an ExecCredential"),
         (r#"{"kind":"Pod","status":{"token":"secret"}}"#.to_owned(), "its output is not an ExecCredential"),
@@ -68,7 +68,7 @@ fn unusable_exec_credential_is_explained_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn exec_plugin_gets_its_environment_and_the_request_for_a_credential() {
+async fn exec_plugin_receives_its_environment_and_kubernetes_exec_info() {
     let script = r#"case "$KUBERNETES_EXEC_INFO" in *'"interactive":false'*) ;; *) exit 7 ;; esac
         echo "{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"$TOKEN\"}}""#;
     let issued = plugin(script).run().await.unwrap();
@@ -76,7 +76,7 @@ async fn exec_plugin_gets_its_environment_and_the_request_for_a_credential() {
 }
 
 #[tokio::test]
-async fn exec_plugin_does_not_block_the_threads_of_the_runtime() {
+async fn exec_plugin_does_not_block_the_runtime() {
     let folder = std::env::temp_dir().join(format!("informer-exec-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).unwrap();
@@ -101,7 +101,7 @@ async fn exec_plugin_does_not_block_the_threads_of_the_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exec_plugin_that_hangs_is_killed_after_its_time_limit() {
+async fn hanging_exec_plugin_is_killed_after_its_timeout() {
     let before = tokio::time::Instant::now();
     let error = plugin("exec sleep 1000").run().await.unwrap_err();
     assert_eq!(before + Duration::from_secs(60), tokio::time::Instant::now());
@@ -112,7 +112,7 @@ async fn exec_plugin_that_hangs_is_killed_after_its_time_limit() {
 }
 
 #[tokio::test]
-async fn failed_exec_plugin_is_named_with_its_status_and_install_hint() {
+async fn failed_exec_plugin_error_contains_status_and_install_hint() {
     let error = plugin("exit 3").run().await.unwrap_err();
     assert_eq!(
         error.to_string(),
