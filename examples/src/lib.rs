@@ -4,6 +4,8 @@
 //! server inside of the process and fills it; with `KUBECONFIG` set it connects to that cluster, which the examples
 //! read and never write to, but for the operators: they make and take away objects of their own.
 
+#[cfg(doctest)]
+pub mod book;
 mod content;
 pub mod replicas;
 

@@ -1,0 +1,42 @@
+//! The Rust code of the book in `docs/book`, compiled and run as documentation tests.
+//!
+//! The test `code_of_every_page_is_tested` fails if a page with Rust code is missing.
+
+#[doc = include_str!("../../docs/book/src/concepts/delivery.md")]
+pub struct Delivery;
+
+#[doc = include_str!("../../docs/book/src/concepts/representations.md")]
+pub struct Representations;
+
+#[doc = include_str!("../../docs/book/src/guides/debugging.md")]
+pub struct Debugging;
+
+#[doc = include_str!("../../docs/book/src/guides/faults.md")]
+pub struct Faults;
+
+#[doc = include_str!("../../docs/book/src/guides/index-by-field.md")]
+pub struct Indexes;
+
+#[doc = include_str!("../../docs/book/src/guides/memory.md")]
+pub struct Memory;
+
+#[doc = include_str!("../../docs/book/src/guides/metrics.md")]
+pub struct Metrics;
+
+#[doc = include_str!("../../docs/book/src/guides/namespaces.md")]
+pub struct Namespaces;
+
+#[doc = include_str!("../../docs/book/src/guides/newer-server.md")]
+pub struct NewerServer;
+
+#[doc = include_str!("../../docs/book/src/guides/read-your-writes.md")]
+pub struct ReadYourWrites;
+
+#[doc = include_str!("../../docs/book/src/guides/replicas.md")]
+pub struct Replicas;
+
+#[doc = include_str!("../../docs/book/src/guides/webhooks.md")]
+pub struct Webhooks;
+
+#[doc = include_str!("../../docs/book/src/reference/faults.md")]
+pub struct FaultRules;

@@ -1,0 +1,15 @@
+//! Runs the operator on the cluster of the kubeconfig.
+
+use informer::prelude::*;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = Client::try_default().await?;
+    Manager::new(client)
+        .health("0.0.0.0:8081")
+        .metrics("0.0.0.0:8080")
+        .controller(website_operator::controller())
+        .run_until(ctrl_c())
+        .await?;
+    Ok(())
+}
