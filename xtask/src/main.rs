@@ -1,6 +1,7 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
 mod bench;
+mod book;
 mod cargo;
 mod conformance;
 mod deadline;
@@ -50,6 +51,8 @@ enum Command {
     Mutants(mutants::MutantsArguments),
     /// Give mutated bytes to everything that reads bytes of others.
     Fuzz(fuzz::FuzzArguments),
+    /// Build the book in docs/book and check its links. Needs mdbook.
+    Book,
     /// Measure our parts beside their peers, in the same run: medians, spread, ratios.
     Bench(bench::Bench),
     /// The suite of informer behaviour, on the embedded server or on a real one.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Features(arguments) => features::run(root(), arguments),
         Command::Mutants(arguments) => mutants::run(root(), arguments),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
+        Command::Book => book::run(root()),
         Command::Bench(bench) => bench::run(root(), bench),
         Command::Conformance(options) => conformance::run(root(), options),
         Command::Fleet(options) => fleet::run(root(), options),
