@@ -258,3 +258,19 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn patch_has_the_content_type_of_its_format() {
+        let (kind, key) = (ResourceKind::of::<ConfigMap>(), "default/settings".parse().unwrap());
+        for format in [PatchFormat::Json, PatchFormat::Merge, PatchFormat::Strategic, PatchFormat::Apply] {
+            assert_eq!(Call::patch(&kind, &key, format).content_type, format.content_type());
+        }
+        assert_ne!(PatchFormat::Merge.content_type(), PatchFormat::Json.content_type());
+    }
+}

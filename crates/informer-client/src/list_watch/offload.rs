@@ -15,7 +15,7 @@ use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 /// How many batches of one stream are under way at once. Each holds frames of some 256 KiB; with more of them
@@ -49,10 +49,7 @@ impl<T: Send + 'static> Offload<T> {
     /// Of the runtime that this task is run by.
     pub(super) fn here() -> Self {
         let place = Handle::try_current().ok().and_then(|handle| {
-            let workers = match handle.runtime_flavor() {
-                RuntimeFlavor::CurrentThread => 1,
-                _ => handle.metrics().num_workers(),
-            };
+            let workers = handle.metrics().num_workers();
             // One more than can run, so that none of them waits for this task to be run.
             (workers > 1).then(|| (handle, (workers + 1).min(MAX_TASKS)))
         });

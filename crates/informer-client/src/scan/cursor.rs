@@ -12,7 +12,7 @@ const MAX_SKIP_DEPTH: usize = usize::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
-    at: usize,
+    pub(super) at: usize,
     /// Containers that are known already, by where they begin; those before the cursor are dropped as it
     /// moves.
     spans: &'a [Span],

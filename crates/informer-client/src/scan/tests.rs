@@ -115,3 +115,13 @@ fn words_that_are_no_values_are_refused() {
         assert_eq!(Cursor::new(word).skip(), Ok(0..word.len()), "{word}");
     }
 }
+
+#[test]
+fn error_of_a_skipped_value_names_the_position_of_the_wrong_bracket() {
+    let text = r#"{"a":[1,2},"b":0}"#;
+    let mut cursor = Cursor::new(text);
+    cursor.at = 5;
+    cursor.skip().unwrap_err();
+    assert_eq!(&text[cursor.at..=cursor.at], "}");
+    assert_eq!(cursor.at, 9);
+}

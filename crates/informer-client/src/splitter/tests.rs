@@ -287,3 +287,12 @@ fn bytes_are_counted_where_a_frame_ends_with_a_value_and_is_not_asked_again() {
         assert!(matches!(long.next(b" ", &mut 0), Err(SplitError::Large { limit: 19, .. })));
     }
 }
+
+#[test]
+fn protobuf_watch_reports_the_most_bytes_that_it_buffered() {
+    let mut lengths = super::lengths::Lengths::new(Limits::default());
+    let event = [&[0, 0, 0, 8][..], &[7; 8]].concat();
+    let mut at = 0;
+    assert!(lengths.next(&event[..6], &mut at).unwrap().is_none());
+    assert!(lengths.max_buffered() >= 6, "{} bytes", lengths.max_buffered());
+}
