@@ -17,7 +17,7 @@ use super::ProcessorListener;
 use crate::Event;
 use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 
-/// How many events in a row a handler that never waits is given before the task lets others run.
+/// The maximum number of consecutive events for a handler that never waits, before the task yields.
 const MAX_BURST: u32 = 256;
 
 /// Events in a row, without a wait between them.
