@@ -158,7 +158,8 @@ pub struct HandlerState {
     pub calls: u64,
     /// Calls that panicked.
     pub panics: u64,
-    /// Calls that held a runtime thread for longer than [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
+    /// Calls that held a runtime thread for longer than
+    /// [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
     pub blocked: u64,
     /// True once every object of the first list was handled.
     pub synced: bool,

@@ -16,7 +16,8 @@
 //! 6. The version of the store goes back only with a list.
 //! 7. An event that is older than the store never adds an object that is not held.
 //!
-//! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order (`order.rs`).
+//! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order
+//! (`order.rs`).
 
 mod order;
 #[cfg(test)]

@@ -148,7 +148,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     queue.close();
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
-    // The reflector is still waiting for its first list: it ends when it has something to hand over, or is told to.
+    // The reflector is still waiting for its first list: it ends when it has something to hand over, or is
+    // told to.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {

@@ -5,7 +5,8 @@
 //!
 //! 1. A key is queued once, at the place of its first enqueue; what is popped is its newest state.
 //! 2. A deleted object is not popped. Its place in the queue is kept while anything is queued.
-//! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other limit.
+//! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other
+//!    limit.
 //!
 //! # Lock order
 //!
@@ -13,8 +14,8 @@
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then they get
-//!    [`QueueClosed`].
+//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then
+//!    they get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -117,8 +118,8 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Takes the object whose turn it is; waits while nothing is queued. It counts as processed when what is returned
-    /// is done or dropped.
+    /// Takes the object whose turn it is; waits while nothing is queued. It counts as processed when what is
+    /// returned is done or dropped.
     ///
     /// # Errors
     ///
@@ -168,7 +169,8 @@ impl<O: Object> Fifo<O> {
         self.shared.is_closed()
     }
 
-    /// True once what the first list queued is processed or deleted. A write before any list makes it true at once.
+    /// True once what the first list queued is processed or deleted. A write before any list makes it true at
+    /// once.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -214,8 +216,8 @@ impl<O: Object> Origin<Arc<O>> for SharedQueue<FifoState<O>> {
 }
 
 impl<O: Object> ReflectorStore<O> for Fifo<O> {
-    /// Queues the newest states. Resyncs and bookmarks are nothing to this queue, nor are objects that could not be
-    /// read or have no key: it holds what is to be worked on.
+    /// Queues the newest states. Resyncs and bookmarks are nothing to this queue, nor are objects that could
+    /// not be read or have no key: it holds what is to be worked on.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             let outcome = match change {

@@ -5,16 +5,18 @@
 //!
 //! 1. A key is in the heap once, with its newest item.
 //! 2. The item of the lowest rank is popped first, and among equal ranks the one that was added first.
-//! 3. It holds what was added, without a limit: its writer decides what is worth work, and one item a key bounds it.
+//! 3. It holds what was added, without a limit: its writer decides what is worth work, and one item a key
+//!    bounds it.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only. The key and the rank function run without it; only ranks are compared under it, so
-//! a rank is plain data.
+//! The one lock of the `SharedQueue` only. The key and the rank function run without it; only ranks are
+//! compared under it, so a rank is plain data.
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is there. 3. Then they get [`QueueClosed`].
+//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is there. 3. Then they get
+//!    [`QueueClosed`].
 
 pub(super) mod state;
 

@@ -4,8 +4,8 @@ use informer_core::{KeyError, Object, ObjectKey};
 
 use super::{QueueClosed, TransformError};
 
-/// How a queue names the objects it is given, for sources whose objects are not told apart by namespace and name.
-/// The default is [`Object::key`]. It never runs under a lock.
+/// How a queue names the objects it is given, for sources whose objects are not told apart by namespace and
+/// name. The default is [`Object::key`]. It never runs under a lock.
 pub type KeyFunction<T> = Arc<dyn Fn(&T) -> Result<ObjectKey, KeyError> + Send + Sync + 'static>;
 
 pub(super) fn object_key<O: Object>() -> KeyFunction<O> {
@@ -37,7 +37,7 @@ pub enum EnqueueError {
 pub enum Processed<R> {
     /// It is processed.
     Done(R),
-    /// It could not be processed: queue it again, behind what is queued. What was queued for the key meanwhile is newer
-    /// and stays newer.
+    /// It could not be processed: queue it again, behind what is queued. What was queued for the key
+    /// meanwhile is newer and stays newer.
     Requeue(R),
 }

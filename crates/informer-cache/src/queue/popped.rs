@@ -66,8 +66,8 @@ impl<T> Popped<T> {
     /// The item is processed. The same as dropping it.
     pub fn done(self) {}
 
-    /// Queues the item again, behind what is queued. What was queued for the key meanwhile is newer and stays newer.
-    /// A closed queue takes it too: it was not drained yet.
+    /// Queues the item again, behind what is queued. What was queued for the key meanwhile is newer and stays
+    /// newer. A closed queue takes it too: it was not drained yet.
     pub fn requeue(self) {
         let Self { item, mut receipt } = self;
         if let Some(origin) = receipt.origin.take() {
@@ -75,7 +75,8 @@ impl<T> Popped<T> {
         }
     }
 
-    /// Runs `process` on the item and whether it is [initial](Self::is_initial), and does as it says. No lock is held.
+    /// Runs `process` on the item and whether it is [initial](Self::is_initial), and does as it says. No lock
+    /// is held.
     pub fn process<R>(self, process: impl FnOnce(&T, bool) -> Processed<R>) -> R {
         match process(&self.item, self.receipt.is_initial) {
             Processed::Done(answer) => answer,

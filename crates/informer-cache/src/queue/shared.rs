@@ -135,7 +135,8 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Cancel safe: nothing is taken before `check` answers, and its answer is returned without another await.
+    /// Cancel safe: nothing is taken before `check` answers, and its answer is returned without another
+    /// await.
     async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         loop {
             // Created before the check: it receives every notification from here on, so none is lost between

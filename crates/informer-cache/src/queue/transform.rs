@@ -47,8 +47,8 @@ impl<O: Object> Transformer<O> {
         Self { kind: kind.into(), transform }
     }
 
-    /// Transforms the objects of a change. Unchanged objects, and those of deletions that were missed, pass as they are:
-    /// they come from the store.
+    /// Transforms the objects of a change. Unchanged objects, and those of deletions that were missed, pass
+    /// as they are: they come from the store.
     pub(super) fn change(&self, change: Change<O>) -> Change<O> {
         match change {
             Change::Added(object) => self.object(object).map_or_else(Change::Undecodable, Change::Added),
@@ -59,8 +59,9 @@ impl<O: Object> Transformer<O> {
         }
     }
 
-    /// Transforms the state that an observed deletion shows: whoever knows the transformed object must not be told of
-    /// another one at its end. Where that fails the deletion counts as missed, so that it is not lost.
+    /// Transforms the state that an observed deletion shows: whoever knows the transformed object must not be
+    /// told of another one at its end. Where that fails the deletion counts as missed, so that it is not
+    /// lost.
     pub(super) fn tombstone(&self, tombstone: Tombstone<O>) -> Tombstone<O> {
         let key = tombstone.key().clone();
         match tombstone.last() {
@@ -94,7 +95,8 @@ impl<O: Object> Transformer<O> {
 
     pub(super) fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
         let kind = || Arc::clone(&self.kind);
-        // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state behind.
+        // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state
+        // behind.
         match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {
             Ok(Ok(object)) if object.key() == key => Ok(object),
             Ok(Ok(object)) => Err(TransformError::KeyChanged { kind: kind(), key: object.key().clone() }),

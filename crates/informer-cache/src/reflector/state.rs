@@ -263,8 +263,8 @@ impl<O: Object> ReflectorState<O> {
         self.server = server;
     }
 
-    /// Sets the server of the list that [begins](Self::begins_list); `None` if it is not known. If it is another server than that of
-    /// the last list, this list must not reuse held objects.
+    /// Sets the server of the list that [begins](Self::begins_list); `None` if it is not known. If it is
+    /// another server than that of the last list, this list must not reuse held objects.
     pub fn set_server(&mut self, server: Option<Arc<str>>) {
         if server.is_some() {
             self.reread = self.server.is_some() && self.server != server;

@@ -32,7 +32,8 @@ pub struct ExpectedWatch<O: Object> {
     answer: Answer<WatchStream<O>>,
 }
 
-/// The server's end of an accepted list. Dropped before [`end`](Self::end), the list breaks off without an end.
+/// The server's end of an accepted list. Dropped before [`end`](Self::end), the list breaks off without an
+/// end.
 #[must_use = "a list whose peer is dropped breaks off"]
 #[derive(Debug)]
 pub struct ListPeer<O: Object> {

@@ -63,8 +63,8 @@ impl<O> Deltas<O> {
     }
 
     /// Appends what happened next. Of two deletions in a row the one that knows more stays, and the other is
-    /// returned: an observed one stays before a missed one, and of two alike, the later where both were missed, else
-    /// the earlier. Nothing else is compressed.
+    /// returned: an observed one stays before a missed one, and of two alike, the later where both were
+    /// missed, else the earlier. Nothing else is compressed.
     pub fn push(&mut self, next: Delta<O>) -> Option<Delta<O>> {
         match (self.deltas.last_mut(), &next) {
             (Some(last @ Delta::Deleted(_)), Delta::Deleted(_)) => match last {
