@@ -17,8 +17,8 @@
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then
-//!    they get [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items, and may requeue. 3.
+//!    Then they get [`QueueClosed`].
 
 pub(super) mod config;
 pub(super) mod delta;
@@ -222,8 +222,8 @@ impl<O: Object> DeltaFifo<O> {
         (Some(hold), Some(seen))
     }
 
-    /// Takes the deltas of the key whose turn it is; waits while nothing is queued. They count as processed
-    /// when what is returned is done or dropped.
+    /// Takes the deltas of the next key; waits while nothing is queued. They count as processed when the
+    /// returned value is done or dropped.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl<O: Object> DeltaFifo<O> {
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// As [`pop`](Self::pop), but `None` where nothing can be taken now.
+    /// As [`pop`](Self::pop), but `None` if nothing can be taken now.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl<O: Object> DeltaFifo<O> {
         Ok(self.pop().await?.process(process))
     }
 
-    /// Closes the queue: writers are refused; what is queued can still be popped.
+    /// Closes the queue: writers are rejected; queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -274,7 +274,7 @@ impl<O: Object> DeltaFifo<O> {
         self.shared.is_closed()
     }
 
-    /// True once what the first list queued is processed; what is requeued counts from the first attempt on.
+    /// True once what the first list queued is processed; what is requeued counts from its first attempt.
     /// An addition, update or deletion before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()

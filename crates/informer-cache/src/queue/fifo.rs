@@ -14,8 +14,8 @@
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then
-//!    they get [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items, and may requeue. 3.
+//!    Then they get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -118,8 +118,8 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Takes the object whose turn it is; waits while nothing is queued. It counts as processed when what is
-    /// returned is done or dropped.
+    /// Takes the next object; waits while nothing is queued. It counts as processed when the returned value
+    /// is done or dropped.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl<O: Object> Fifo<O> {
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// As [`pop`](Self::pop), but `None` where nothing is queued.
+    /// As [`pop`](Self::pop), but `None` if nothing is queued.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl<O: Object> Fifo<O> {
         Ok(self.pop().await?.process(process))
     }
 
-    /// Closes the queue: writers are refused; what is queued can still be popped.
+    /// Closes the queue: writers are rejected; queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }

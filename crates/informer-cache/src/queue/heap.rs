@@ -15,7 +15,7 @@
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is there. 3. Then they get
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get its items. 3. Then they get
 //!    [`QueueClosed`].
 
 pub(super) mod state;
@@ -54,14 +54,14 @@ pub struct Heap<T, R> {
 }
 
 impl<T: Object, R: Ord + Clone> Heap<T, R> {
-    /// An empty heap of objects; `rank` says what goes first.
+    /// An empty heap of objects; the lowest `rank` is popped first.
     pub fn new(rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
         Self::with_key_function(object_key(), rank)
     }
 }
 
 impl<T, R: Ord + Clone> Heap<T, R> {
-    /// An empty heap of anything that `key` can name; `rank` says what goes first.
+    /// An empty heap of anything that `key` can name; the lowest `rank` is popped first.
     pub fn with_key_function(key: KeyFunction<T>, rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
         Self { shared: Arc::new(SharedQueue::new(HeapState::new())), key, rank: Arc::new(rank) }
     }
@@ -86,7 +86,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.add(item)
     }
 
-    /// Adds items at once: nobody pops before all are there.
+    /// Adds items atomically: no pop happens before all are added.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.take(HeapState::pop).await
     }
 
-    /// As [`pop`](Self::pop), but `None` where the heap is empty.
+    /// As [`pop`](Self::pop), but `None` if the heap is empty.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.try_take(HeapState::pop)
     }
 
-    /// Closes the heap: nothing can be added; what is there can still be popped.
+    /// Closes the heap: nothing can be added; its items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }

@@ -17,7 +17,7 @@
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued. 3. Then they get
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items. 3. Then they get
 //!    [`QueueClosed`].
 
 pub(super) mod state;
@@ -107,7 +107,7 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
     }
 
-    /// As [`pop_batch`](Self::pop_batch), but `None` where nothing is queued.
+    /// As [`pop_batch`](Self::pop_batch), but `None` if nothing is queued.
     ///
     /// # Errors
     ///
@@ -131,8 +131,7 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.update(|state| state.requeue(popped));
     }
 
-    /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; what is queued can still be
-    /// popped.
+    /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -243,7 +242,7 @@ pub struct BatchReceipt<O> {
 }
 
 impl<O> Batch<O> {
-    /// True where the changes belong to the initial list, or came before it.
+    /// True if the changes belong to the initial list, or came before it.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }
@@ -258,7 +257,7 @@ impl<O> Batch<O> {
 }
 
 impl<O> BatchReceipt<O> {
-    /// True where the changes belong to the initial list, or came before it.
+    /// True if the changes belong to the initial list, or came before it.
     pub fn is_initial(&self) -> bool {
         self.is_initial
     }

@@ -38,7 +38,7 @@ impl InitialSync {
         }
     }
 
-    /// True where the next item belongs to the initial list, or comes before it.
+    /// True if the next item belongs to the initial list, or comes before it.
     pub(super) fn is_initial(&self) -> bool {
         !self.populated || self.queued > 0
     }

@@ -19,7 +19,7 @@ pub struct Taken<T> {
     pub key: ObjectKey,
     /// What was queued for it.
     pub item: T,
-    /// True where it belongs to the initial list.
+    /// True if it belongs to the initial list.
     pub is_initial: bool,
     /// How much it counts for has-synced; to be told to the state once it is processed.
     pub initial: usize,
@@ -53,7 +53,7 @@ impl<T> Popped<T> {
         &self.receipt.key
     }
 
-    /// True where the item belongs to the initial list.
+    /// True if the item belongs to the initial list.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }

@@ -45,7 +45,7 @@ pub struct InOrderState<O> {
 pub struct PoppedBatch<O> {
     /// The changes, in order of arrival; never empty.
     pub changes: Vec<Change<O>>,
-    /// True where they belong to the initial list, or came before it.
+    /// True if they belong to the initial list, or came before it.
     pub is_initial: bool,
     /// How many of them count for has-synced; to be told to [`InOrderState::done`] once they are processed.
     pub initial: usize,
