@@ -1,7 +1,8 @@
-//! What a change costs from the queue to the handlers: the pump, one transaction of the store, and the buffers of all handlers.
+//! Measures the cost of a change from the queue to the handlers: the pump, one transaction of the store, and
+//! the buffers of all handlers.
 //!
-//! `cargo bench -p informer-cache`. By hand in one thread, as the simulator drives it: no task, no wake-up. Throughput is in
-//! changes, however many handlers are told of each.
+//! `cargo bench -p informer-cache`. It runs in one thread, as in the simulator: no task, no wake-up.
+//! Throughput is in changes, regardless of the number of handlers.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -116,7 +117,7 @@ fn fan_out(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Handlers that join are told of everything that is there.
+/// Measures the replay of the cache to handlers that join.
 fn replays(criterion: &mut Criterion) {
     let informer = Informer::filled(0, BufferPolicy::Unbounded);
     let mut group = criterion.benchmark_group("a late handler");

@@ -6,21 +6,21 @@ use informer_core::{Object, ObjectKey, ResourceVersion, Tombstone};
 use crate::Undecodable;
 use crate::source::Listed;
 
-/// What a reflector tells a queue.
+/// A change that a reflector writes to a queue.
 pub enum Change<O> {
     /// The source reported the object as new.
     Added(Arc<O>),
     /// The source reported the object as changed.
     Updated(Arc<O>),
-    /// The source reported the object as gone.
+    /// The source reported the object as deleted.
     Deleted(Tombstone<O>),
-    /// A complete list: exactly this is there.
+    /// A complete list: the exact current set of objects.
     Replaced(Replacement<O>),
-    /// Replay what is held to the handlers that asked for it. Local; never a request.
+    /// Replays the held objects to handlers with a resync period. It is local and never sends a request.
     Resync,
     /// The source has reached this version.
     Bookmark(ResourceVersion),
-    /// An object came or changed that could not be read.
+    /// An object was added or changed that could not be decoded.
     Undecodable(Undecodable),
 }
 
@@ -28,20 +28,20 @@ pub enum Change<O> {
 pub struct Replacement<O> {
     /// The objects, in the order of the source.
     pub items: Vec<Listed<O>>,
-    /// Objects that are there but could not be read: no reason to report them deleted.
+    /// Listed objects that could not be decoded. They exist, so they are not reported as deleted.
     pub undecodable: Vec<Undecodable>,
     /// The version of the list.
     pub version: ResourceVersion,
-    /// True where the list is older than what was seen before and is the truth all the same: a consistent read of a
-    /// server that was restored. Nothing is skipped as unchanged or too old.
+    /// True if the list is older than an earlier one but authoritative: a consistent read of a server that
+    /// was restored. No object in it is skipped as unchanged or too old.
     pub rewound: bool,
-    /// True if the list was read in full because another server, or another version of it, answered. Nothing is skipped as
-    /// unchanged: that server may write the same state differently.
+    /// True if the list was read in full because another server, or another version of it, answered. No
+    /// object in it is skipped as unchanged: that server may encode the same state differently.
     pub reread: bool,
 }
 
 impl<O: Object> Change<O> {
-    /// The key of the object that changed; `None` where the change is not about one object.
+    /// Returns the key of the changed object. `None` if the change is not about one object.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Added(object) | Self::Updated(object) => Some(object.key()),
@@ -53,13 +53,13 @@ impl<O: Object> Change<O> {
 }
 
 impl<O> Replacement<O> {
-    /// A list in which everything could be read.
+    /// Returns a list without undecodable objects.
     pub fn new(items: Vec<Listed<O>>, version: impl Into<ResourceVersion>) -> Self {
         Self { items, undecodable: Vec::new(), version: version.into(), rewound: false, reread: false }
     }
 }
 
-/// Copies references, no object.
+/// Copies references, not objects.
 impl<O> Clone for Change<O> {
     fn clone(&self) -> Self {
         match self {
@@ -74,7 +74,7 @@ impl<O> Clone for Change<O> {
     }
 }
 
-/// Copies references, no object.
+/// Copies references, not objects.
 impl<O> Clone for Replacement<O> {
     fn clone(&self) -> Self {
         Self {

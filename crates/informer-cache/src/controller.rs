@@ -1,8 +1,9 @@
-//! The pump between a queue and a process function, and the simple informer that is built on it.
+//! The low-level controller between a queue and a process function, and the simple informer built on it.
 //!
-//! An [`InformerController`] runs a reflector that fills a queue, and gives whatever is popped from the queue to a [`Process`]. It is
-//! [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#Controller) low-level controller, not a reconciler.
-//! [`new_informer`] and [`new_indexer_informer`] make one whose process function keeps a store and calls one handler.
+//! An [`InformerController`] runs a reflector that fills a queue, and passes each popped item to a
+//! [`Process`]. It is [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#Controller) low-level
+//! controller, not a reconciler. [`new_informer`] and [`new_indexer_informer`] return one whose process
+//! function maintains a store and calls one handler.
 //!
 //! ```
 //! use informer_cache::Change;
@@ -38,19 +39,20 @@
 //! # Invariants
 //!
 //! 1. One item is processed at a time, in the order of the queue.
-//! 2. An item counts as processed when the process function has returned, whatever it returned, unless it is queued again;
-//!    then it is the queue's to say.
-//! 3. An item whose processing panicked is never queued again: it would only panic again.
+//! 2. An item counts as processed when the process function has returned, with any result. If the item is
+//!    requeued, the queue decides.
+//! 3. An item whose processing panicked is never requeued, since it would panic again.
 //!
 //! # Lock order
 //!
-//! The asynchronous lock around the process function, held by a run from beginning to end. Nothing else is locked while the
-//! process function runs.
+//! The asynchronous lock around the process function, held by a run from start to end. No other lock is held
+//! while the process function runs.
 //!
 //! # Shutdown
 //!
-//! 1. Cancelling the token of [`InformerController::run`] drops the request that is open and lets the item in process finish; what is
-//!    queued stays for a later run. 2. Closing the queue ends the reflector; what is queued is processed, then the run ends.
+//! 1. Cancelling the token of [`InformerController::run`] drops the open request and lets the current item
+//!    finish. Queued items stay for a later run.
+//! 2. Closing the queue ends the reflector. Queued items are processed, then the run ends.
 
 mod process;
 mod simple;
@@ -79,14 +81,15 @@ use crate::queue::{Queue, QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle};
 use crate::source::{DynListWatch, ListWatch, SourceContext};
 
-/// The pause before an item that failed is taken up again, the first time: the in-order queue has it at its head at
-/// once, and a loop without a pause would use a whole core to fail.
+/// The first delay before a failed item is retried. The in-order queue returns it to its head immediately, so
+/// a retry loop without a delay would use a whole core.
 pub const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// The longest pause before an item that failed is taken up again; it doubles up to here while processing fails.
+/// The longest delay before a failed item is retried. The delay doubles up to this limit while processing
+/// fails.
 pub const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What an [`InformerController`] works with.
+/// Configures an [`InformerController`].
 #[must_use = "a configuration does nothing by itself"]
 pub struct ControllerConfig<O: Object, Q> {
     source: DynListWatch<O>,
@@ -96,7 +99,7 @@ pub struct ControllerConfig<O: Object, Q> {
     retry_on_error: bool,
 }
 
-/// Keeps a queue filled from a source, and processes what comes out of it. See the [module](self).
+/// Fills a queue from a source, and processes the queued items. See the [module](self).
 pub struct InformerController<O: Object, Q: Queue, P> {
     reflector: Reflector<O>,
     queue: Q,
@@ -107,20 +110,20 @@ pub struct InformerController<O: Object, Q: Queue, P> {
     panicked: AtomicU64,
 }
 
-/// How many items an [`InformerController`] has processed, and how.
+/// How many items an [`InformerController`] has processed, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControllerCounts {
     /// Items that were processed without an error.
     pub processed: u64,
-    /// Times that processing returned an error.
+    /// How often processing returned an error.
     pub failed: u64,
-    /// Items whose processing panicked, and panics of the source or of a hook of the reflector.
+    /// Items whose processing panicked, plus panics of the source or of a hook of the reflector.
     pub panicked: u64,
 }
 
 impl<O: Object, Q> ControllerConfig<O, Q> {
-    /// A source and the queue it fills, with the defaults: the reflector's, and no retry.
+    /// Returns a configuration for a source and a queue, with the reflector's defaults and without retries.
     pub fn new(source: impl ListWatch<O>, queue: Q) -> Self {
         Self {
             source: DynListWatch::new(source),
@@ -131,20 +134,20 @@ impl<O: Object, Q> ControllerConfig<O, Q> {
         }
     }
 
-    /// How the source is listed and watched, its errors handled, and how often the queue is asked for a resync.
+    /// Configures lists, watches, error handling and the resync period.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
     }
 
-    /// Gives the source a view of what is held; see [`Reflector::with_context`].
+    /// Gives the source a view of the held objects; see [`Reflector::with_context`].
     pub fn context(mut self, context: SourceContext<O>) -> Self {
         self.context = context;
         self
     }
 
-    /// Queues an item again whose processing failed, after a pause from [`MIN_RETRY_DELAY`] to [`MAX_RETRY_DELAY`]. Without
-    /// it an error is counted and logged, and the next item follows.
+    /// Requeues an item whose processing failed, after a delay from [`MIN_RETRY_DELAY`] to
+    /// [`MAX_RETRY_DELAY`]. By default an error is counted and logged, and the next item follows.
     pub fn retry_on_error(mut self, retry: bool) -> Self {
         self.retry_on_error = retry;
         self
@@ -157,12 +160,12 @@ where
     Q: Queue<Popped: ProcessItem + Sync> + ReflectorStore<O> + Clone,
     P: Process<Q::Popped>,
 {
-    /// A controller. Nothing is asked for before [`run`](Self::run).
+    /// Returns a controller. It sends no request before [`run`](Self::run).
     pub fn new(config: ControllerConfig<O, Q>, process: P) -> Self {
         Self::with(config, |_| process)
     }
 
-    /// As [`new`](Self::new), where the process function advises the reflector.
+    /// As [`new`](Self::new), for a process function that needs the handle of the reflector.
     fn with(config: ControllerConfig<O, Q>, process: impl FnOnce(ReflectorHandle) -> P) -> Self {
         let ControllerConfig { source, queue, reflector, context, retry_on_error } = config;
         let reflector = Reflector::new(source, Arc::new(queue.clone()), reflector).with_context(context);
@@ -171,15 +174,16 @@ where
         Self { reflector, queue, retry_on_error, process, processed, failed, panicked }
     }
 
-    /// Reflects and processes until `cancel` is cancelled, or the queue is closed and drained. No failure and no panic of the
-    /// source, of a hook or of the process function ends it; they are logged and counted.
+    /// Reflects and processes until `cancel` is cancelled, or until the queue is closed and drained. Failures
+    /// and panics of the source, of a hook or of the process function do not end it; they are logged and
+    /// counted.
     ///
-    /// Cancelling does not close the queue: a later run goes on with it. A second run, while one is going on, waits for its
-    /// end.
+    /// Cancelling does not close the queue, so a later run can continue with it. A second concurrent run
+    /// waits for the end of the first.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run. An item that is being processed counts as processed; what is queued stays.
+    /// Dropping the future ends the run. An item in process counts as processed; queued items stay.
     pub async fn run(&self, cancel: CancellationToken) {
         let mut process = tokio::select! {
             biased;
@@ -187,11 +191,11 @@ where
             process = self.process.lock() => process,
         };
         let reflect = async {
-            // A closed queue ends the reflector; the pump goes on until it is drained.
+            // A closed queue ends the reflector; the pump continues until it is drained.
             let _ = self.reflector.run_contained(cancel.clone()).await;
         };
-        // Boxed once a run: here the compiler sees that it may be sent between threads, for every process function. Left to
-        // whoever spawns the run it would ask again for one closure, and not find that its error is the same for every item.
+        // Boxed once per run: here the compiler can prove `Send` for every process function. In the caller's
+        // `spawn` it would have to prove it again for a specific closure, and fails.
         let pump: BoxFuture<'_, ()> = self.pump(&mut process, &cancel).boxed();
         tokio::join!(reflect, pump);
     }
@@ -224,7 +228,7 @@ where
                     tracing::error!(reflector = self.reflector.name(), %key, panic, "processing panicked; the next item follows");
                 }
             }
-            // A queue that is never empty must not keep the reflector from its socket.
+            // A queue that is never empty must not keep the thread from the reflector.
             tokio::task::yield_now().await;
         }
     }
@@ -235,11 +239,12 @@ where
         tracing::warn!(reflector = self.reflector.name(), %key, error, retry, "processing failed");
     }
 
-    /// True once what the first complete list left in the queue is processed. It stays true when the controller stops.
+    /// Returns true once the items that the first complete list left in the queue are processed. It stays
+    /// true when the controller stops.
     ///
-    /// Whether an item that failed and is queued again ([`retry_on_error`](ControllerConfig::retry_on_error)) holds it up is
-    /// the queue's to say: in an [`InOrderQueue`](crate::queue::InOrderQueue) it does, until it is processed without an error; in
-    /// a [`DeltaFifo`](crate::queue::DeltaFifo), as upstream, it counts from the first attempt on.
+    /// With [`retry_on_error`](ControllerConfig::retry_on_error), the queue decides whether a requeued item
+    /// delays the sync. An [`InOrderQueue`](crate::queue::InOrderQueue) waits until it is processed without
+    /// an error. A [`DeltaFifo`](crate::queue::DeltaFifo) counts the first attempt, like client-go.
     pub fn has_synced(&self) -> bool {
         self.queue.has_synced()
     }
@@ -248,29 +253,29 @@ where
     ///
     /// # Errors
     ///
-    /// When the queue is closed before.
+    /// If the queue is closed before.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.queue.synced().await
     }
 }
 
 impl<O: Object, Q: Queue, P> InformerController<O, Q, P> {
-    /// The version of the last list, event or bookmark that the reflector has handed to the queue.
+    /// Returns the version of the last list, event or bookmark that the reflector wrote to the queue.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.reflector.handle().status().last_version
     }
 
-    /// Shows and advises the reflector.
+    /// Returns a handle of the reflector.
     pub fn reflector(&self) -> ReflectorHandle {
         self.reflector.handle()
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub fn queue(&self) -> &Q {
         &self.queue
     }
 
-    /// What was processed so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> ControllerCounts {
         ControllerCounts {
             processed: self.processed.load(Ordering::Relaxed),

@@ -3,39 +3,41 @@ use std::sync::Arc;
 
 use informer_core::{Object, ObjectKey};
 
-/// What a handler is told.
+/// A notification to an event handler.
 ///
-/// The history of one key is legal in the order of delivery: it begins with `Added`, `Updated` carries as `old` what the
-/// event before carried as `new`, and after `Deleted` only `Added` can follow. A delete and re-creation under one name is
-/// `Deleted`, then `Added`, never an update.
+/// Per key, the order of delivery is legal: the first event is `Added`, the `old` of an `Updated` is the
+/// state of the event before, and only `Added` can follow `Deleted`. If an object is deleted and re-created
+/// with the same name, the handler receives `Deleted`, then `Added`, never an update.
 pub enum Event<O> {
-    /// The object came into the cache.
+    /// The object was added to the cache.
     Added {
         /// The object.
         object: Arc<O>,
-        /// True for the objects of the informer's first list, and for those that a late handler is told first.
+        /// True for objects of the informer's first list, and for the replay to a handler that is added
+        /// later.
         initial: bool,
     },
-    /// The object changed in the cache, or is told again.
+    /// The object changed in the cache, or is replayed by a resync.
     Updated {
-        /// What the cache held before.
+        /// The state that the cache held before.
         old: Arc<O>,
-        /// What it holds now; the same as `old` in a resync.
+        /// The current state; the same as `old` in a resync.
         new: Arc<O>,
-        /// True where nothing changed and the handler's resync period is due.
+        /// True if nothing changed and the handler's resync period is due.
         resync: bool,
     },
-    /// The object left the cache.
+    /// The object was removed from the cache.
     Deleted {
-        /// The last known state. It is always there: a handler is told of no deletion of what it was never told of.
+        /// The last known state. It is always present: a handler receives no delete for an object of which it
+        /// received no add.
         last: Arc<O>,
-        /// True where the deletion itself was missed, so that `last` may be older than the final state.
+        /// True if the deletion itself was missed, so that `last` may be older than the final state.
         stale: bool,
     },
 }
 
 impl<O> Event<O> {
-    /// The newest state that the event carries: of a deletion, the last known one.
+    /// Returns the newest state in the event. For a deletion, this is the last known state.
     pub fn object(&self) -> &Arc<O> {
         match self {
             Self::Added { object, .. } => object,
@@ -44,14 +46,14 @@ impl<O> Event<O> {
         }
     }
 
-    /// True for deletions.
+    /// Returns true for deletions.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted { .. })
     }
 }
 
 impl<O: Object> Event<O> {
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         self.object().key()
     }

@@ -1,4 +1,4 @@
-//! Informers and listers without the type of their objects, for code that serves kinds it does not know.
+//! Informers and listers without the type of their objects, for code that handles arbitrary kinds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::{
     SharedInformer, SyncError,
 };
 
-/// An object whose type is not known: key, labels, version and fields can be read.
+/// An object of unknown type: its key, labels, version and fields can be read.
 pub type AnyObject = Arc<dyn Object>;
 
-/// What happened to an object whose type is not known.
+/// An event for an object of unknown type.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum GenericEvent {
@@ -26,29 +26,29 @@ pub enum GenericEvent {
     Added {
         /// The object.
         object: AnyObject,
-        /// True for the objects of the first list and of a late handler's replay.
+        /// True for objects of the first list, and for the replay to a handler that is added later.
         initial: bool,
     },
     /// As [`Event::Updated`].
     Updated {
-        /// What the cache held before.
+        /// The state that the cache held before.
         old: AnyObject,
-        /// What it holds now.
+        /// The current state.
         new: AnyObject,
-        /// True where nothing changed and the resync period was due.
+        /// True if nothing changed and the resync period was due.
         resync: bool,
     },
     /// As [`Event::Deleted`].
     Deleted {
         /// The last known state.
         last: AnyObject,
-        /// True where the deletion itself was missed.
+        /// True if the deletion itself was missed.
         stale: bool,
     },
 }
 
 impl GenericEvent {
-    /// The newest state that the event carries.
+    /// Returns the newest state in the event.
     pub fn object(&self) -> &AnyObject {
         match self {
             Self::Added { object, .. } => object,
@@ -57,7 +57,7 @@ impl GenericEvent {
         }
     }
 
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         self.object().key()
     }
@@ -94,8 +94,8 @@ impl GenericInformer {
         Self(informer)
     }
 
-    /// Adds a handler that must not block. It stays until [`GenericRegistration::remove`]; dropping the registration does not
-    /// remove it.
+    /// Adds a handler that must not block. It stays registered until [`GenericRegistration::remove`];
+    /// dropping the registration does not remove it.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -127,12 +127,12 @@ impl GenericInformer {
         self.0.add_handler(options, Box::new(handler)).map(GenericRegistration)
     }
 
-    /// The cache by namespace, name and selector.
+    /// Returns a view of the cache by namespace, name and selector.
     pub fn lister(&self) -> GenericLister {
         GenericLister { informer: Arc::clone(&self.0), namespace: None }
     }
 
-    /// True while the first list of the present run is in the cache.
+    /// Returns true if the first list of the current run is in the cache.
     pub fn has_synced(&self) -> bool {
         *self.0.as_cache().synced().borrow()
     }
@@ -146,11 +146,11 @@ impl GenericInformer {
         crate::sync::wait_for_cache_sync([self.0.as_cache()], timeout).await
     }
 
-    /// Runs the informer, as [`SharedInformer::start`].
+    /// Starts the informer, as [`SharedInformer::start`].
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time enabled.
+    /// If called outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) -> InformerRun {
         self.0.start()
@@ -168,8 +168,8 @@ impl<O: Object> From<SharedInformer<O>> for GenericInformer {
     }
 }
 
-/// A [`HandlerRegistration`] without the type of the objects. Dropping it changes nothing; [`remove`](Self::remove) takes the
-/// handler away.
+/// A [`HandlerRegistration`] without the type of the objects. Dropping it does not remove the handler;
+/// [`remove`](Self::remove) does.
 pub struct GenericRegistration(Box<dyn ObjectRegistration>);
 
 impl GenericRegistration {
@@ -232,17 +232,17 @@ pub struct GenericLister {
 }
 
 impl GenericLister {
-    /// The same lister, restricted to a namespace.
+    /// Returns the same lister, restricted to a namespace.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
         Self { informer: Arc::clone(&self.informer), namespace: Some(namespace.into()) }
     }
 
-    /// The objects that match, in no particular order.
+    /// Returns the matching objects, in no particular order.
     pub fn list(&self, selector: &LabelSelector) -> Vec<AnyObject> {
         self.informer.list(self.namespace.as_deref(), selector)
     }
 
-    /// One object: by name where the lister has a namespace, by key otherwise.
+    /// Returns one object: by name if the lister has a namespace, by key otherwise.
     pub fn get(&self, name: &str) -> Option<AnyObject> {
         match &self.namespace {
             Some(namespace) => self.informer.get(&format!("{namespace}/{name}")),
@@ -263,7 +263,7 @@ impl fmt::Debug for GenericLister {
     }
 }
 
-/// What a generic informer needs of a typed one.
+/// Type erasure of [`SharedInformer`].
 pub(crate) trait ObjectInformer: Send + Sync {
     fn start(&self) -> InformerRun;
     fn as_cache(&self) -> &dyn CacheSynced;
@@ -313,7 +313,7 @@ impl<O: Object> ObjectInformer for SharedInformer<O> {
     }
 }
 
-/// What a generic registration needs of a typed one.
+/// Type erasure of [`HandlerRegistration`].
 pub(crate) trait ObjectRegistration: CacheSynced {
     fn remove(&self);
     fn remove_and_wait(&self) -> BoxFuture<'_, ()>;

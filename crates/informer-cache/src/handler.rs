@@ -1,16 +1,16 @@
-//! What is told about changes: handlers and how they are called.
+//! Event handlers: the trait, and adapters for closures.
 //!
 //! # Order and delivery
 //!
-//! One handler is called for one event at a time, in the order of the cache; different handlers wait for nobody but
-//! themselves. When it is called, the cache already shows the state of the event or a later one. A panic in a handler
-//! is contained: it is counted, logged with the key, and the next event follows.
+//! A handler is called for one event at a time, in the order of the cache. Handlers do not wait for each
+//! other. When a handler is called, the cache already shows the state of the event or a later one. A panic in
+//! a handler is contained: it is counted and logged with the key, and the next event follows.
 //!
 //! # Threads
 //!
-//! [`on_event`] and [`HandlerFuncs`] run on a thread of the runtime and must not block it; a call that held one longer
-//! than [`MAX_BLOCKING_TIME`] is counted and named. What has to block goes into [`blocking`], which gives it a thread of its
-//! own; what waits for something asynchronous goes into [`on_event_async`].
+//! [`on_event`] and [`HandlerFuncs`] run on a runtime thread and must not block it. A call that holds the
+//! thread for longer than [`MAX_BLOCKING_TIME`] is counted and logged. Use [`blocking`] for code that blocks;
+//! it runs on its own thread. Use [`on_event_async`] for code that awaits.
 
 mod blocking;
 mod funcs;
@@ -24,24 +24,25 @@ pub use funcs::{Filtered, HandlerFuncs, filtered, handler_funcs};
 
 use crate::Event;
 
-/// The longest time that a handler may hold a thread of the runtime before it is counted as blocking. A runtime of two
-/// threads with two such handlers serves nobody else meanwhile.
+/// The longest time that a handler may hold a runtime thread before the call is counted as blocking. Two such
+/// handlers on a runtime with two threads stop all other tasks.
 pub const MAX_BLOCKING_TIME: Duration = Duration::from_millis(100);
 
-/// Something that wants to know of every change in a cache.
+/// Receives every change of a cache.
 ///
-/// Implement it for state of your own, or use [`on_event`], [`on_event_async`], [`handler_funcs`], [`blocking`] and
-/// [`filtered`].
+/// Implement it for stateful handlers, or use [`on_event`], [`on_event_async`], [`handler_funcs`],
+/// [`blocking`] and [`filtered`].
 pub trait EventHandler<O>: Send + 'static {
-    /// Handles one event. The next one is delivered when the future is ready.
+    /// Handles one event. The next event is delivered when the future is ready.
     ///
     /// # Cancel safety
     ///
-    /// The future is not dropped before it is ready unless the runtime shuts down: a stopped informer lets it finish.
+    /// The future is polled to completion unless the runtime shuts down. Stopping the informer lets it
+    /// finish.
     fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send;
 }
 
-/// A handler from a closure that returns at once. It must not block.
+/// Returns a handler that calls a synchronous closure. The closure must not block.
 ///
 /// ```
 /// use informer_cache::{handler::on_event, testing::TestObject};
@@ -53,7 +54,7 @@ pub fn on_event<O, F: FnMut(Event<O>) + Send + 'static>(callback: F) -> OnEvent<
     OnEvent(callback)
 }
 
-/// A handler from a closure that returns a future.
+/// Returns a handler that calls a closure and awaits the returned future.
 pub fn on_event_async<O, F, R>(callback: F) -> OnEventAsync<F>
 where
     F: FnMut(Event<O>) -> R + Send + 'static,
@@ -62,10 +63,10 @@ where
     OnEventAsync(callback)
 }
 
-/// Made by [`on_event`].
+/// The handler returned by [`on_event`].
 pub struct OnEvent<F>(F);
 
-/// Made by [`on_event_async`].
+/// The handler returned by [`on_event_async`].
 pub struct OnEventAsync<F>(F);
 
 impl<O: Send + Sync + 'static, F: FnMut(Event<O>) + Send + 'static> EventHandler<O> for OnEvent<F> {

@@ -1,13 +1,13 @@
-//! Several informers of one program: made once each, started, awaited and shut down together.
+//! A set of the informers of one program: created once each, and started, awaited and shut down together.
 //!
 //! # Lock order
 //!
-//! One lock, around the table. Constructors of informers run under none.
+//! One lock, around the table. Constructors of informers run without it.
 //!
 //! # Shutdown
 //!
-//! [`InformerSet::shutdown`] stops all informers, waits for their tasks and forbids further starts. Dropping the last
-//! clone of the set tells its informers to stop without waiting.
+//! [`InformerSet::shutdown`] stops all informers, waits for their tasks and forbids further starts. Dropping
+//! the last clone of the set stops its informers without waiting.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -22,10 +22,11 @@ use crate::generic::{GenericInformer, ObjectInformer};
 use crate::sync::CacheSynced;
 use crate::{InformerRun, InformerState, SharedInformer, SyncError};
 
-/// The informers of a program, one for each resource and representation. A cheap handle; clones share the set.
+/// The informers of a program, one for each resource and object type. A cheap handle; clones share the set.
 ///
-/// This is what a [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory) is made
-/// of: it knows how to share, start and stop informers, and leaves it to its user to make them.
+/// It is the base of a
+/// [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory): it shares,
+/// starts and stops informers, and the caller creates them.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -64,14 +65,14 @@ struct Entry {
 }
 
 impl InformerSet {
-    /// An empty set.
+    /// Returns an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The informer of a resource that holds `O`s: the one that is there, or the one that `make` makes.
+    /// Returns the informer of a resource with objects of type `O`. If the set has none, `make` creates it.
     ///
-    /// Whoever asks first decides how it is made; use different resource names for different selectors.
+    /// The first caller determines its configuration. Use different resource names for different selectors.
     pub fn informer_for<O: Object>(
         &self,
         resource: impl Into<String>,
@@ -83,7 +84,8 @@ impl InformerSet {
         }
         let made = make();
         let mut table = self.table.lock();
-        // Somebody else may have been faster; then theirs stays, and `made` was never started.
+        // Another caller may have been faster. Then its informer stays, and `made` is dropped without having
+        // been started.
         let entry = table.entries.entry(key).or_insert_with(|| Entry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),
@@ -97,12 +99,12 @@ impl InformerSet {
         table.entries.get(key)?.typed.downcast_ref::<SharedInformer<O>>().cloned()
     }
 
-    /// Starts the informers that were not started yet. May be called again after more were made; does nothing after
-    /// [`shutdown`](Self::shutdown).
+    /// Starts the informers that are not running. It may be called again after more were added. It does
+    /// nothing after [`shutdown`](Self::shutdown).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time enabled.
+    /// If called outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) {
         let mut table = self.table.lock();
@@ -116,12 +118,12 @@ impl InformerSet {
         }
     }
 
-    /// Waits until every informer that was started is synced. Those that were taken out by [`release`](Self::release) or stopped by
-    /// [`shutdown`](Self::shutdown) before are not waited for.
+    /// Waits until every started informer is synced. It ignores informers that were removed by
+    /// [`release`](Self::release) or stopped by [`shutdown`](Self::shutdown) before the call.
     ///
     /// # Errors
     ///
-    /// After `timeout`: which informers are not, what each is doing, and its last error.
+    /// After `timeout`: the informers that are not synced, the activity of each, and its last error.
     pub async fn wait_for_cache_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         let started: Vec<Arc<dyn ObjectInformer>> = {
             let table = self.table.lock();
@@ -136,7 +138,8 @@ impl InformerSet {
         crate::sync::wait_for_cache_sync(caches, timeout).await
     }
 
-    /// Takes one informer out of the set. It stops, unless somebody else holds a run of it. Returns whether it was there.
+    /// Removes one informer from the set. It stops, unless another run of it exists. Returns true if it was
+    /// in the set.
     pub fn release<O: Object>(&self, resource: &str) -> bool {
         let removed = self.table.lock().entries.remove(&(resource.to_owned(), TypeId::of::<O>()));
         removed.is_some()
@@ -146,7 +149,7 @@ impl InformerSet {
     ///
     /// # Cancel safety
     ///
-    /// All informers are told to stop when the future is first polled; dropping it after that only ends the wait.
+    /// All informers begin to stop at the first poll. Dropping the future after that only ends the wait.
     pub async fn shutdown(&self) {
         let runs: Vec<InformerRun> = {
             let mut table = self.table.lock();
@@ -156,14 +159,14 @@ impl InformerSet {
         futures_util::future::join_all(runs.into_iter().map(InformerRun::stop)).await;
     }
 
-    /// An informer without its type, by its resource.
+    /// Returns the informer of a resource without its type.
     pub fn generic(&self, resource: &str) -> Option<GenericInformer> {
         let table = self.table.lock();
         let (_, entry) = table.entries.iter().find(|((name, _), _)| name == resource)?;
         Some(GenericInformer::new(Arc::clone(&entry.erased)))
     }
 
-    /// The states of all informers, by resource.
+    /// Returns the states of all informers, sorted by resource.
     pub fn states(&self) -> Vec<InformerState> {
         let erased: Vec<_> =
             self.table.lock().entries.values().map(|entry| Arc::clone(&entry.erased)).collect();

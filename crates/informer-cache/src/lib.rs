@@ -1,23 +1,32 @@
 //! Reflectors, delta queues and shared informers over any list and watch source.
 //!
-//! A [`source`] answers what is there and what happens; a [`reflector`] turns that into [`Change`]s for a [`queue`]; the
-//! [`pump`] applies them to an indexed store, whose only writer it is, and says what to announce as [`Event`]s; the
-//! [`processor`] hands those to [`listener`]s, each with a buffer of its own, and they call the [`handler`]s. A
-//! [`SharedInformer`] is all of it in one handle, and an [`InformerSet`] several of them.
+//! The parts, in the order of the data flow:
 //!
-//! This crate knows neither HTTP nor Kubernetes' types: anything that lists and watches is a source. `informer-client` has
-//! the one for API servers, and the facade `informer` re-exports both.
+//! - A [`source`] lists and watches objects.
+//! - A [`reflector`] turns lists and watch events into [`Change`]s and writes them to a [`queue`].
+//! - The [`pump`] applies changes to an indexed store, whose only writer it is, and returns [`Event`]s.
+//! - The [`processor`] distributes events to [`listener`]s. Each listener has its own buffer and calls one
+//!   [`handler`].
+//!
+//! A [`SharedInformer`] combines all of them in one handle. An [`InformerSet`] holds several informers.
+//!
+//! This crate depends neither on HTTP nor on Kubernetes types: a source is anything that implements the
+//! traits of [`source`]. `informer-client` implements them for API servers. The facade `informer` re-exports
+//! both crates.
 //!
 //! # Guarantees
 //!
-//! - Per object, every handler sees a legal history: an add, updates whose old state is the new one of before, a delete.
-//! - When a handler is called, the store shows that state or a later one.
-//! - A list is applied whole or not at all; what it no longer has is announced as deleted, with the last known state.
+//! - Per object, every handler sees a legal history: an add, then updates, then a delete. The old state of an
+//!   update is the new state of the event before.
+//! - When a handler is called, the store shows the state of the event or a later one.
+//! - A list is applied completely or not at all. Objects missing from it are announced as deleted, with the
+//!   last known state.
 //! - The state of one uid never goes back, except by a consistent read.
-//! - User code runs under none of our locks, and its panics are contained and counted.
+//! - User code runs under no lock of this crate. Its panics are contained and counted.
 //!
-//! Rules are pure state without a clock, a lock or a task ([`reflector::ReflectorState`], [`queue::InOrderState`], [`pump::Pump`],
-//! [`listener::ListenerBuffer`]); the tasks around them only wait, read and write.
+//! The logic is sans-io: [`reflector::ReflectorState`], [`queue::InOrderState`], [`pump::Pump`] and
+//! [`listener::ListenerBuffer`] use no clock and no task, and take no lock of their own. The tasks around
+//! them only wait, read and write.
 
 pub mod controller;
 pub mod handler;

@@ -1,10 +1,10 @@
-//! One handler's side of an informer: its buffer, and the task that empties it into the handler.
+//! The listener of one handler: its buffer, and the task that delivers from it to the handler.
 //!
 //! # Invariants
 //!
 //! 1. Events reach the handler in the order in which they were added, one at a time.
-//! 2. A handler is synced once the informer's first list was added in full and every initial event that was added has
-//!    returned, whether by success or by panic, or was taken back by a coalesced delete.
+//! 2. A handler is synced once the informer's first list was added completely and every initial event was
+//!    handled (with or without a panic) or was removed by a coalesced delete.
 //! 3. After [`ProcessorListener::close`] no call begins; the one in flight finishes.
 //!
 //! # Lock order
@@ -13,9 +13,10 @@
 //!
 //! # Shutdown
 //!
-//! `run` ends when the listener is closed or its token is cancelled, after the call in flight, and hands the handler back,
-//! so that a restarted informer goes on with it. What was not delivered stays in the buffer and is delivered first in
-//! the next run: the cache is kept, too, and the handler's view must not miss a step. A closed listener drops it.
+//! `run` ends when the listener is closed or its token is cancelled, after the call in flight. The handler
+//! stays with the caller, so that a restarted informer continues with it. Undelivered events stay in the
+//! buffer and are delivered first in the next run: the cache is kept too, and the handler must not miss a
+//! step. A closed listener drops them.
 
 mod buffer;
 mod coalesce;
@@ -34,42 +35,42 @@ use tokio::sync::{Notify, watch};
 
 use crate::Event;
 
-/// What a slow handler's buffer does.
+/// How the buffer of a slow handler behaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BufferPolicy {
-    /// Every event is delivered; the buffer grows as long as the handler is slower than the changes. Its depth is a
-    /// metric, and a warning is logged at the high-water mark and at each doubling of it.
+    /// Every event is delivered. The buffer grows as long as the handler is slower than the changes. Its
+    /// depth is a metric, and a warning is logged at the high-water mark and at each doubling of it.
     #[default]
     Unbounded,
-    /// Pending changes of one key merge: oldest old, newest new. The memory is bounded by the number of keys that the
-    /// handler knows or that are in the cache.
+    /// Pending changes of one key are merged: oldest old state, newest new state. The memory is bounded by
+    /// the number of keys that the handler knows or that are in the cache.
     ///
-    /// What is promised is the difference: at rest, what the handler was told adds up to what is in the cache, and a delete of
-    /// what it was told of is never lost. It is no record of what the cache has shown meanwhile: an object that came and went
-    /// before the handler was told of it is not mentioned, and to announce its deletion alone would announce the end of
-    /// something that never began. So what acts upon the cache and not upon the events must not merge here: the workers of a
-    /// queue may have seen that object, for an earlier event of its key, and nobody would call them again. Handlers that feed a
-    /// work queue take [`HandlerOptions::for_work_queue`]; the sources of controllers do.
+    /// Only the difference is guaranteed: at rest, the delivered events add up to the content of the cache,
+    /// and a delete of an announced object is never lost. An object that was added and deleted before its add
+    /// was delivered is not announced. Do not use this policy for handlers whose consumers read the cache
+    /// instead of the events: the workers of a queue may have seen that object because of an earlier event of
+    /// its key, and no event would make them process the key again. Handlers that feed a work queue use
+    /// [`HandlerOptions::for_work_queue`], as the sources of controllers do.
     Coalesce,
 }
 
-/// How a handler wants to be served.
+/// Options of a handler.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HandlerOptions {
     /// The name in logs, states and metrics; by default `handler-N`.
     pub name: Option<String>,
-    /// How often every object is told again. `None`: the informer's default; zero: never. Periods under
+    /// The resync period. `None`: the informer's default; zero: never. Shorter periods than
     /// [`MIN_RESYNC_PERIOD`](crate::MIN_RESYNC_PERIOD) are raised to it.
     pub resync: Option<Duration>,
-    /// What happens while the handler is slow.
+    /// How the buffer behaves while the handler is slow.
     pub buffer: BufferPolicy,
     /// The depth at which a warning is logged.
     pub high_water: usize,
 }
 
-/// The depth at which a handler's buffer is reported: at 100,000 pending events something is wrong, and it costs some
-/// megabytes, not yet the process.
+/// The default depth at which a warning is logged. 100,000 pending events indicate a problem, but cost only
+/// some megabytes.
 const DEFAULT_HIGH_WATER: usize = 100_000;
 
 impl Default for HandlerOptions {
@@ -79,9 +80,10 @@ impl Default for HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// For a handler that only puts keys into a work queue: it is told of everything, whatever the defaults are, since what is
-    /// merged away here could have been seen by a worker (see [`BufferPolicy::Coalesce`]). The queue merges, and its memory is
-    /// bounded by the number of keys; the buffer before it stays as good as empty, since such a handler does not wait.
+    /// Returns the options for a handler that only adds keys to a work queue. It receives every event, since
+    /// a worker could have seen a state that would be merged away (see [`BufferPolicy::Coalesce`]). The queue
+    /// merges keys, and the number of keys bounds its memory. The buffer stays nearly empty, since such a
+    /// handler does not wait.
     ///
     /// ```
     /// use informer_cache::{BufferPolicy, HandlerOptions};
@@ -92,7 +94,7 @@ impl HandlerOptions {
         Self { buffer: BufferPolicy::Unbounded, ..Self::default() }
     }
 
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -109,7 +111,7 @@ impl HandlerOptions {
         self
     }
 
-    /// Sets what happens while the handler is slow.
+    /// Sets how the buffer behaves while the handler is slow.
     pub fn buffer(mut self, policy: BufferPolicy) -> Self {
         self.buffer = policy;
         self
@@ -136,19 +138,19 @@ pub struct ProcessorListener<O> {
     blocked: AtomicU64,
 }
 
-/// A buffer, and what was last said of it.
+/// A buffer, and its last published state.
 struct Held<O> {
     buffer: ListenerBuffer<O>,
     synced: bool,
 }
 
-/// What a listener did so far, as [`InformerState`](crate::InformerState) shows it.
+/// The counters of a listener, as in [`InformerState`](crate::InformerState).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerState {
     /// The handler's name.
     pub name: String,
-    /// Events that wait.
+    /// Pending events.
     pub depth: usize,
     /// The largest depth so far.
     pub max_depth: usize,
@@ -156,14 +158,15 @@ pub struct HandlerState {
     pub calls: u64,
     /// Calls that panicked.
     pub panics: u64,
-    /// Calls that held a runtime thread for longer than [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
+    /// Calls that held a runtime thread for longer than
+    /// [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
     pub blocked: u64,
     /// True once every object of the first list was handled.
     pub synced: bool,
 }
 
 impl<O> ProcessorListener<O> {
-    /// A listener with an empty buffer.
+    /// Returns a listener with an empty buffer.
     pub fn new(name: String, options: &HandlerOptions) -> Self {
         Self {
             name,
@@ -193,19 +196,20 @@ impl<O> ProcessorListener<O> {
         &self.name
     }
 
-    /// Events to deliver, shared with the other listeners.
+    /// Adds events to deliver. The batch is shared with the other listeners.
     pub fn add(&self, batch: &Arc<EventBatch<O>>)
     where
         O: informer_core::Object,
     {
         let warning = {
             let mut held = self.buffer.lock();
-            // Under the lock: `close` empties the buffer after it has said so, and nothing may come in behind it.
+            // Under the lock: `close` sets the flag, then empties the buffer, and no event may be added after
+            // that.
             if self.is_closed() {
                 return;
             }
             held.buffer.push(batch);
-            // What is taken back needs no handling any more.
+            // A merge may have removed initial events, so the synced state may change.
             self.publish(&mut held);
             held.buffer.high_water_crossed()
         };
@@ -221,21 +225,21 @@ impl<O> ProcessorListener<O> {
         self.wake.notify_one();
     }
 
-    /// Says that all initial events were added.
+    /// Marks all initial events as added.
     pub fn initial_complete(&self) {
         let mut held = self.buffer.lock();
         held.buffer.initial_complete();
         self.publish(&mut held);
     }
 
-    /// A new run begins: the handler is not synced until the run says so. What waits stays.
+    /// Begins a new run: the handler is not synced until the run reports it. Pending events stay.
     pub fn begin_run(&self) {
         let mut held = self.buffer.lock();
         held.buffer.begin_run();
         self.publish(&mut held);
     }
 
-    /// Ends delivery for good and drops what waits.
+    /// Ends delivery permanently and drops pending events.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.wake.notify_one();
@@ -274,7 +278,7 @@ impl<O> ProcessorListener<O> {
         }
     }
 
-    /// The next event, if one waits. [`finished`](Self::finished) follows once it was handled.
+    /// Returns the next pending event. Call [`finished`](Self::finished) once it was handled.
     pub fn pop(&self) -> Option<Event<O>>
     where
         O: informer_core::Object,
@@ -282,12 +286,12 @@ impl<O> ProcessorListener<O> {
         self.pop_next(false)
     }
 
-    /// The event that `pop` returned was handled.
+    /// Marks the event that `pop` returned as handled.
     pub fn finished(&self) {
         self.finish(&mut self.buffer.lock());
     }
 
-    /// Both: the event in flight was handled, if there is one, and what is next?
+    /// Marks the event in flight, if any, as handled, and returns the next one.
     fn pop_next(&self, in_flight: bool) -> Option<Event<O>>
     where
         O: informer_core::Object,
@@ -297,7 +301,7 @@ impl<O> ProcessorListener<O> {
             self.finish(&mut held);
         }
         let event = held.buffer.pop();
-        // An event that was in flight when its delivery was dropped is waited for no more.
+        // An event whose delivery was dropped in flight counts as finished.
         self.publish(&mut held);
         event
     }
@@ -308,7 +312,7 @@ impl<O> ProcessorListener<O> {
         self.publish(held);
     }
 
-    /// Under the lock: two that publish what they saw after they have let go of it could do so in the wrong order.
+    /// Publishes under the lock: after it was released, two callers could publish in the wrong order.
     fn publish(&self, held: &mut Held<O>) {
         let synced = held.buffer.is_synced();
         if std::mem::replace(&mut held.synced, synced) != synced {

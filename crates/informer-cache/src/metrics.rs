@@ -1,4 +1,4 @@
-//! Where informers show how they are.
+//! Metrics of informers.
 
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
@@ -9,21 +9,23 @@ use std::time::Duration;
 
 use crate::InformerState;
 
-/// Receives what informers have to show. An informer without one pays nothing for it.
+/// Receives the metrics of informers. An informer without it has no overhead.
 ///
-/// Most figures are not pushed: an informer hands over an [`InformerProbe`] once, and whoever collects metrics asks it. A panic
-/// of [`processed`](Self::processed) is contained, counted among the [`panics`](crate::InformerState::panics) and logged.
+/// Most metrics are pulled: an informer passes an [`InformerProbe`] once, and the collector reads it. A panic
+/// of [`processed`](Self::processed) is contained, counted in [`panics`](crate::InformerState::panics) and
+/// logged.
 pub trait InformerMetrics: Send + Sync + 'static {
-    /// An informer was made. Its probe answers as long as the informer lives.
+    /// Called when an informer was created. The probe works as long as the informer lives.
     fn observe(&self, probe: InformerProbe);
 
-    /// A batch of `changes` was applied to the cache and handed to the listeners' buffers in `took`.
+    /// Called when a batch of `changes` was applied to the cache and added to the listeners' buffers, with
+    /// the time that it took.
     fn processed(&self, informer: &str, changes: usize, took: Duration) {
         let _ = (informer, changes, took);
     }
 }
 
-/// Asks one informer for its state, without keeping it alive.
+/// Reads the state of one informer without keeping it alive.
 #[derive(Clone)]
 pub struct InformerProbe(Arc<dyn Probed>);
 
@@ -53,17 +55,18 @@ impl InformerProbe {
         Self(Arc::new(Distant { informer: Arc::downgrade(informer), state }))
     }
 
-    /// The state; `None` once the informer is gone.
+    /// Returns the state; `None` once the informer was dropped.
     pub fn state(&self) -> Option<InformerState> {
         self.0.state()
     }
 
-    /// False once the informer is gone. Takes no lock, for whoever keeps probes and drops those that are of no use.
+    /// Returns false once the informer was dropped. Takes no lock, so that collectors can cheaply remove
+    /// unused probes.
     pub fn is_alive(&self) -> bool {
         self.0.is_alive()
     }
 
-    /// True where both ask the same informer.
+    /// Returns true if both read the same informer.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -1,4 +1,4 @@
-//! The listeners of an informer, and who is told of what.
+//! Distribution of events to the listeners of an informer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use informer_core::deadline::LONGEST;
 use crate::listener::{EventBatch, ProcessorListener};
 use crate::{Event, HandlerState};
 
-/// The shortest resync period: replaying a whole cache more often than once a second is a loop, not a safety net.
+/// The shortest resync period. A resync is a safety net; replaying a whole cache more than once a second
+/// would be a busy loop.
 pub const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 
-/// The listeners of one informer. Pure state: `now` is an argument, and nothing waits.
+/// The listeners of one informer. Pure state: `now` is an argument, and no method waits.
 ///
 /// # Invariants
 ///
-/// 1. Every listener is given every event, in one order, except replays (to the late one alone) and resyncs (to those
-///    that are due).
-/// 2. Only the owner adds, removes and distributes: a listener that joins between two batches sees the snapshot between
-///    them and then every later batch.
+/// 1. Every listener receives every event, in one order. Exceptions are replays (only to a new listener) and
+///    resyncs (only to listeners that are due).
+/// 2. Only the owner adds, removes and distributes. A listener that joins between two batches receives the
+///    snapshot between them, then every later batch.
 pub struct SharedProcessor<O> {
     listeners: Vec<Entry<O>>,
     /// True once the first list was distributed.
@@ -29,7 +30,7 @@ pub struct SharedProcessor<O> {
 
 struct Entry<O> {
     listener: Arc<ProcessorListener<O>>,
-    /// `None`: never.
+    /// `None`: no resync.
     resync: Option<Resync>,
 }
 
@@ -39,12 +40,12 @@ struct Resync {
 }
 
 impl<O: Object> SharedProcessor<O> {
-    /// A processor without listeners.
+    /// Returns a processor without listeners.
     pub fn new() -> Self {
         Self { listeners: Vec::new(), initial_complete: false }
     }
 
-    /// A listener joins. `present` is what the cache holds: it is told first, as initial.
+    /// Adds a listener. It first receives `present`, the content of the cache, as initial adds.
     pub fn join(
         &mut self,
         listener: Arc<ProcessorListener<O>>,
@@ -75,7 +76,7 @@ impl<O: Object> SharedProcessor<O> {
         self.listeners.retain(|entry| !entry.listener.is_closed());
     }
 
-    /// Hands events to every listener.
+    /// Adds events to the buffer of every listener.
     pub fn distribute(&self, events: Vec<Event<O>>) {
         if events.is_empty() {
             return;
@@ -86,8 +87,8 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// A new run begins: no listener is synced before its first list was distributed, and no resync is due for the
-    /// time in which nothing ran.
+    /// Begins a new run. No listener is synced before the first list of the run was distributed, and no
+    /// resync is due for the time without a run.
     pub fn begin_run(&mut self, now: Instant) {
         self.initial_complete = false;
         for entry in &mut self.listeners {
@@ -98,7 +99,8 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// The first list was distributed: from here on a listener is synced when it has handled its initial events.
+    /// Marks the first list as distributed. From now on a listener is synced once it has handled its initial
+    /// events.
     pub fn initial_complete(&mut self) {
         self.initial_complete = true;
         for entry in &self.listeners {
@@ -106,12 +108,12 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// When the next resync is due.
+    /// Returns when the next resync is due.
     pub fn next_resync(&self) -> Option<Instant> {
         self.listeners.iter().filter_map(|entry| Some(entry.resync.as_ref()?.next)).min()
     }
 
-    /// Replays `present` to the listeners whose resync is due. Periods that were missed are not made up for.
+    /// Replays `present` to the listeners whose resync is due. Missed periods are not repeated.
     pub fn resync<'a>(&mut self, present: impl Fn() -> Vec<Arc<O>> + 'a, now: Instant) {
         let mut batch = None;
         for entry in &mut self.listeners {
@@ -123,7 +125,7 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// The counters of all listeners.
+    /// Returns the counters of all listeners.
     pub fn states(&self) -> Vec<HandlerState> {
         self.listeners.iter().map(|entry| entry.listener.state()).collect()
     }

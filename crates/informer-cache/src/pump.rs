@@ -1,21 +1,23 @@
-//! What a change means: the only writer of an informer's store.
+//! Applies changes: the only writer of an informer's store.
 //!
-//! Pure but for the store: no clock, no lock of its own, no waiting. It takes changes in the order of the source, writes
-//! one store transaction for all of them, and returns what the handlers are to be told.
+//! Pure except for the store: no clock, no lock of its own, no waiting. It takes changes in the order of the
+//! source, writes one store transaction for all of them, and returns the events for the handlers.
 //!
 //! # Invariants
 //!
-//! 1. The store decides, not the type of the change: an object that is held is updated, one that is not is added.
-//! 2. Per key the events are legal: no update or delete before an add, `old` is what was announced last.
+//! 1. The store decides, not the type of the change: an object that is held is updated, one that is not is
+//!    added.
+//! 2. Per key the events are legal: no update or delete before an add, and `old` is the state announced last.
 //! 3. An event is returned only after the store shows its state or a later one.
-//! 4. The state of one uid never goes back, unless a list says so that is newer than the store, or a consistent read of
-//!    a server that went back ([`Replacement::rewound`]).
-//! 5. A state that is held already (same uid, same version) is neither stored nor announced again, unless it
-//!    is complete and the one held is partial ([`Object::is_partial`]).
+//! 4. The state of one uid never goes back, except by a list that is newer than the store, or by a consistent
+//!    read of a server that went back ([`Replacement::rewound`]).
+//! 5. A state that is already held (same uid, same version) is neither stored nor announced again, unless it
+//!    is complete and the held one is partial ([`Object::is_partial`]).
 //! 6. The version of the store goes back only with a list.
-//! 7. An event that is older than the store brings nothing back that is not held.
+//! 7. An event that is older than the store never adds an object that is not held.
 //!
-//! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order (`order.rs`).
+//! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order
+//! (`order.rs`).
 
 mod order;
 #[cfg(test)]
@@ -34,16 +36,16 @@ use self::writes::Writes;
 use crate::source::Listed;
 use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
 
-/// Applies changes to a store and says what to announce.
+/// Applies changes to a store and returns the events to announce.
 pub struct Pump<O: Object> {
     writer: StoreWriter<O>,
     undecodable: UndecodableLog,
     counters: PumpCounters,
     /// True until the first list of a run was applied.
     initial: bool,
-    /// How many lists in a row were older than the store and were not applied.
+    /// Consecutive lists that were older than the store and were not applied.
     refused: u32,
-    /// The last list had a version: whatever follows it is newer.
+    /// The last list had a version: all later changes are newer.
     ordered: bool,
     /// Whether the versions of the source can be compared at all.
     order: VersionOrder,
@@ -51,11 +53,12 @@ pub struct Pump<O: Object> {
     informer: Arc<str>,
 }
 
-/// After so many refusals a list that is older than the store is the truth. Every refusal asks for a consistent read; a
-/// list that was under way before the first one was heard may still come, and must not be taken for it.
+/// After this many refused lists, a list that is older than the store is authoritative. Every refusal
+/// requests a consistent read. A list that was in flight before the first request may still arrive, and must
+/// not be taken for that read.
 const MAX_STALE_LISTS: u32 = 3;
 
-/// What a pump has seen.
+/// The counters of a pump.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PumpCounters {
@@ -65,39 +68,39 @@ pub struct PumpCounters {
     pub lists: u64,
     /// Events that were older than what is held, and were not applied.
     pub stale: u64,
-    /// Events and listed objects that are held already.
+    /// Events and listed objects that are already held.
     pub unchanged: u64,
-    /// Deletions of what was never held.
+    /// Deletions of objects that were never held.
     pub unknown_deletes: u64,
     /// Lists that were older than what is held, and were not applied.
     pub stale_lists: u64,
-    /// Lists that took the cache back to an older state, because a consistent read said so.
+    /// Lists that moved the cache back to an older state, because of a consistent read.
     pub rewound: u64,
     /// Bytes of the objects held, as [`Object::held_bytes`] counts them.
     pub bytes: u64,
 }
 
-/// What became of some changes.
+/// The result of applying changes.
 pub struct Applied<O> {
-    /// What to announce, in order.
+    /// The events to announce, in order.
     pub events: Vec<Event<O>>,
-    /// True where the first list of the run is among the changes: from here on the cache is synced.
+    /// True if the first list of the run is among the changes: the cache is synced from now on.
     pub first_list: bool,
-    /// True where a state or a list came that is older than the one held: the server lags or may have gone back, and
-    /// only a consistent read can tell. The caller asks the reflector for one.
+    /// True if a state or a list is older than the held one. The server lags or may have gone back, and only
+    /// a consistent read can tell. The caller requests one from the reflector.
     pub suspect: bool,
-    /// True for the batch in which the lists of the source have contradicted the order of its versions too often: they are no
-    /// longer compared. The caller reports it to the reflector.
+    /// True for the batch in which the lists of the source have contradicted the order of its versions too
+    /// often. Versions are not compared any longer. The caller reports it to the reflector.
     pub unordered: bool,
-    /// True where the source asks for a resync.
+    /// True if the source requests a resync.
     pub resync: bool,
 }
 
-/// What one call of [`Pump::apply`] has decided so far and not yet written.
+/// The decisions of one call of [`Pump::apply`] that are not written yet.
 struct Staged<O> {
     writes: Writes<O>,
     version: Option<ResourceVersion>,
-    /// The present list shows an older state of something than the one held.
+    /// The current list shows an older state of some object than the held one.
     went_back: bool,
     /// Bytes of the objects that the writes add and remove.
     bytes_added: u64,
@@ -106,7 +109,7 @@ struct Staged<O> {
 }
 
 impl<O: Object> Pump<O> {
-    /// A pump that writes into a store. Objects that cannot be read are noted in `undecodable`.
+    /// Returns a pump that writes to a store. Undecodable objects are recorded in `undecodable`.
     pub fn new(writer: StoreWriter<O>, undecodable: UndecodableLog) -> Self {
         Self {
             writer,
@@ -127,17 +130,18 @@ impl<O: Object> Pump<O> {
         self
     }
 
-    /// A read handle of the store.
+    /// Returns a read handle of the store.
     pub fn indexer(&self) -> Indexer<O> {
         self.writer.indexer().clone()
     }
 
-    /// What was seen so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> &PumpCounters {
         &self.counters
     }
 
-    /// A new run begins: its first list makes the cache synced. What is held stays, and the list is compared with it.
+    /// Begins a new run: its first list makes the cache synced. Held objects stay, and the list is compared
+    /// with them.
     pub fn begin_run(&mut self) {
         (self.initial, self.refused) = (true, 0);
     }
@@ -148,7 +152,7 @@ impl<O: Object> Pump<O> {
         for change in changes {
             self.counters.changes += 1;
             if self.refused > 0 && !matches!(change, Change::Replaced(_) | Change::Resync) {
-                // It continues a list that was not applied; the list that was asked for is newer.
+                // It follows a list that was not applied; the requested list is newer.
                 self.counters.stale += 1;
                 continue;
             }
@@ -159,7 +163,7 @@ impl<O: Object> Pump<O> {
                 }
                 Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
                 Change::Replaced(replacement) => {
-                    // The diff reads the store, so what came before must be in it.
+                    // The diff reads the store, so earlier changes must be written first.
                     self.commit(&mut staged);
                     self.replace(&mut staged, replacement);
                     self.commit(&mut staged);
@@ -173,7 +177,7 @@ impl<O: Object> Pump<O> {
         staged.applied
     }
 
-    /// Moves the version of the store on; an event that comes late does not take it back. Only a list can.
+    /// Moves the version of the store forward. A late event does not move it back; only a list can.
     fn advance(&self, staged: &mut Staged<O>, version: &ResourceVersion) {
         let older = match &staged.version {
             Some(staged) => self.order.is_older(version, staged),
@@ -184,8 +188,8 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// The newest version known of an object that is held. That of a state which could not be read is not the one held,
-    /// and after a restore not even a later one.
+    /// Returns the newest known version of a held object. An undecodable state has a version other than the
+    /// held one; after a restore it may not even be later.
     fn newest(&self, held: &O) -> ResourceVersion {
         let unread = self.undecodable.version_of(held.key().as_str()).filter(|version| !version.is_empty());
         unread.unwrap_or_else(|| held.resource_version().clone())
@@ -203,7 +207,7 @@ impl<O: Object> Pump<O> {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
             if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
-                // It was deleted since, or its creation comes after later news: only a list can tell.
+                // It was deleted meanwhile, or its creation arrives late: only a list can tell.
                 self.counters.stale += 1;
                 staged.applied.suspect = true;
                 self.order.refuse(&*object);
@@ -221,7 +225,7 @@ impl<O: Object> Pump<O> {
             self.order.refuse(&*object);
             return;
         }
-        // A list that is applied is newer than what is held, or the truth. Where it shows an older state all the same, the
+        // An applied list is newer than the held state, or authoritative. If it shows an older state, the
         // server was restored from a backup, and its versions were moved ahead.
         staged.went_back |= older;
         let trusted = origin != (Origin::List { in_full: true });
@@ -239,7 +243,7 @@ impl<O: Object> Pump<O> {
         let (old, new) = (Arc::clone(&old), Arc::clone(&object));
         match same_object {
             true => staged.applied.events.push(Event::Updated { old, new, resync: false }),
-            // The deletion of the first one was missed; a watch or a list that shows the second tells of it.
+            // The deletion of the first object was missed, and the state of the second one reveals it.
             false => {
                 staged.applied.events.push(Event::Deleted { last: old, stale: true });
                 staged.applied.events.push(Event::Added { object: new, initial: false });
@@ -249,7 +253,8 @@ impl<O: Object> Pump<O> {
         self.put(staged, held, object);
     }
 
-    /// An event comes after later ones: a watch that follows a list never shows that, unless its server repeats itself.
+    /// Returns true if an event arrives after later ones. A watch after a list never does this, unless its
+    /// server repeats events.
     fn is_late(&self, staged: &Staged<O>, version: &ResourceVersion) -> bool {
         self.ordered
             && match &staged.version {
@@ -260,7 +265,7 @@ impl<O: Object> Pump<O> {
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         staged.count_bytes(old.as_deref(), Some(&object));
-        // At once, not with the transaction: a later change of the same batch may be unreadable again.
+        // Immediately, not with the transaction: a later change of the same batch may be undecodable again.
         self.undecodable.forget(object.key().as_str());
         staged.writes.insert(object.key().clone(), Some(object));
     }
@@ -271,15 +276,15 @@ impl<O: Object> Pump<O> {
         }
         let Some(held) = self.current(staged, tombstone.key()) else {
             self.counters.unknown_deletes += 1;
-            // It may have been one that could never be read.
+            // The object may never have been decodable.
             self.undecodable.forget(tombstone.key().as_str());
             return;
         };
         if let Some(last) = tombstone.last()
             && self.order.is_older(last.resource_version(), &self.newest(&held))
         {
-            // A deletion of an earlier object of this name, delivered late, or of an earlier state: what is held is newer
-            // than it.
+            // A late deletion of an earlier object with this name, or of an earlier state: the held one is
+            // newer.
             self.counters.stale += 1;
             staged.applied.suspect |= last.uid() == held.uid();
             return;
@@ -295,10 +300,11 @@ impl<O: Object> Pump<O> {
         staged.writes.insert(tombstone.key().clone(), None);
     }
 
-    /// A complete list: what is not in it is gone. Deletions are announced first, then the rest in the order of the list.
+    /// Applies a complete list: held objects that it does not contain were deleted. Deletions are announced
+    /// first, then the rest in the order of the list.
     ///
-    /// A reflector that begins anew beside a store that is kept may be given a list by a server that lags behind it: that
-    /// one is not applied, and a consistent one is asked for.
+    /// A reflector that restarts with a kept store may receive a list from a lagging server. That list is not
+    /// applied, and a consistent one is requested.
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
         let Replacement { items, undecodable, version, mut rewound, reread } = replacement;
         let older = self.order.is_older(&version, &self.writer.resource_version());
@@ -340,15 +346,16 @@ impl<O: Object> Pump<O> {
         staged.applied.first_list |= std::mem::take(&mut self.initial);
     }
 
-    /// A complete list, and nothing is held: it is the store, which is built once and not compared with anything.
+    /// Applies a complete list to an empty store, which is built once without a comparison.
     fn fill(&mut self, staged: &mut Staged<O>, items: Vec<Listed<O>>, version: &ResourceVersion) {
         let objects: Vec<_> = items.into_iter().map(Listed::into_object).collect();
-        // Runs the object's own code before the store changes: a panic in it must not leave states that no event announces.
+        // Calls the object's own code before the store changes: a panic in it must not leave states without
+        // an event.
         let bytes = objects.iter().map(|object| object.held_bytes() as u64).sum();
         let entry = |object: &Arc<O>| (object.key().clone(), Arc::clone(object));
         self.writer.replace(objects.iter().map(entry).collect(), version.clone());
         if self.writer.len() != objects.len() {
-            // A source that names an object twice: the last state is the one held, and the only one that is told of.
+            // If a source lists an object more than once, only the last state is held and announced.
             return self.fill(staged, last_of_each(objects), version);
         }
         self.counters.bytes = bytes;
@@ -359,7 +366,7 @@ impl<O: Object> Pump<O> {
         staged.applied.events.extend(objects.into_iter().map(|object| Event::Added { object, initial }));
     }
 
-    /// A watch has told of a state that could not be read. One that comes behind a later one is not the present one.
+    /// Handles an undecodable object of a watch. It is ignored if it is older than the held state.
     fn unread(&mut self, staged: &mut Staged<O>, undecodable: Undecodable) {
         let version = undecodable.resource_version();
         let held = undecodable.key().and_then(|key| self.current(staged, key));
@@ -386,7 +393,8 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// What could not be read and is gone without ever having been held would else stay in the log for ever.
+    /// Removes entries of undecodable objects that were deleted without ever having been held. They would
+    /// stay in the log forever.
     fn forget_unlisted(&self, listed: &Present<'_>) {
         for entry in self.undecodable.entries() {
             match entry.key() {
@@ -424,10 +432,10 @@ impl<O: Object> Pump<O> {
         let added = std::mem::take(&mut staged.bytes_added);
         let removed = std::mem::take(&mut staged.bytes_removed);
         self.counters.bytes = (self.counters.bytes + added).saturating_sub(removed);
-        // A write by itself would take the version of its object, which may come late.
+        // A write without a version would use that of its object, which may be late.
         let version = version.unwrap_or_else(|| self.writer.resource_version());
         if let Err(error) = self.writer.apply_at(writes, version) {
-            // Every write carries its key, so no key function is asked that could fail.
+            // Every write carries its key, so no key function is called that could fail.
             tracing::error!(informer = &*self.informer, %error, "a store refused a transaction");
         }
     }
@@ -438,10 +446,10 @@ fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
     !Arc::ptr_eq(old, new) && old.is_partial() && !new.is_partial()
 }
 
-/// What a list shows, whether or not it could be read.
+/// The objects of a list, decodable or not.
 struct Present<'a> {
     keys: HashSet<&'a str>,
-    /// Of objects that could not be read: without a readable name the uid may still tell which object it is.
+    /// The uids of undecodable objects: without a readable name, the uid may still identify the object.
     unread_uids: HashSet<&'a str>,
     nameless: bool,
 }
@@ -461,7 +469,7 @@ impl<'a> Present<'a> {
     }
 }
 
-/// The last state of each key, in the order in which the keys first came.
+/// Returns the last state of each key, in the order of the first occurrences.
 fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     let mut last = Writes::default();
     for object in objects {
@@ -470,7 +478,7 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     last.take().into_iter().filter_map(|(_, object)| object).map(Listed::Fresh).collect()
 }
 
-/// Where an object comes from.
+/// The origin of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,

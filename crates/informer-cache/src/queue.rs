@@ -7,9 +7,9 @@
 //! | [`Fifo`] | the newest state of each key | of the first enqueue of each key |
 //! | [`Heap`] | the newest item of each key | of a rank |
 //!
-//! All of them are cheap handles: a clone is the same queue. None ever reads the clock, starts a task or runs user
-//! code (key functions, transforms, views of known objects) under its lock. Closing is the same everywhere: writers are
-//! refused, readers get what is still queued and then [`QueueClosed`].
+//! All queues are cheap handles: a clone is the same queue. They never read the clock, start a task, or run
+//! user code (key functions, transforms, views of known objects) under their lock. After closing, writers are
+//! rejected, and readers get the queued items, then [`QueueClosed`].
 
 use std::error::Error;
 use std::future::Future;
@@ -47,16 +47,18 @@ pub use keyed::{EnqueueError, KeyFunction, Processed};
 pub use popped::{Popped, Receipt, Taken};
 pub use transform::TransformError;
 
-/// What a reflector writes into: any queue of this module, or a user's own store.
+/// The target of a reflector: any queue of this module, or a user's own store.
 pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
-    /// Takes changes, in order. Never waits; the writer asks [`ready`](Self::ready) before it reads more from the source.
+    /// Adds changes, in order. Never waits; the writer awaits [`ready`](Self::ready) before it reads more
+    /// from the source.
     ///
     /// # Errors
     ///
-    /// When the queue is closed: the changes are dropped, and the reflector ends.
+    /// If the queue is closed: the changes are dropped, and the reflector ends.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed>;
 
-    /// Resolves while there is room. A queue that is full makes the source wait, not the memory grow.
+    /// Resolves while there is room. A full queue applies backpressure to the source, so that the memory does
+    /// not grow.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
@@ -77,36 +79,37 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
 /// }
 /// ```
 pub trait Queue: Send + Sync + 'static {
-    /// What one pop gets. It counts as processed when it is dropped.
+    /// The popped item. It counts as processed when it is dropped.
     type Popped: Send;
 
-    /// Takes what is next; waits while nothing is queued. One consumer is expected.
+    /// Takes the next item; waits while the queue is empty. One consumer is expected.
     ///
     /// Cancel safe: a future that is dropped before it resolved took nothing.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     fn pop(&self) -> impl Future<Output = Result<Self::Popped, QueueClosed>> + Send;
 
-    /// Gives back what was popped and could not be processed. It will be popped again.
+    /// Returns a popped item that could not be processed. It will be popped again.
     fn requeue(&self, popped: Self::Popped);
 
-    /// Refuses writers from now on; what is queued can still be popped.
+    /// Rejects writers from now on; queued items can still be popped.
     fn close(&self);
 
     /// True after [`close`](Self::close).
     fn is_closed(&self) -> bool;
 
-    /// True once what the first complete list left in the queue is processed. What is [queued again](Self::requeue) holds an
-    /// [`InOrderQueue`] up, whose order it keeps; in the keyed queues it counts from the first attempt on, as upstream.
+    /// True once the items that the first complete list left in the queue are processed. A
+    /// [requeued](Self::requeue) item delays an [`InOrderQueue`], which keeps its order. In the keyed queues
+    /// the first attempt counts, like in client-go.
     fn has_synced(&self) -> bool;
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
     ///
-    /// When the queue is closed before.
+    /// If the queue is closed before.
     fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send;
 }
 
@@ -115,9 +118,9 @@ pub trait Queue: Send + Sync + 'static {
 #[error("the queue is closed")]
 pub struct QueueClosed;
 
-/// Changes an object before it is queued: once for each decoded state, that of an observed deletion included, never for one
-/// that the cache already holds.
+/// Changes an object before it is queued: once for each decoded state, including that of an observed
+/// deletion, never for one that the cache already holds.
 ///
-/// An error sets the object aside as [`Undecodable`](crate::Undecodable); everything else flows.
+/// An error quarantines the object as [`Undecodable`](crate::Undecodable); other objects are processed.
 pub type Transform<O> =
     Arc<dyn Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static>;

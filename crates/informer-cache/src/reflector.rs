@@ -1,10 +1,15 @@
-//! Lists and watches a [`DynListWatch`], and keeps a queue told of all that happens there.
+//! Lists and watches a [`DynListWatch`], and writes all changes to a queue.
 //!
-//! A [`Reflector`] hands its [`ReflectorStore`] first a complete list, then each change after it, in the order of the
-//! source; whatever breaks on the way is taken up again from the last version, or listed anew. It is
-//! [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector), with these differences: a lagging server
-//! takes nobody back in time, the backoff grows for as long as the failure lasts, a streaming list without an end is
-//! given up, a silent connection is noticed, and what it is doing can be seen from outside at any time.
+//! A [`Reflector`] writes a complete list to its [`ReflectorStore`], then each later change, in the order of
+//! the source. After a failure it resumes from the last version or lists again. It is
+//! [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector) reflector, with these
+//! differences:
+//!
+//! - A lagging server never moves the cache back to an older state.
+//! - The backoff grows for as long as failures last.
+//! - A streaming list without a final bookmark falls back to a list.
+//! - A silent connection is detected.
+//! - Its status can be read at any time.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -48,17 +53,18 @@
 //!
 //! # Invariants
 //!
-//! Those of [`ReflectorState`], and: at most one request is open at a time; a change is handed on once.
+//! The invariants of [`ReflectorState`], and: at most one request is open at a time; each change is written
+//! once.
 //!
 //! # Lock order
 //!
-//! Only the lock of the run (`running`) is held while a source, a queue or a hook runs. The status is a [`tokio::sync::watch`] that
-//! is only written and cloned.
+//! Only the lock of the run (`running`) is held while a source, a queue or a hook runs. The status is a
+//! [`tokio::sync::watch`] that is only written and cloned.
 //!
 //! # Shutdown
 //!
-//! Cancelling the token of [`Reflector::run`], dropping its future, or closing the queue ends it at once: what is open is
-//! dropped, and nothing more is asked for or handed on.
+//! Cancelling the token of [`Reflector::run`], dropping its future, or closing the queue ends the run
+//! immediately. The open request is dropped, no further request is sent, and no further change is written.
 
 mod backoff;
 mod config;
@@ -98,34 +104,37 @@ pub use self::status::{
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::source::{DynListWatch, SourceContext};
 
-/// A watch that is closed within this time was short: a server that closes all of them so would otherwise be asked
-/// without a pause.
+/// A watch that is closed within this time counts as short. Without this limit, a server that closes every
+/// watch immediately would receive requests without a pause.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// After this many short watches in a row the version is no longer trusted, and what is there is listed.
+/// After this many consecutive short watches, the version is not trusted any longer and the reflector lists
+/// again.
 pub const MAX_SHORT_WATCHES: u32 = 3;
 
-/// After a watch that has told nothing, and this time in which nothing was heard of the last version, the server is asked whether
-/// it has that version: a Kubernetes API server sends a bookmark every minute, and one that was restored from a backup accepts
-/// a watch from a version that it has not reached, and says nothing at all.
+/// The longest silence of a watch before the server's version is checked. A Kubernetes API server sends a
+/// bookmark every minute. A server that was restored from a backup accepts a watch from a version that it has
+/// not reached, and sends nothing. The check follows a watch without any event, if no version was confirmed
+/// for this time.
 pub const MAX_WATCH_SILENCE: Duration = Duration::from_secs(90);
 
-/// The longest `Retry-After` that is obeyed: a server that asks for more is asked again after this time.
+/// The longest `Retry-After` that is respected. A longer one is shortened to this time.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Pages without an object that a list may have in a row. A server may send one where a selector matches nothing more; one
-/// that sends many is counting up tokens.
+/// The maximum number of consecutive pages without an object in a list. A server may send one if a selector
+/// matches nothing more. A server that sends many is only incrementing tokens.
 pub const MAX_EMPTY_PAGES: u32 = 16;
 
-/// However busily a streaming list goes on, its end mark must come within this time: events of live objects cannot be told
-/// from those of the list.
+/// The time within which a streaming list must send its final bookmark, even if it keeps sending events.
+/// Events of changing objects cannot be distinguished from those of the list.
 pub const MAX_INITIAL_EVENTS_TIME: Duration = Duration::from_secs(300);
 
-/// After this many streaming lists in a row that were cut before their end mark, a list takes their place.
+/// After this many consecutive streaming lists that ended before the final bookmark, an ordinary list
+/// replaces them.
 pub const MAX_STREAMING_RETRIES: u32 = 3;
 
-/// How often one page of a list is asked for again because the server wants it to be asked for later, or because its
-/// connection broke without an answer. After that the list has failed: its token may be what the server does not like.
+/// How often one page of a list is retried after 429, `Retry-After`, or a connection that broke without an
+/// answer. After that the list has failed: the server may be rejecting the continue token.
 pub const MAX_PAGE_RETRIES: u32 = 10;
 
 /// Lists and watches a source for a queue. See the [module](self).
@@ -135,15 +144,15 @@ pub struct Reflector<O: Object> {
     context: SourceContext<O>,
     config: Arc<ReflectorConfig>,
     handle: ReflectorHandle,
-    /// Held by [`run`](Self::run): two runs at once would tell the queue everything twice.
+    /// Held by [`run`](Self::run): two concurrent runs would write every change twice.
     running: Mutex<()>,
     /// Contained panics of the source, of a hook or of the queue.
     panics: AtomicU64,
-    /// The server of the last list that a run has applied.
+    /// The server of the last applied list.
     server: SyncMutex<Option<Arc<str>>>,
 }
 
-/// Watches and advises a [`Reflector`] from elsewhere. Clones are cheap, and outlive it.
+/// Observes and controls a [`Reflector`]. Clones are cheap and outlive it.
 #[derive(Clone)]
 pub struct ReflectorHandle {
     status: watch::Sender<ReflectorStatus>,
@@ -152,7 +161,7 @@ pub struct ReflectorHandle {
 }
 
 impl<O: Object> Reflector<O> {
-    /// A reflector of `source` that writes into `store`. Nothing is asked for before [`run`](Self::run).
+    /// Returns a reflector of `source` that writes to `store`. It sends no request before [`run`](Self::run).
     pub fn new(source: DynListWatch<O>, store: Arc<dyn ReflectorStore<O>>, config: ReflectorConfig) -> Self {
         let handle = ReflectorHandle {
             status: watch::Sender::new(ReflectorStatus::default()),
@@ -164,20 +173,20 @@ impl<O: Object> Reflector<O> {
         Self { source, store, context, config, handle, running, panics, server: SyncMutex::default() }
     }
 
-    /// Gives the source a view of what is held, so that a relist decodes only what has changed, and a log of objects that
-    /// turn out to be unreadable later. Without it every list is decoded whole.
+    /// Gives the source a view of the held objects, so that a relist decodes only changed objects, and a log
+    /// for objects that fail to decode later. Without it, every list is decoded completely.
     #[must_use]
     pub fn with_context(mut self, context: SourceContext<O>) -> Self {
         self.context = context;
         self
     }
 
-    /// A handle.
+    /// Returns a handle.
     pub fn handle(&self) -> ReflectorHandle {
         self.handle.clone()
     }
 
-    /// True where there is a version that a watch goes on from.
+    /// Returns true if there is a version from which a watch can continue.
     pub(crate) fn has_version(&self) -> bool {
         !self.handle.status.borrow().last_version.is_empty()
     }
@@ -190,7 +199,7 @@ impl<O: Object> Reflector<O> {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// The name of the configuration.
+    /// Returns the configured name.
     pub(crate) fn name(&self) -> &str {
         &self.config.name
     }
@@ -199,23 +208,25 @@ impl<O: Object> Reflector<O> {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lists and watches until `cancel` is cancelled, or the queue is closed. No failure of the source ends it. A panic of a future
-    /// or stream of the source counts as a failed request, with the same backoff. A panic of a hook is counted and logged.
+    /// Lists and watches until `cancel` is cancelled or the queue is closed. No failure of the source ends
+    /// it. A panic of a future or stream of the source counts as a failed request, with the same backoff. A
+    /// panic of a hook is counted and logged.
     ///
-    /// A second run, while one is running, waits for its end. A later one begins with a first list again, and counts anew; it
-    /// asks for the last version seen, so that a server which lags behind that takes nobody back.
+    /// A second concurrent run waits for the end of the first. A later run begins with a first list and new
+    /// counters. It requests the last version seen, so that a lagging server does not move the cache back.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run, as `cancel` does. No change is lost that a later run would not bring again.
+    /// Dropping the future ends the run, like `cancel`. A later run delivers any change that was lost.
     ///
     /// # Errors
     ///
-    /// When the queue is closed.
+    /// If the queue is closed.
     ///
     /// # Panics
     ///
-    /// When the queue panics, or a synchronous method of the source. A later run continues as after any other end.
+    /// If the queue or a synchronous method of the source panics. A later run continues as after any other
+    /// end.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let span = info_span!(
             "reflector",
@@ -234,8 +245,8 @@ impl<O: Object> Reflector<O> {
         }
     }
 
-    /// As [`run`](Self::run), but a panic that ends a run is counted and logged, and the next run begins after the
-    /// [backoff](ReflectorConfig::backoff) of failed requests.
+    /// As [`run`](Self::run), but contains panics: a panic that ends a run is counted and logged, and the
+    /// next run begins after the [backoff](ReflectorConfig::backoff) of failed requests.
     pub(crate) async fn run_contained(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let now = || tokio::time::Instant::now().into_std();
         let (mut backoff, mut rng) =
@@ -265,16 +276,17 @@ impl<O: Object> Reflector<O> {
 }
 
 impl ReflectorHandle {
-    /// What the reflector is doing, and what has happened to it.
+    /// Returns the phase of the reflector and its counters.
     pub fn status(&self) -> ReflectorStatus {
         self.status.borrow().clone()
     }
 
-    /// The status, as soon as it fits. Woken when the phase, `synced` or `failures` change, not at every event.
+    /// Waits until `fits` accepts the status, and returns it. It is evaluated when the phase, `synced` or
+    /// `failures` change, not at every event.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     pub async fn status_when(&self, mut fits: impl FnMut(&ReflectorStatus) -> bool) -> ReflectorStatus {
         let mut changes = self.status.subscribe();
         loop {
@@ -282,27 +294,28 @@ impl ReflectorHandle {
             if fits(&status) {
                 return status;
             }
-            // This handle holds a sender itself, so the channel does not close.
+            // This handle holds a sender, so the channel does not close.
             let _ = changes.changed().await;
         }
     }
 
-    /// Notified when the phase, `synced` or `failures` change.
+    /// Returns a receiver that is notified when the phase, `synced` or `failures` change.
     pub fn subscribe(&self) -> watch::Receiver<ReflectorStatus> {
         self.status.subscribe()
     }
 
-    /// Asks for a consistent read: a reader of the queue was told of an object that is older than the one it holds, so the
-    /// watch comes from a server that lags, or from one that was restored.
+    /// Requests a consistent relist. The consumer of the queue calls it after an object that is older than
+    /// the held one: the server of the watch lags, or was restored.
     ///
-    /// The watch ends, and after a backoff (which grows from one request to the next) what is there is listed
-    /// consistently, whatever is held. Requests before that are one request.
+    /// The watch ends. After a backoff, which grows from one request to the next, a consistent list follows
+    /// that does not rely on held objects. Requests before that list are combined.
     pub fn request_consistent_relist(&self) {
         self.relist.notify_one();
     }
 
-    /// Turns the comparison of versions off, in this run and all later ones: the versions of the source are numbers without an
-    /// order, as those of some aggregated APIs. The version of the last list, event or bookmark then counts as the newest.
+    /// Turns version comparison off, in this run and all later ones. It is for sources whose versions are
+    /// numbers without an order, as with some aggregated APIs. The version of the last list, event or
+    /// bookmark then counts as the newest.
     pub fn versions_are_unordered(&self) {
         self.unordered.store(true, Ordering::Relaxed);
     }

@@ -1,27 +1,29 @@
-//! One cache, many handlers.
+//! The shared informer: one cache with many handlers.
 //!
 //! # Tasks
 //!
-//! A run is one task that reflects (the [`Reflector`]), one that pumps (queue to store to listeners), and one for each
-//! handler. They talk through the in-order queue and the listeners' buffers, nothing else.
+//! A run has one task for the [`Reflector`], one for the pump (queue to store to listeners), and one for each
+//! handler. They communicate only through the in-order queue and the buffers of the listeners.
 //!
 //! # Invariants
 //!
-//! 1. Only the pump's task writes the store, and only it adds listeners to the processor: a handler that joins sees one
-//!    snapshot, then every later change.
-//! 2. At most one run has the core (pump and processor): it is behind an asynchronous lock that a run holds from
-//!    its beginning to its end.
-//! 3. Life cycle: `Idle → Running → Stopping → Stopped → Running → …`; only `start` and the end of a run change it.
+//! 1. Only the pump's task writes the store and adds listeners to the processor. A new handler therefore sees
+//!    one snapshot, then every later change.
+//! 2. At most one run owns the core (pump and processor). The core is behind an asynchronous lock that a run
+//!    holds from start to end.
+//! 3. Lifecycle: `Idle → Running → Stopping → Stopped → Running → …`. Only `start` and the end of a run
+//!    change it.
 //!
 //! # Lock order
 //!
-//! `lifecycle`, then `attached`, then `joining`. Handlers, transforms, index functions and hooks run under none of them.
+//! `lifecycle`, then `attached`, then `joining`. Handlers, transforms, index functions and hooks run without
+//! any of them.
 //!
 //! # Shutdown
 //!
-//! 1. The last [`InformerRun`] is dropped, or [`InformerRun::stop`] called: the run's token is cancelled.
-//! 2. The reflector drops its request; the pump finishes its batch; each listener finishes its call.
-//! 3. The tasks end, and with them the run. The store keeps what it held and can still be read.
+//! 1. The last [`InformerRun`] is dropped, or [`InformerRun::stop`] is called: the run's token is cancelled.
+//! 2. The reflector drops its request, the pump finishes its batch, and each listener finishes its call.
+//! 3. The tasks end, and the run ends with them. The store keeps its content and can still be read.
 
 mod builder;
 mod core;
@@ -49,25 +51,26 @@ use crate::source::ListWatch;
 use crate::sync::{CacheSynced, SyncError};
 use crate::{HandlerOptions, InformerState, Undecodable};
 
-/// One cache of one kind of objects, fed by one list and watch, with any number of handlers.
+/// One cache of objects of one kind, filled by one list and watch, with any number of handlers.
 ///
 /// # Contract
 ///
-/// - *Staleness*: the cache follows the source with a delay; nothing is promised about two informers.
-/// - *Order*: per object, handlers see a legal history (see [`Event`](crate::Event)); different handlers wait only for
-///   themselves. When a handler runs, the cache shows that state or a later one.
-/// - *Late handlers* are told of what is in the cache first, as initial adds, then of every later change.
-/// - *Resync* tells a handler of every object again, from the cache; it never asks the source.
-/// - *Synced*: [`has_synced`](Self::has_synced) of the informer means that its first list is in the cache; of a
-///   [`HandlerRegistration`], that the handler has handled it.
-/// - *Reads* through [`lister`](Self::lister), [`by_index`](Self::by_index) and [`snapshot`](Self::snapshot) never wait
-///   for the source or for a handler.
+/// - *Staleness*: the cache follows the source with a delay. There is no consistency guarantee across
+///   informers.
+/// - *Order*: per object, handlers see a legal history (see [`Event`](crate::Event)). Handlers do not wait
+///   for each other. When a handler runs, the cache shows the state of the event or a later one.
+/// - *Late handlers* first receive the content of the cache as initial adds, then every later change.
+/// - *Resync* replays every object from the cache to a handler. It never sends a request to the source.
+/// - *Synced*: [`has_synced`](Self::has_synced) of the informer means that its first list is in the cache.
+///   For a [`HandlerRegistration`] it means that the handler has handled that list.
+/// - *Reads* through [`lister`](Self::lister), [`by_index`](Self::by_index) and [`snapshot`](Self::snapshot)
+///   never wait for the source or for a handler.
 ///
-/// # Life cycle
+/// # Lifecycle
 ///
-/// Handles are cheap clones. [`start`](Self::start) returns a counted [`InformerRun`]; the informer runs until the last of
-/// them is dropped. It can be started again: the cache is kept, the new run's first list is compared with it, and
-/// handlers are told of the difference.
+/// Handles are cheap clones. [`start`](Self::start) returns a reference-counted [`InformerRun`]; the informer
+/// runs until the last clone is dropped. It can be started again. The cache is kept, the first list of the
+/// new run is compared with it, and handlers receive the differences.
 ///
 /// Upstream: [`SharedIndexInformer`](https://pkg.go.dev/k8s.io/client-go/tools/cache#SharedIndexInformer).
 ///
@@ -91,30 +94,30 @@ pub struct SharedInformer<O: Object> {
     shared: Arc<Shared<O>>,
 }
 
-/// The same type under client-go's other name: every informer has indexes here.
+/// The name of client-go for the same type: every informer has indexes here.
 pub type SharedIndexInformer<O> = SharedInformer<O>;
 
 impl<O: Object> SharedInformer<O> {
-    /// An informer over a source, with the defaults.
+    /// Returns an informer over a source, with the default configuration.
     pub fn new(source: impl ListWatch<O>) -> Self {
         Self::builder(source).build()
     }
 
-    /// An informer to be configured.
+    /// Returns a builder for an informer over a source.
     pub fn builder(source: impl ListWatch<O>) -> SharedInformerBuilder<O> {
         SharedInformerBuilder::new(crate::source::DynListWatch::new(source))
     }
 
-    /// The name in logs, states and metrics.
+    /// Returns the name in logs, states and metrics.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Runs the informer, or joins the run that is going on.
+    /// Starts the informer, or joins the current run.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time enabled.
+    /// If called outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) -> InformerRun {
         run::start(&self.shared)
@@ -132,12 +135,12 @@ impl<O: Object> SharedInformer<O> {
         self.add_handler_with(HandlerOptions::default(), handler)
     }
 
-    /// Adds a handler, before or while the informer runs. It stays until [`HandlerRegistration::remove`]; dropping the
-    /// registration does not remove it.
+    /// Adds a handler, before or while the informer runs. It stays registered until
+    /// [`HandlerRegistration::remove`]; dropping the registration does not remove it.
     ///
     /// # Errors
     ///
-    /// When the informer has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams.
+    /// If the informer already has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
@@ -146,16 +149,17 @@ impl<O: Object> SharedInformer<O> {
         registration::add(&self.shared, options, handler)
     }
 
-    /// The events as a stream, as a handler with the default options would see them. Dropping the stream removes it.
+    /// Returns the events as a stream, with the default handler options. Dropping the stream removes it.
     ///
     /// # Cancel safety
     ///
-    /// A dropped `next` loses no event.
+    /// Dropping the future of `next` loses no event.
     ///
     /// # Panics
     ///
-    /// When the informer has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams. Where their number is not the program's own
-    /// to choose, one stream for each of its users, say, use [`events_with`](Self::events_with).
+    /// If the informer already has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams. Use
+    /// [`events_with`](Self::events_with) if the program does not control their number, for example with one
+    /// stream per user.
     #[track_caller]
     pub fn events(&self) -> EventStream<O> {
         match self.events_with(HandlerOptions::default()) {
@@ -164,7 +168,7 @@ impl<O: Object> SharedInformer<O> {
         }
     }
 
-    /// As [`events`](Self::events), with options, and with an error in place of the panic.
+    /// As [`events`](Self::events), with options, and returns an error instead of panicking.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -187,12 +191,12 @@ impl<O: Object> SharedInformer<O> {
         registration::stream(&self.shared, options)
     }
 
-    /// Adds an index, before or while the informer runs, and returns the informer, so that calls chain.
+    /// Adds an index, before or while the informer runs, and returns the informer for chaining.
     ///
     /// # Panics
     ///
-    /// When the informer has an index of this name: two parts of a program would read each other's values. Where that
-    /// may happen, use [`add_indexers`](Self::add_indexers).
+    /// If the informer already has an index with this name: two parts of a program would read each other's
+    /// values. Use [`add_indexers`](Self::add_indexers) if that can happen.
     #[track_caller]
     #[must_use = "the informer is returned so that calls chain; `add_indexers` is for effect alone"]
     pub fn index(self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
@@ -202,40 +206,41 @@ impl<O: Object> SharedInformer<O> {
         self
     }
 
-    /// Adds indexes, all or none, before or while the informer runs; what is in the cache is indexed at once.
+    /// Adds all indexes or none, before or while the informer runs. Objects in the cache are indexed
+    /// immediately.
     ///
     /// # Errors
     ///
-    /// When a name is taken.
+    /// If a name is already in use.
     pub fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         self.shared.indexer.add_indexers(indexers)
     }
 
-    /// The cache.
+    /// Returns the cache.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.shared.indexer
     }
 
-    /// A view of the cache by namespace and selector.
+    /// Returns a view of the cache by namespace and selector.
     pub fn lister(&self) -> Lister<O> {
         self.shared.indexer.lister()
     }
 
-    /// The objects that have `value` in the index `name`.
+    /// Returns the objects that have `value` in the index `name`.
     ///
     /// # Errors
     ///
-    /// When there is no such index.
+    /// If the index does not exist.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         self.shared.indexer.by_index(name, value)
     }
 
-    /// One version of the whole cache; it may be held for as long as one likes.
+    /// Returns an immutable snapshot of the whole cache. It may be kept for any time.
     pub fn snapshot(&self) -> Snapshot<O> {
         self.shared.indexer.snapshot()
     }
 
-    /// True while the first list of the present run is in the cache.
+    /// Returns true if the first list of the current run is in the cache.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
@@ -244,16 +249,16 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: what the informer is doing instead, and its last error.
+    /// After `timeout`: the current activity of the informer and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Waits until `condition` holds for the cache, looking again after each change.
+    /// Waits until `condition` holds for the cache. It is evaluated after each change.
     ///
     /// # Errors
     ///
-    /// After `timeout`: what the informer is doing, and its last error.
+    /// After `timeout`: the current activity of the informer and its last error.
     pub async fn wait_until_for(
         &self,
         timeout: Duration,
@@ -262,7 +267,7 @@ impl<O: Object> SharedInformer<O> {
         let mut applied = self.shared.applied.subscribe();
         let holds = async {
             while !condition(&self.shared.indexer) {
-                // The sender is in `shared`, which this call holds.
+                // `shared` holds the sender, and this call holds `shared`.
                 let _ = applied.changed().await;
             }
         };
@@ -271,7 +276,7 @@ impl<O: Object> SharedInformer<O> {
             .map_err(|_| SyncError::of([self as &dyn CacheSynced], timeout))
     }
 
-    /// As [`wait_until_for`](Self::wait_until_for) with a timeout of ten seconds, which suits tests.
+    /// As [`wait_until_for`](Self::wait_until_for) with a timeout of ten seconds, for tests.
     ///
     /// # Errors
     ///
@@ -280,34 +285,36 @@ impl<O: Object> SharedInformer<O> {
         self.wait_until_for(Duration::from_secs(10), condition).await
     }
 
-    /// True after a run has ended, until the next one starts.
+    /// Returns true after a run has ended, until the next one starts.
     pub fn is_stopped(&self) -> bool {
         self.shared.lifecycle.lock().is_stopped()
     }
 
-    /// Objects of the present content that could not be read.
+    /// Returns the current objects that could not be decoded.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.shared.undecodable.entries()
     }
 
-    /// Everything that there is to know about the informer at this moment. Costs a few locks, no request.
+    /// Returns the complete current state of the informer. Takes a few locks and sends no request.
     pub fn state(&self) -> InformerState {
         self.shared.state()
     }
 
-    /// Asks for the [`state`](Self::state) later, without keeping the informer alive: for who shows informers that others have made.
+    /// Returns a probe that reads the [`state`](Self::state) later without keeping the informer alive, for
+    /// example for a metrics endpoint.
     pub fn probe(&self) -> InformerProbe {
         InformerProbe::new(&self.shared, |shared| shared.state())
     }
 
-    /// How often the cache followed a server that went back to an older state, as after a restore from a backup. The cache shows
-    /// that state before the count changes.
+    /// Returns how often the cache followed a server that went back to an older state, for example after a
+    /// restore from a backup. The cache shows the older state before the count changes.
     pub fn rewinds(&self) -> u64 {
         self.shared.counters.lock().rewound
     }
 
-    /// The version of the last list, event or bookmark that is in the cache. Unset while there is none that a watch could
-    /// go on from: after a list without a version, the objects that follow have each their own, in no order.
+    /// Returns the version of the last list, event or bookmark in the cache. It is unset while no watch could
+    /// continue from a version: after a list without a version, each following object has its own version, in
+    /// no order.
     pub fn last_sync_resource_version(&self) -> informer_core::ResourceVersion {
         match self.shared.reflector.has_version() {
             true => self.shared.indexer.resource_version(),

@@ -1,12 +1,13 @@
-//! Where objects come from: the traits of a source, what it is asked, what it answers, how it fails.
+//! List and watch sources: the traits, their requests, answers and errors.
 //!
-//! A source answers two questions, "what is there" ([`ListSource`]) and "what happens from there on" ([`WatchSource`]);
-//! something that answers both is a [`ListWatch`]. A Kubernetes API server is one (`informer-client` implements it),
-//! and so can be a directory of files. A [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector)
-//! turns the answers into changes for a queue.
+//! A source has two operations: [`ListSource`] returns the current objects, and [`WatchSource`] returns the
+//! changes after a list. A type that implements both is a [`ListWatch`], for example a Kubernetes API server
+//! (`informer-client`) or a directory of files. A
+//! [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector) turns the answers into changes
+//! for a queue.
 //!
-//! Neither answer is a collection: both are streams, so that a list of a million objects passes through the memory
-//! of a few network frames.
+//! Both answers are streams, not collections: a list of a million objects needs memory for only a few network
+//! frames.
 
 mod answer;
 mod error;
@@ -22,10 +23,10 @@ pub use error::{ServerStatus, SourceError, SourceErrorKind};
 use informer_core::Object;
 pub use request::{KnownObjects, ListRequest, SourceContext, VersionMatch, WatchRequest};
 
-/// Answers what is there.
+/// Lists the current objects.
 pub trait ListSource<O: Object>: Send + Sync + 'static {
-    /// Begins a list. The future resolves when the source has accepted the request (an HTTP server: when it has
-    /// answered with its headers); the objects follow in the stream.
+    /// Begins a list. The future resolves when the source has accepted the request (an HTTP server: when it
+    /// has sent the response headers). The objects follow in the stream.
     ///
     /// # Cancel safety
     ///
@@ -33,17 +34,17 @@ pub trait ListSource<O: Object>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// When the source refuses the list or cannot be reached. Failures after that come through the stream.
+    /// If the source refuses the list or cannot be reached. The stream returns later failures.
     fn list(
         &self,
         request: ListRequest<O>,
     ) -> impl Future<Output = Result<ListStream<O>, SourceError>> + Send;
 }
 
-/// Answers what happens.
+/// Watches for changes.
 pub trait WatchSource<O: Object>: Send + Sync + 'static {
-    /// Begins a watch. The future resolves when the source has accepted it; the events follow in the stream, in the
-    /// order of the source. The stream ends (without an error) when the source closes the watch.
+    /// Begins a watch. The future resolves when the source has accepted it. The events follow in the stream,
+    /// in the order of the source. The stream ends without an error when the source closes the watch.
     ///
     /// # Cancel safety
     ///
@@ -51,7 +52,7 @@ pub trait WatchSource<O: Object>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// When the source refuses the watch or cannot be reached. Failures after that come through the stream.
+    /// If the source refuses the watch or cannot be reached. The stream returns later failures.
     fn watch(
         &self,
         request: WatchRequest<O>,
@@ -60,36 +61,41 @@ pub trait WatchSource<O: Object>: Send + Sync + 'static {
 
 /// A source of objects of one kind: a list, and a watch that continues it.
 ///
-/// The contract between the two: a watch from the version of a list delivers every change after that list, once and in
-/// order, or it fails with [`SourceErrorKind::Expired`].
+/// The contract between the two: a watch from the version of a list delivers every change after that list,
+/// once and in order, or it fails with [`SourceErrorKind::Expired`].
 pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
-    /// What is listed, in words for errors, logs and states, as `pods in namespace default`.
+    /// Returns a description of the listed objects for errors, logs and states, for example `pods in
+    /// namespace default`.
     fn describe(&self) -> String;
 
-    /// True where [`WatchRequest::send_initial_events`] may be asked for. A source that fails it once is told by
-    /// [`streaming_list_failed`](Self::streaming_list_failed) and may answer `false` from then on.
+    /// Returns true if [`WatchRequest::send_initial_events`] is supported. After a failure, the reflector
+    /// calls [`streaming_list_failed`](Self::streaming_list_failed), and the source may return `false` from
+    /// then on.
     fn supports_streaming_list(&self) -> bool {
         false
     }
 
-    /// A streaming list was refused, or its end mark never came: remember it for this server and kind.
+    /// Notifies the source that a streaming list was rejected, or that its final bookmark never arrived. The
+    /// source should remember it for this server and kind.
     fn streaming_list_failed(&self) {}
 
-    /// True if the source answers a complete list sooner without a limit, for example because it reads parts of it in parallel.
-    /// A reflector with [`Paging::Auto`](crate::reflector::Paging::Auto) then asks for complete lists without one.
+    /// Returns true if the source answers a complete list faster without a limit, for example because it
+    /// reads parts of it in parallel. A reflector with [`Paging::Auto`](crate::reflector::Paging::Auto) then
+    /// requests complete lists without a limit.
     fn prefers_complete_lists(&self) -> bool {
         false
     }
 
-    /// Identifies the server program that answers now, for example by its version; `None` if that is not known. A reflector calls it
-    /// with each complete list. Another server may write an object of the same uid and version differently: after a change, the next
-    /// list is read in full, and nothing in it counts as [unchanged](SourceContext::unchanged).
+    /// Identifies the server program that answers now, for example by its version; `None` if it is unknown. A
+    /// reflector calls it with each complete list. Another server may encode an object of the same uid and
+    /// version differently. After a change, the next list is therefore read in full, and no object counts as
+    /// [unchanged](SourceContext::unchanged).
     fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
         std::future::ready(None)
     }
 }
 
-/// A [`ListWatch`] behind a pointer, so that informers are generic over the object alone.
+/// A type-erased [`ListWatch`], so that informers are generic only over the object.
 pub struct DynListWatch<O: Object>(Arc<dyn ErasedListWatch<O>>);
 
 impl<O: Object> DynListWatch<O> {
@@ -156,7 +162,7 @@ impl<O: Object> fmt::Debug for DynListWatch<O> {
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
 
-/// The same trait with boxed futures: one box a request, none an object.
+/// The same traits with boxed futures: one allocation per request, none per object.
 trait ErasedListWatch<O: Object>: Send + Sync {
     fn list(&self, request: ListRequest<O>) -> Answer<'_, ListStream<O>>;
     fn watch(&self, request: WatchRequest<O>) -> Answer<'_, WatchStream<O>>;

@@ -6,19 +6,19 @@ use crate::HandlerState;
 use crate::pump::PumpCounters;
 use crate::reflector::ReflectorStatus;
 
-/// Everything that there is to know about an informer at one moment. No object's content is in it.
+/// The state of an informer at one moment. It contains no content of objects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct InformerState {
     /// The informer's name.
     pub name: String,
-    /// What is listed and watched.
+    /// The listed and watched objects, for example `pods in namespace default`.
     pub what: String,
     /// True between start and stop.
     pub running: bool,
     /// True once the first list of the run is in the cache.
     pub synced: bool,
-    /// What the reflector does, its last error, its requests by kind and reason.
+    /// The phase of the reflector, its last error, and its requests by kind and reason.
     pub reflector: ReflectorStatus,
     /// Objects in the cache.
     pub objects: usize,
@@ -26,39 +26,41 @@ pub struct InformerState {
     pub version: ResourceVersion,
     /// Changes that were read from the source and wait for the pump.
     pub queue_depth: usize,
-    /// What the pump has seen; among it the bytes held.
+    /// The counters of the pump, including the bytes held.
     pub counters: PumpCounters,
-    /// Objects that could not be read.
+    /// Current objects that could not be decoded.
     pub undecodable: usize,
-    /// How many objects could not be read, over time.
+    /// Objects that could not be decoded, over time.
     pub undecodable_total: u64,
-    /// Index functions that failed on some object.
+    /// Index functions that failed for some object.
     pub index_failures: usize,
-    /// Panics that were contained: of the source, of a hook of the reflector or of the metrics.
+    /// Contained panics of the source, of a hook of the reflector, or of the metrics.
     pub panics: u64,
-    /// The panic that ended the informer's own tasks, until the next first list is in the cache. Until then the informer is not
-    /// [synced](Self::synced), and reads show the last state. The tasks are restarted after a wait.
+    /// The panic that ended the informer's own tasks, until the next first list is in the cache. Until then
+    /// the informer is not [synced](Self::synced), and reads return the last state. The tasks are restarted
+    /// after a backoff.
     pub crash: Option<InformerCrash>,
     /// How often the informer's own tasks have panicked.
     pub crashes: u64,
-    /// The handlers, in the order in which they came.
+    /// The handlers, in the order of registration.
     pub handlers: Vec<HandlerState>,
 }
 
-/// A panic of an informer's own tasks: the one that writes the cache, or the one that reads the source.
+/// A panic of one of the informer's own tasks: the writer of the cache or the reader of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerCrash {
-    /// The message of the panic.
+    /// The panic message.
     pub panic: String,
-    /// When the tasks panicked, by the clock of the runtime.
+    /// The time of the panic, by the clock of the runtime.
     pub at: Instant,
-    /// When the tasks are restarted.
+    /// The time at which the tasks are restarted.
     pub restart_at: Instant,
 }
 
 impl InformerState {
-    /// How long ago the source last gave a new version: an event, a bookmark or a list. `None` before the first.
+    /// Returns the time since the source last reported a new version by an event, a bookmark or a list.
+    /// `None` before the first.
     pub fn version_age(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.reflector.last_version_at?))
     }

@@ -1,4 +1,4 @@
-//! Waiting for caches, with a deadline and an answer.
+//! Waiting for caches to sync, with a timeout and an error that names the reason.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use crate::reflector::ReflectorPhase;
 
 /// Something that becomes synced: an informer, or one handler of it.
 pub trait CacheSynced: Send + Sync {
-    /// Whether it is synced, now and later.
+    /// Returns a receiver of the synced state.
     fn synced(&self) -> watch::Receiver<bool>;
 
-    /// What it is and what it does, for the error of a wait that was in vain.
+    /// Describes the cache and its current activity, for the error of a timed-out wait.
     fn describe(&self) -> Unsynced;
 }
 
-/// Something that did not sync in time.
+/// A cache that did not sync in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsynced {
     /// The informer or handler.
     pub name: String,
-    /// What it was doing.
+    /// Its activity at the time of the error.
     pub doing: String,
     /// Its last error, with causes.
     pub last_error: Option<String>,
 }
 
 impl Unsynced {
-    /// A description.
+    /// Returns a description of a cache that is not synced.
     pub fn new(name: impl Into<String>, doing: impl Into<String>, last_error: Option<String>) -> Self {
         Self { name: name.into(), doing: doing.into(), last_error }
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Unsynced {
     }
 }
 
-/// A wait for caches that was in vain: which of them are not synced, and why.
+/// The error of a timed-out wait: the caches that are not synced, with the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncError {
     unsynced: Vec<Unsynced>,
@@ -57,7 +57,7 @@ impl SyncError {
         Self { unsynced: caches.into_iter().map(CacheSynced::describe).collect(), timeout }
     }
 
-    /// What is not synced, sorted by name.
+    /// Returns the caches that are not synced, sorted by name.
     pub fn unsynced(&self) -> &[Unsynced] {
         &self.unsynced
     }
@@ -76,15 +76,15 @@ impl fmt::Display for SyncError {
     }
 }
 
-/// Waits until all caches are synced. Nothing polls: the caches say so.
+/// Waits until all caches are synced. It subscribes to the caches and does not poll.
 ///
 /// # Errors
 ///
-/// After `timeout`: those that are not, what each is doing, and its last error.
+/// After `timeout`: the caches that are not synced, the activity of each, and its last error.
 ///
 /// # Cancel safety
 ///
-/// Safe: it only waits.
+/// Dropping the future only ends the wait.
 pub async fn wait_for_cache_sync<'a>(
     caches: impl IntoIterator<Item = &'a dyn CacheSynced>,
     timeout: Duration,
@@ -92,7 +92,7 @@ pub async fn wait_for_cache_sync<'a>(
     let caches: Vec<&dyn CacheSynced> = caches.into_iter().collect();
     let all = async {
         for cache in &caches {
-            // A sender that is gone will never say so; the deadline ends the wait.
+            // A dropped sender never reports a sync; the deadline ends the wait.
             if cache.synced().wait_for(|synced| *synced).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -111,7 +111,7 @@ pub async fn wait_for_cache_sync<'a>(
     }
 }
 
-/// What a reflector does, in words that follow "is".
+/// Describes the phase of a reflector, as a phrase that follows "is".
 pub(crate) fn doing(phase: ReflectorPhase) -> &'static str {
     match phase {
         ReflectorPhase::Created => "starting",

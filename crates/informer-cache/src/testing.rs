@@ -1,8 +1,8 @@
-//! Support for tests (feature `testing`): a source that follows a script, and an object to put into it.
+//! Support for tests (feature `testing`): a source that follows a script, and a small object type.
 //!
-//! [`ScriptedSource`] stands where a client stands, and the [`ScriptedServer`] that comes with it reads like the other end
-//! of the conversation: it expects a request, looks at it, answers it. Nothing is timed by a wall clock, so that under
-//! tokio's paused time a test of a backoff of minutes runs in microseconds.
+//! [`ScriptedSource`] takes the place of a client. Its [`ScriptedServer`] expects a request, checks it, and
+//! answers it. Nothing uses a wall clock, so under tokio's paused time a test of a long backoff runs in
+//! microseconds.
 //!
 //! ```
 //! use informer_cache::source::{ListRequest, ListSource, SourceContext, VersionMatch};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use informer_core::{ObjectKey, ResourceVersion};
 use parking_lot::Mutex;
 
-/// An object that is there but could not be read: set aside with its error, while everything else flows.
+/// An object that exists but could not be decoded. It is quarantined with its error, and all other objects
+/// are processed.
 ///
-/// It counts as seen: no relist reports it deleted, its last good state stays in the cache, marked stale, and the watch
-/// moves past its version.
+/// It counts as seen: no relist reports it as deleted, its last good state stays in the cache, marked stale,
+/// and the watch moves past its version.
 #[derive(Clone)]
 pub struct Undecodable {
     key: Option<ObjectKey>,
@@ -19,34 +20,35 @@ pub struct Undecodable {
 }
 
 impl Undecodable {
-    /// What is known of the object, and why it could not be read. The error must not show the object's body.
+    /// Returns an entry with the object's key and the decode error. The error must not contain the object's
+    /// body.
     pub fn new(key: Option<ObjectKey>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error: Box<dyn Error + Send + Sync> = error.into();
         Self { key, uid: Box::default(), version: ResourceVersion::unset(), error: error.into() }
     }
 
-    /// Adds uid and version, where the header could be read that far.
+    /// Adds uid and version, if the metadata could be decoded that far.
     pub fn with_version(mut self, uid: &str, version: ResourceVersion) -> Self {
         (self.uid, self.version) = (uid.into(), version);
         self
     }
 
-    /// The key; `None` where not even that could be read.
+    /// Returns the key; `None` if it could not be decoded.
     pub fn key(&self) -> Option<&ObjectKey> {
         self.key.as_ref()
     }
 
-    /// The uid; empty where it could not be read.
+    /// Returns the uid; empty if it could not be decoded.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// The version; unset where it could not be read.
+    /// Returns the version; unset if it could not be decoded.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.version
     }
 
-    /// Why.
+    /// Returns the decode error.
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }
@@ -73,7 +75,7 @@ impl fmt::Display for Undecodable {
 
 /// The undecodable objects of one informer. A cheap handle; all clones share one log.
 ///
-/// One entry a key, the newest; objects without a key share the empty one.
+/// It keeps the newest entry per key. Objects without a key share the empty key.
 #[derive(Clone, Default)]
 pub struct UndecodableLog {
     entries: Arc<Mutex<Entries>>,
@@ -86,14 +88,14 @@ struct Entries {
 }
 
 impl UndecodableLog {
-    /// How many entries are kept: a kind whose every object is broken must not fill the memory with errors. Beyond it
-    /// failures are only counted.
+    /// The maximum number of entries. If every object of a kind is broken, the errors must not fill the
+    /// memory. Further failures are only counted.
     pub const MAX_ENTRIES: usize = 1000;
 
-    /// Takes an entry in. Returns false where the same version of the same object is in the log already.
+    /// Adds an entry. Returns false if the log already has the same version of the same object.
     pub fn report(&self, undecodable: Undecodable) -> bool {
         let key = undecodable.key.as_ref().map_or("", ObjectKey::as_str);
-        // Declared before the lock, to be dropped after it: the error may be anything.
+        // Declared before the lock, so that it is dropped after it: the error is user code.
         let _replaced: Undecodable;
         let mut entries = self.entries.lock();
         let full = entries.by_key.len() >= Self::MAX_ENTRIES;
@@ -116,39 +118,39 @@ impl UndecodableLog {
         true
     }
 
-    /// Takes the entry of an object out, after a good state or a delete of it.
+    /// Removes the entry of an object, after a good state or a deletion of it.
     pub fn forget(&self, key: &str) {
         let removed = {
             let mut entries = self.entries.lock();
-            // Mostly it is empty, and asked for every object.
+            // The log is usually empty, and this runs for every object.
             if entries.by_key.is_empty() { None } else { entries.by_key.remove(key) }
         };
-        // Outside of the lock: the error may be anything.
+        // Outside of the lock: the error is user code.
         drop(removed);
     }
 
-    /// The version of the entry of an object, if it has one.
+    /// Returns the version in the entry of an object, if there is one.
     pub(crate) fn version_of(&self, key: &str) -> Option<ResourceVersion> {
         let entries = self.entries.lock();
         if entries.by_key.is_empty() { None } else { Some(entries.by_key.get(key)?.version.clone()) }
     }
 
-    /// The present entries, by key.
+    /// Returns the current entries, sorted by key.
     pub fn entries(&self) -> Vec<Undecodable> {
         self.entries.lock().by_key.values().cloned().collect()
     }
 
-    /// How many objects are in the log now.
+    /// Returns how many objects are in the log now.
     pub fn len(&self) -> usize {
         self.entries.lock().by_key.len()
     }
 
-    /// True where every object could be read.
+    /// Returns true if every object could be decoded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many were reported in all.
+    /// Returns how many failures were reported in total.
     pub fn total(&self) -> u64 {
         self.entries.lock().total
     }
@@ -167,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// An error that looks at the log when it goes.
+    /// An error that reads the log when it is dropped.
     struct Looks(UndecodableLog);
 
     impl Drop for Looks {
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn an_error_that_gives_way_to_a_newer_one_is_dropped_outside_of_the_lock() {
         let (done, is_done) = mpsc::channel();
-        // A thread of its own: should it hang, the test does not.
+        // Runs on its own thread, so that a deadlock does not hang the test.
         std::thread::spawn(move || {
             let log = UndecodableLog::default();
             for version in ["1", "2"] {

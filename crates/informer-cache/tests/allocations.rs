@@ -1,5 +1,5 @@
-//! How often the way from the queue to the handlers allocates: guards that do not depend on a clock. Each test has a thread of its
-//! own, on which everything runs that is counted.
+//! Allocation counts from the queue to the handlers: regression tests that do not depend on a clock. Each
+//! test runs on its own thread, which performs all counted work.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,7 +1,9 @@
 //! What a queue costs, with 100,000 string keys where not said otherwise. The comparison with client-go and
-//! controller-runtime is `cargo xtask bench workqueue`; this is for looking at one case alone, change after change.
+//! controller-runtime is `cargo xtask bench workqueue`; this is for looking at one case alone, change after
+//! change.
 //!
-//! Go's strings are copied by reference, so keys are `Arc<str>`; `get_done_string` shows what owned strings cost.
+//! Go's strings are copied by reference, so keys are `Arc<str>`; `get_done_string` shows what owned strings
+//! cost.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,12 +1,13 @@
-//! Crawls a directory tree with a work queue and adds up the sizes of its files: a complete program without Kubernetes.
+//! Crawls a directory tree with a work queue and adds up the sizes of its files: a complete program without
+//! Kubernetes.
 //!
 //! ```sh
 //! cargo run -p informer-workqueue --example crawler -- /usr/share
 //! ```
 //!
-//! A key is a directory. Working on one adds those it finds in it, deduplicated by the queue; what cannot be read is
-//! tried again with backoff, and given up after three retries. The crawl is over when nothing is ready, waiting or in
-//! process; Ctrl-C ends it early, and what was found so far is shown.
+//! A key is a directory. Working on one adds those it finds in it, deduplicated by the queue; what cannot be
+//! read is tried again with backoff, and given up after three retries. The crawl is over when nothing is
+//! ready, waiting or in process; Ctrl-C ends it early, and what was found so far is shown.
 
 use std::io;
 use std::path::{Path, PathBuf};

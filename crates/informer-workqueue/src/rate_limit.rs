@@ -30,8 +30,8 @@ pub trait RateLimiter<K>: Send + Sync {
     fn retries(&self, key: &K) -> u32;
 }
 
-/// What controllers use by default: the longer of 5 ms to 1000 s per key, doubling, and a token bucket of 10 a second
-/// with a burst of 100 over all keys.
+/// What controllers use by default: the longer of 5 ms to 1000 s per key, doubling, and a token bucket of 10
+/// a second with a burst of 100 over all keys.
 #[must_use]
 pub fn default_controller_rate_limiter<K: crate::QueueKey>() -> MaxOf<K> {
     let per_item = ExponentialPerItem::new(Duration::from_millis(5), Duration::from_secs(1000));

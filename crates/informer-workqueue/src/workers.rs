@@ -1,15 +1,16 @@
 //! A pool of workers that process the keys of a queue.
 //!
 //! # Invariants
-//! 1. A worker holds at most one key. 2. Whatever the work does, its key gets an outcome: by the answer, or by the
-//!    guard that is dropped with it.
+//! 1. A worker holds at most one key. 2. Whatever the work does, its key gets an outcome: by the answer, or
+//!    by the guard that is dropped with it.
 //!
 //! # Lock order
 //! The report, alone; nothing of the user runs under it.
 //!
 //! # Shutdown
-//! 1. The queue is shut down, by the stop signal or by anybody. 2. Workers go on until nothing is ready. 3. At the
-//!    deadline they are cancelled at their next await, and not waited for: work that never awaits cannot be stopped.
+//! 1. The queue is shut down, by the stop signal or by anybody. 2. Workers go on until nothing is ready. 3.
+//!    At the deadline they are cancelled at their next await, and not waited for: work that never awaits
+//!    cannot be stopped.
 
 mod outcome;
 mod report;

@@ -7,19 +7,20 @@ use informer_core::Object;
 use crate::Change;
 use crate::queue::{Batch, Deltas, Popped};
 
-/// Why an item could not be processed.
+/// The error of a [`Process`].
 pub type ProcessError = Box<dyn Error + Send + Sync>;
 
-/// What an [`InformerController`](super::InformerController) does with what it pops.
+/// Processes the items that an [`InformerController`](super::InformerController) pops.
 ///
-/// Every `FnMut(&T) -> Result<(), ProcessError>` is one; it runs on a thread of the runtime and must not block. What has to
-/// wait implements the trait.
+/// Every `FnMut(&T) -> Result<(), ProcessError>` implements it; it runs on a runtime thread and must not
+/// block. Implement the trait for processing that awaits.
 pub trait Process<T>: Send + 'static {
-    /// Processes one item of the queue. The next one follows when the future is ready. A panic is contained and counted.
+    /// Processes one item of the queue. The next one follows when the future is ready. A panic is contained
+    /// and counted.
     ///
     /// # Errors
     ///
-    /// When the item could not be processed; whether it is queued again is the controller's to say.
+    /// If the item could not be processed. The controller decides whether it is requeued.
     fn process(&mut self, item: &T) -> impl Future<Output = Result<(), ProcessError>> + Send;
 }
 
@@ -33,9 +34,9 @@ where
     }
 }
 
-/// An item of a queue, as logs name it: by its key, never by its content.
+/// A queue item as logs name it: by its key, never by its content.
 pub trait ProcessItem {
-    /// The key; of several objects, the first and how many follow.
+    /// Returns the key. For several objects, returns the first key and the number of further ones.
     fn name(&self) -> Cow<'_, str>;
 }
 

@@ -17,7 +17,7 @@ use crate::source::{KnownObjects, ListWatch, SourceContext};
 use crate::sync::{CacheSynced, SyncError, Unsynced};
 use crate::{Event, HandlerOptions, HandlerState, UndecodableLog};
 
-/// What [`new_informer_with`] can be told beside its source and its handler.
+/// Options of [`new_informer_with`].
 #[must_use = "options do nothing by themselves"]
 pub struct SimpleInformerOptions<O: Object> {
     reflector: ReflectorConfig,
@@ -26,40 +26,40 @@ pub struct SimpleInformerOptions<O: Object> {
 }
 
 impl<O: Object> SimpleInformerOptions<O> {
-    /// The defaults: no resync, no index but that of namespaces, no transform.
+    /// Returns the defaults: no resync, only the namespace index, no transform.
     pub fn new() -> Self {
         Self { reflector: ReflectorConfig::default(), indexers: Indexers::new(), transform: None }
     }
 
-    /// How the source is listed and watched.
+    /// Configures lists and watches.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
     }
 
-    /// How often the handler is told of every object again. By default never.
+    /// Sets the resync period of the handler. By default there is no resync.
     pub fn resync(mut self, period: Duration) -> Self {
         self.reflector.resync_period = Some(period);
         self
     }
 
-    /// The indexes of the store.
+    /// Sets the indexes of the store.
     pub fn indexers(mut self, indexers: Indexers<O>) -> Self {
         self.indexers = indexers;
         self
     }
 
-    /// Changes each object before it is stored and announced; see [`Transform`].
+    /// Sets a function that changes each object before it is stored and announced; see [`Transform`].
     pub fn transform(mut self, transform: Transform<O>) -> Self {
         self.transform = Some(transform);
         self
     }
 }
 
-/// An informer of one store and one handler, which its loop calls itself.
+/// An informer with one store and one handler. Its loop calls the handler directly.
 ///
-/// Unlike a [`SharedInformer`](crate::SharedInformer), [`has_synced`](Self::has_synced) implies that the handler has handled
-/// the first list; and the cache waits for the handler: a slow one makes it late.
+/// Unlike a [`SharedInformer`](crate::SharedInformer), [`has_synced`](Self::has_synced) implies that the
+/// handler has handled the first list. The cache waits for the handler, so a slow handler delays the cache.
 ///
 /// Upstream: [`NewInformer`](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewInformer).
 pub struct SimpleInformer<O: Object, H> {
@@ -69,7 +69,7 @@ pub struct SimpleInformer<O: Object, H> {
     controller: InformerController<O, InOrderQueue<O>, Announce<O, H>>,
 }
 
-/// An informer of one store and one handler.
+/// Returns an informer with one store and one handler.
 ///
 /// ```
 /// use std::time::Duration;
@@ -138,7 +138,7 @@ pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     SimpleInformer { indexer, undecodable, listener, controller }
 }
 
-/// Applies changes to the store and tells the handler.
+/// Applies changes to the store and notifies the handler.
 struct Announce<O: Object, H> {
     pump: Pump<O>,
     handler: H,
@@ -147,7 +147,7 @@ struct Announce<O: Object, H> {
 }
 
 impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
-    /// Never fails: the handler's panics are contained event by event.
+    /// Never fails: panics of the handler are contained per event.
     async fn process(&mut self, batch: &Batch<O>) -> Result<(), ProcessError> {
         let applied = self.pump.apply(batch.iter().cloned());
         let Applied { events, first_list, suspect, unordered, resync } = applied;
@@ -177,12 +177,13 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run, and a handler's call with it. What waits is handled in a later run.
+    /// Dropping the future ends the run and the current call of the handler. A later run handles pending
+    /// events.
     pub async fn run(&self, cancel: CancellationToken) {
         self.controller.run(cancel).await;
     }
 
-    /// True once the first list is in the store and the handler has handled it.
+    /// Returns true once the first list is in the store and the handler has handled it.
     pub fn has_synced(&self) -> bool {
         self.listener.has_synced()
     }
@@ -191,37 +192,37 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: what the informer is doing instead, and its last error.
+    /// After `timeout`: the current activity of the informer and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
 
-    /// The objects that could not be read.
+    /// Returns the objects that could not be decoded.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }
 
-    /// The version of the last list, event or bookmark that was received.
+    /// Returns the version of the last list, event or bookmark that was received.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.controller.last_sync_resource_version()
     }
 
-    /// What the handler did so far.
+    /// Returns the counters of the handler.
     pub fn handler(&self) -> HandlerState {
         self.listener.state()
     }
 
-    /// What the loop did so far.
+    /// Returns the counters of the loop.
     pub fn counts(&self) -> ControllerCounts {
         self.controller.counts()
     }
 
-    /// Shows and advises the reflector.
+    /// Returns a handle of the reflector.
     pub fn reflector(&self) -> ReflectorHandle {
         self.controller.reflector()
     }

@@ -148,7 +148,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     queue.close();
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
-    // The reflector is still waiting for its first list: it ends when it has something to hand over, or is told to.
+    // The reflector is still waiting for its first list: it ends when it has something to hand over, or is
+    // told to.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {
@@ -263,7 +264,7 @@ async fn a_handler_that_deletes_what_it_is_told_of_sees_exactly_those_deletions(
     assert!(informer.indexer().is_empty());
 }
 
-/// Runs on two threads: what is looked for are races.
+/// Runs on two threads to find races.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_writers_that_hammer_a_source_leave_the_cache_equal_to_it() {
     let (source, mut server) = ScriptedSource::new();

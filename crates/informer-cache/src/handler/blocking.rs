@@ -1,9 +1,9 @@
-//! A handler on a thread of its own.
+//! Runs a blocking handler on its own thread.
 //!
 //! # Shutdown
 //!
-//! The thread begins with the first event and ends when the handler is dropped: the channel closes, and the thread
-//! leaves its loop after the call that it is in. Nobody joins it, so that a call that never returns holds up nobody.
+//! The thread starts with the first event. Dropping the handler closes the channel, and the thread ends after
+//! the current call. It is not joined, so a call that never returns does not delay shutdown.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use super::EventHandler;
 use crate::Event;
 
-/// A handler that may block: it runs on a thread of its own, one event at a time, in order.
+/// Returns a handler that may block. It runs on its own thread and is called for one event at a time, in
+/// order.
 pub fn blocking<O, F>(callback: F) -> Blocking<O>
 where
     O: Send + Sync + 'static,
@@ -25,7 +26,7 @@ where
     Blocking { state: State::Idle(Box::new(callback)) }
 }
 
-/// Made by [`blocking`].
+/// The handler returned by [`blocking`].
 pub struct Blocking<O> {
     state: State<O>,
 }
@@ -39,12 +40,12 @@ enum State<O> {
 
 struct Call<O> {
     event: Event<O>,
-    /// Answers with the panic of the callback, if it had one.
+    /// Carries the panic of the callback, if it panicked.
     done: oneshot::Sender<Result<(), Box<dyn Any + Send>>>,
 }
 
 impl<O: Send + Sync + 'static> Blocking<O> {
-    /// The way to the thread, which is started on the first call.
+    /// Returns the channel to the thread. The first call starts the thread.
     fn worker(&mut self) -> Result<&mpsc::Sender<Call<O>>, &'static str> {
         if let State::Idle(_) = self.state
             && let State::Idle(callback) = std::mem::replace(&mut self.state, State::Failed)
@@ -65,7 +66,7 @@ impl<O: Send + Sync + 'static> Blocking<O> {
 fn serve<O>(mut callback: Box<dyn FnMut(Event<O>) + Send>, calls: &mpsc::Receiver<Call<O>>) {
     while let Ok(Call { event, done }) = calls.recv() {
         let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
-        // The listener may be gone meanwhile; the call is done all the same.
+        // The receiver may have been dropped meanwhile; the event is handled in any case.
         let _ = done.send(outcome);
     }
 }
@@ -76,10 +77,10 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Blocking<O> {
         let sent = self.worker().map(|worker| worker.send(Call { event, done }).is_ok());
         async move {
             match (sent, outcome.await) {
-                // On to the listener, which contains and counts it as any other panic.
+                // Resumes the panic in the listener, which contains and counts it.
                 (_, Ok(Err(panic))) => resume_unwind(panic),
                 (Ok(true), _) => {}
-                (Ok(false), _) => resume_unwind(Box::new("the thread of a blocking handler is gone")),
+                (Ok(false), _) => resume_unwind(Box::new("the thread of a blocking handler has ended")),
                 (Err(reason), _) => resume_unwind(Box::new(reason)),
             }
         }

@@ -9,9 +9,9 @@ type OnAdd<O> = Box<dyn FnMut(Arc<O>, bool) + Send>;
 type OnUpdate<O> = Box<dyn FnMut(Arc<O>, Arc<O>) + Send>;
 type OnDelete<O> = Box<dyn FnMut(Arc<O>) + Send>;
 
-/// A handler of up to three callbacks, as
-/// [`ResourceEventHandlerFuncs`](https://pkg.go.dev/k8s.io/client-go/tools/cache#ResourceEventHandlerDetailedFuncs). What has no
-/// callback is ignored. The callbacks must not block.
+/// A handler with up to three callbacks, like
+/// [`ResourceEventHandlerFuncs`](https://pkg.go.dev/k8s.io/client-go/tools/cache#ResourceEventHandlerDetailedFuncs).
+/// Events without a callback are ignored. The callbacks must not block.
 ///
 /// ```
 /// use informer_cache::{handler::handler_funcs, testing::TestObject};
@@ -29,19 +29,19 @@ pub struct HandlerFuncs<O> {
     delete: Option<OnDelete<O>>,
 }
 
-/// An empty [`HandlerFuncs`].
+/// Returns a [`HandlerFuncs`] without callbacks.
 pub fn handler_funcs<O>() -> HandlerFuncs<O> {
     HandlerFuncs { add: None, update: None, delete: None }
 }
 
 impl<O> HandlerFuncs<O> {
-    /// Calls `callback` with each new object, and whether it belongs to the initial list.
+    /// Calls `callback` with each added object. The flag is true for objects of the initial list.
     pub fn on_add(mut self, callback: impl FnMut(Arc<O>, bool) + Send + 'static) -> Self {
         self.add = Some(Box::new(callback));
         self
     }
 
-    /// Calls `callback` with the old and the new state of each changed object; in a resync they are the same.
+    /// Calls `callback` with the old and the new state of each changed object. In a resync both are the same.
     pub fn on_update(mut self, callback: impl FnMut(Arc<O>, Arc<O>) + Send + 'static) -> Self {
         self.update = Some(Box::new(callback));
         self
@@ -87,8 +87,8 @@ impl<O> fmt::Debug for HandlerFuncs<O> {
     }
 }
 
-/// Passes on to `handler` what concerns the objects for which `filter` holds. An update across the border becomes an
-/// add or a delete, so that the handler's view is exactly the filtered set.
+/// Forwards events of objects for which `filter` returns true to `handler`. An update that crosses the filter
+/// boundary becomes an add or a delete, so the handler sees exactly the filtered set.
 pub fn filtered<O, F, H>(filter: F, handler: H) -> Filtered<F, H>
 where
     F: Fn(&O) -> bool + Send + 'static,
@@ -97,7 +97,7 @@ where
     Filtered { filter, handler }
 }
 
-/// Made by [`filtered`].
+/// The handler returned by [`filtered`].
 pub struct Filtered<F, H> {
     filter: F,
     handler: H,

@@ -76,7 +76,7 @@ impl<O> Pending<O> {
     }
 }
 
-/// What was taken out. Dropped by the caller, outside of any lock.
+/// The removed events. The caller drops them outside of any lock.
 pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
 
 impl<O> ListenerBuffer<O> {
@@ -115,8 +115,8 @@ impl<O> ListenerBuffer<O> {
         self.max_depth = self.max_depth.max(self.pending.depth());
     }
 
-    /// The next event. It is in flight until [`finished`](Self::finished), or until the next call: whoever asks again
-    /// without having finished was dropped, and the event with it.
+    /// Returns the next event. It is in flight until [`finished`](Self::finished) or the next call: without
+    /// `finished`, the earlier delivery was dropped together with its event.
     pub fn pop(&mut self) -> Option<Event<O>>
     where
         O: Object,
@@ -156,7 +156,7 @@ impl<O> ListenerBuffer<O> {
         self.initial_complete && self.initial_left == 0
     }
 
-    /// Events that wait.
+    /// Pending events.
     pub fn depth(&self) -> usize {
         self.pending.depth()
     }
@@ -166,7 +166,7 @@ impl<O> ListenerBuffer<O> {
         self.max_depth
     }
 
-    /// The depth, if it has just reached the mark; the next mark is twice as high.
+    /// Returns the depth, if it has just reached the mark. The next mark is twice as high.
     pub fn high_water_crossed(&mut self) -> Option<usize> {
         let depth = self.depth();
         (depth >= self.high_water).then(|| {
@@ -175,12 +175,12 @@ impl<O> ListenerBuffer<O> {
         })
     }
 
-    /// A new run begins; its initial events are still to come.
+    /// Begins a new run, whose initial events follow.
     pub fn begin_run(&mut self) {
         self.initial_complete = false;
     }
 
-    /// Takes out all that waits. The event in flight stays counted until it is finished.
+    /// Removes all pending events. The event in flight stays counted until it is finished.
     pub(super) fn take_pending(&mut self) -> Discarded<O> {
         self.initial_left = usize::from(self.in_flight_initial);
         let empty = self.pending.emptied();

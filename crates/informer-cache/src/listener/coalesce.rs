@@ -1,7 +1,7 @@
 //! Pending events of which those of one key merge.
 //!
-//! What waits for a key is always one of: an add, an update, a delete, or a delete followed by an add (the object was
-//! replaced by another of its name). The table of merges:
+//! What waits for a key is always one of: an add, an update, a delete, or a delete followed by an add (the
+//! object was replaced by another of its name). The table of merges:
 //!
 //! | waits | + added | + updated | + deleted |
 //! |---|---|---|---|
@@ -11,7 +11,8 @@
 //! | deleted | deleted, added | (cannot be) | (cannot be) |
 //! | deleted, added | (cannot be) | deleted, added newest | deleted |
 //!
-//! What cannot be does not come out of the pump, whose history per key is legal; it is taken as the newer event.
+//! What cannot be does not come out of the pump, whose history per key is legal; it is taken as the newer
+//! event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use crate::Event;
 
 /// # Invariants
 ///
-/// 1. `order` holds each key of `by_key` once, in the order in which it first waited, and keys that are taken back:
-///    those are skipped.
+/// 1. `order` holds each key of `by_key` once, in the order in which it first waited, and keys that are taken
+///    back: those are skipped.
 /// 2. `len` counts events, of which a key has at most two.
 pub(super) struct CoalescedEvents<O> {
     by_key: HashMap<ObjectKey, Slot<O>>,

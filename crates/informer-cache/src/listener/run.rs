@@ -17,7 +17,7 @@ use super::ProcessorListener;
 use crate::Event;
 use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 
-/// How many events in a row a handler that never waits is given before the task lets others run.
+/// The maximum number of consecutive events for a handler that never waits, before the task yields.
 const MAX_BURST: u32 = 256;
 
 /// Events in a row, without a wait between them.
@@ -61,7 +61,8 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    /// Delivers what waits, and returns when nothing does: the way of an informer whose loop calls its handler itself.
+    /// Delivers what waits, and returns when nothing does: the way of an informer whose loop calls its
+    /// handler itself.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
             self.deliver(handler, event, None).await;
@@ -101,8 +102,8 @@ impl<O: Object> ProcessorListener<O> {
         })
     }
 
-    /// Polls a handler's future to its end, notes what held the thread for too long, and says when the last of it was over. The
-    /// call itself began with the first poll.
+    /// Polls a handler's future to its end, notes what held the thread for too long, and says when the last
+    /// of it was over. The call itself began with the first poll.
     async fn timed(
         &self,
         future: impl Future<Output = ()>,

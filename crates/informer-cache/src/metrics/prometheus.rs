@@ -1,8 +1,8 @@
-//! Informers in a prometheus-client registry (feature `prometheus`).
+//! Metrics of informers in a prometheus-client registry (feature `prometheus`).
 //!
 //! # Lock order
 //!
-//! `probes` alone, and nothing of an informer is asked under it. `latencies` alone.
+//! Either `probes` or `latencies`, never both. The state of an informer is not read under `probes`.
 
 #[cfg(test)]
 mod tests;
@@ -27,24 +27,24 @@ use crate::{HandlerState, InformerState};
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Upper bounds of the latencies, from 1 ms to 10 s, as upstream.
+/// Upper bounds of the latencies, from 1 ms to 10 s, as in client-go.
 const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
-/// As many informers are not looked through for those that are gone.
+/// The number of probes below which dropped informers are not removed.
 const MIN_PROBES: usize = 64;
 
-/// A version is shown by its last digits, as upstream: a float holds no more of them exactly.
+/// Versions are exported modulo this number, as in client-go: a float represents only so many digits exactly.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
-/// Shows informers to Prometheus. A cheap handle; clones are one.
+/// Exports informers to Prometheus. A cheap handle; clones share the state.
 ///
-/// Figures are asked of the informers when the registry is encoded; between scrapes an informer pays for one histogram, once a
-/// batch. The label `name` is the informer's name, and `handler` the handler's: where two have the same, the second is shown
-/// as `name#2`; only latencies of one name are one series. Names of objects are never labels. An informer that is gone is shown no
-/// more.
+/// The states of informers are read when the registry is encoded. Between scrapes an informer updates only
+/// one histogram, once per batch. The label `name` is the informer's name, and `handler` the handler's. If
+/// two informers have the same name, the second is exported as `name#2`, but their latencies share one
+/// series. Object names are never labels. Dropped informers are not exported.
 ///
-/// The names are client-go's where it has them: `informer_queued_items`, `informer_processing_latency_seconds`,
-/// `informer_store_resource_version`.
+/// The metric names are those of client-go where they exist: `informer_queued_items`,
+/// `informer_processing_latency_seconds`, `informer_store_resource_version`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,32 +67,32 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 #[derive(Clone)]
 pub struct PrometheusInformers {
     probes: Arc<Mutex<Probes>>,
-    /// By the name of the informer.
+    /// Keyed by the name of the informer.
     latencies: Arc<Mutex<HashMap<String, Histogram>>>,
 }
 
 struct Probes {
     list: Vec<InformerProbe>,
-    /// How many there may be before those that are gone are looked for: nobody may ever scrape.
+    /// The number of probes at which dropped informers are removed, in case no scrape ever happens.
     look_at: usize,
 }
 
 impl PrometheusInformers {
-    /// A view of no informer yet. To be registered with
-    /// [`Registry::register_collector`], or made by [`register`](Self::register).
+    /// Returns a collector without informers. Pass it to [`Registry::register_collector`], or use
+    /// [`register`](Self::register).
     pub fn new() -> Self {
         let probes = Probes { list: Vec::new(), look_at: MIN_PROBES };
         Self { probes: Arc::new(Mutex::new(probes)), latencies: Arc::default() }
     }
 
-    /// As [`new`](Self::new), registered.
+    /// Returns a collector that is registered in `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// The states of the living informers, under names that differ.
+    /// Returns the states of the live informers, with unique names.
     fn states(&self) -> Vec<InformerState> {
         let probes = {
             let mut probes = self.probes.lock();
@@ -106,14 +106,14 @@ impl PrometheusInformers {
         states
     }
 
-    /// Lets go of the latencies of all informers but these.
+    /// Removes the latencies of all other informers.
     fn forget_latencies(&self, living: &[InformerState]) {
         let names: HashSet<&str> = living.iter().map(|state| state.name.as_str()).collect();
         self.latencies.lock().retain(|name, _| names.contains(name.as_str()));
     }
 }
 
-/// Two series with the same labels would make the whole page unreadable.
+/// Makes names unique. Two series with the same labels would make the whole page invalid.
 fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
     let mut seen: HashMap<String, u32> = HashMap::new();
     for each in named {
@@ -295,7 +295,8 @@ impl Page<'_, '_> {
         })
     }
 
-    /// One family of gauges: for each informer, what labels it has beside the name, and the figure.
+    /// Encodes one family of gauges. For each informer, the function returns labels in addition to the name,
+    /// and values.
     fn gauges(
         &mut self,
         name: &str,
@@ -311,7 +312,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    /// As [`gauges`](Self::gauges), of counters.
+    /// As [`gauges`](Self::gauges), for counters.
     fn counters(
         &mut self,
         name: &str,

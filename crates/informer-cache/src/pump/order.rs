@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
-/// Versions are no longer compared after this many consecutive lists that contradict their order. A single such list may also follow
-/// a restore of the server that new writes have overtaken.
+/// Versions are no longer compared after this many consecutive lists that contradict their order. A single
+/// such list may also follow a restore of the server that new writes have overtaken.
 pub(super) const MAX_CONTRADICTIONS: u32 = 3;
 
 /// Refused events that are remembered until the next list. Further ones add no information.
@@ -12,10 +12,11 @@ const MAX_STALE_EVENTS: usize = 64;
 
 /// Finds out whether the versions of a source are in order.
 ///
-/// An event whose version is older than the cache is refused, and a consistent list is asked for. If versions are in order, the event
-/// was delivered late, and a list that is not older than the cache does not show the state of the event: it shows a later one or none.
-/// A list that shows exactly that state contradicts the order. Some aggregated APIs number each object on its own, or by a
-/// clock; without this check every new object would cause a list.
+/// An event whose version is older than the cache is refused, and a consistent list is asked for. If versions
+/// are in order, the event was delivered late, and a list that is not older than the cache does not show the
+/// state of the event: it shows a later one or none. A list that shows exactly that state contradicts the
+/// order. Some aggregated APIs number each object on its own, or by a clock; without this check every new
+/// object would cause a list.
 #[derive(Debug, Default)]
 pub(super) struct VersionOrder {
     /// The states of refused events since the last list: uid and version by key.
@@ -43,8 +44,8 @@ impl VersionOrder {
         }
     }
 
-    /// Compares a list with the refused events. A list with `rewound` is older than the cache and proves nothing. Returns true if
-    /// versions are no longer compared from now on.
+    /// Compares a list with the refused events. A list with `rewound` is older than the cache and proves
+    /// nothing. Returns true if versions are no longer compared from now on.
     pub(super) fn list<'a, O: Object + 'a>(
         &mut self,
         objects: impl Iterator<Item = &'a O>,

@@ -13,7 +13,7 @@ struct World {
 }
 
 impl World {
-    /// A pump that has applied a first list.
+    /// Returns a pump that has applied a first list.
     fn with(objects: impl IntoIterator<Item = TestObject>) -> Self {
         let mut world = Self::new();
         world.apply([list(objects, "10")]);
@@ -37,7 +37,7 @@ impl World {
         applied
     }
 
-    /// Applies changes and tells what was announced.
+    /// Applies changes and returns the announced events.
     fn says(&mut self, changes: impl IntoIterator<Item = Change<TestObject>>) -> Vec<String> {
         self.apply(changes).events.iter().map(ToString::to_string).collect()
     }

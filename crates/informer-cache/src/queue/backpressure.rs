@@ -1,5 +1,5 @@
-/// From this weight on the source has to wait: ten batches keep the pump busy while the source wakes up, and at some
-/// 5 KB an object they are 50 MB.
+/// From this weight on the source has to wait: ten batches keep the pump busy while the source wakes up, and
+/// at some 5 KB an object they are 50 MB.
 pub(super) const MAX_WEIGHT: usize = 10_000;
 
 /// Down to this weight it waits: half, so that source and pump do not wake each other for every change.

@@ -5,18 +5,20 @@
 //!
 //! 1. A key is queued once, at the place of its first delta; popping it takes all its deltas, in order.
 //! 2. No state of a key is lost: only a deletion right after a deletion is merged with it.
-//! 3. What is popped and not yet processed counts as what processing will make of it: a list that comes meanwhile
-//!    reports deletions against the state that the store is about to have, not against the one it had.
+//! 3. What is popped and not yet processed counts as what processing will make of it: a list that comes
+//!    meanwhile reports deletions against the state that the store is about to have, not against the one it
+//!    had.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only. The key function, the transform, the known-objects view and the process function run
-//! without it. While the view is read, pops wait, so that queue and view are of one moment.
+//! The one lock of the `SharedQueue` only. The key function, the transform, the known-objects view and the
+//! process function run without it. While the view is read, pops wait, so that queue and view are of one
+//! moment.
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then they get
-//!    [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items, and may requeue. 3.
+//!    Then they get [`QueueClosed`].
 
 pub(super) mod config;
 pub(super) mod delta;
@@ -40,9 +42,9 @@ use crate::{Change, Replacement, Undecodable};
 
 /// A queue of what happened, per key. A cheap handle; clones share one queue.
 ///
-/// One producer and one consumer are expected. Then the deltas of a key are popped and processed in the order in which
-/// they were queued, although no lock is held while they are processed. With several consumers two batches of deltas
-/// of one key can be in process at once.
+/// One producer and one consumer are expected. Then the deltas of a key are popped and processed in the order
+/// in which they were queued, although no lock is held while they are processed. With several consumers two
+/// batches of deltas of one key can be in process at once.
 ///
 /// ```
 /// use informer_cache::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
@@ -110,8 +112,8 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Queues [`Delta::Deleted`], unless the object is neither queued nor known: a relist has reported it deleted
-    /// already.
+    /// Queues [`Delta::Deleted`], unless the object is neither queued nor known: a relist has reported it
+    /// deleted already.
     ///
     /// # Errors
     ///
@@ -124,8 +126,9 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// The tombstone of the transformed object, under the key that the key function gives it. One that was missed comes from
-    /// the store, and is named already; one whose transform fails counts as missed, so that the deletion is not lost.
+    /// The tombstone of the transformed object, under the key that the key function gives it. One that was
+    /// missed comes from the store, and is named already; one whose transform fails counts as missed, so that
+    /// the deletion is not lost.
     fn named(&self, tombstone: Tombstone<O>) -> Result<(ObjectKey, Tombstone<O>), EnqueueError> {
         match tombstone.last() {
             Some(last) if !tombstone.stale() => {
@@ -143,8 +146,8 @@ impl<O: Object> DeltaFifo<O> {
         }
     }
 
-    /// Queues deltas that were popped before, unless something newer is queued for their key. Returns whether they
-    /// were queued.
+    /// Queues deltas that were popped before, unless something newer is queued for their key. Returns whether
+    /// they were queued.
     ///
     /// # Errors
     ///
@@ -153,11 +156,11 @@ impl<O: Object> DeltaFifo<O> {
         Ok(self.shared.write(|state| state.add_if_not_present(deltas))?.is_none())
     }
 
-    /// Queues a complete list: [`Delta::Replaced`] for each object, then a missed deletion for every key that is queued
-    /// or known and not in the list.
+    /// Queues a complete list: [`Delta::Replaced`] for each object, then a missed deletion for every key that
+    /// is queued or known and not in the list.
     ///
-    /// Objects whose transform or key function fails are reported to the log of undecodable objects; their keys count
-    /// as seen, like those of the list's own undecodable ones.
+    /// Objects whose transform or key function fails are reported to the log of undecodable objects; their
+    /// keys count as seen, like those of the list's own undecodable ones.
     ///
     /// # Errors
     ///
@@ -195,7 +198,8 @@ impl<O: Object> DeltaFifo<O> {
         }
     }
 
-    /// Queues a [`Delta::Sync`] for every known object that has nothing queued. Without known objects, nothing.
+    /// Queues a [`Delta::Sync`] for every known object that has nothing queued. Without known objects,
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -218,8 +222,8 @@ impl<O: Object> DeltaFifo<O> {
         (Some(hold), Some(seen))
     }
 
-    /// Takes the deltas of the key whose turn it is; waits while nothing is queued. They count as processed when what
-    /// is returned is done or dropped.
+    /// Takes the deltas of the next key; waits while nothing is queued. They count as processed when the
+    /// returned value is done or dropped.
     ///
     /// # Errors
     ///
@@ -233,7 +237,7 @@ impl<O: Object> DeltaFifo<O> {
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// As [`pop`](Self::pop), but `None` where nothing can be taken now.
+    /// As [`pop`](Self::pop), but `None` if nothing can be taken now.
     ///
     /// # Errors
     ///
@@ -243,8 +247,8 @@ impl<O: Object> DeltaFifo<O> {
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and runs `process` on the deltas and whether they belong to the initial list. It holds no lock: the
-    /// queue can be written meanwhile, by `process` too.
+    /// Pops and runs `process` on the deltas and whether they belong to the initial list. It holds no lock:
+    /// the queue can be written meanwhile, by `process` too.
     ///
     /// # Errors
     ///
@@ -260,7 +264,7 @@ impl<O: Object> DeltaFifo<O> {
         Ok(self.pop().await?.process(process))
     }
 
-    /// Closes the queue: writers are refused; what is queued can still be popped.
+    /// Closes the queue: writers are rejected; queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -270,8 +274,8 @@ impl<O: Object> DeltaFifo<O> {
         self.shared.is_closed()
     }
 
-    /// True once what the first list queued is processed; what is requeued counts from the first attempt on. An addition,
-    /// update or deletion before any list makes it true at once.
+    /// True once what the first list queued is processed; what is requeued counts from its first attempt.
+    /// An addition, update or deletion before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -366,8 +370,8 @@ impl<O: Object> Origin<Deltas<O>> for SharedQueue<DeltaState<O>> {
 }
 
 impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
-    /// Queues changes as deltas. A bookmark is nothing to this queue; an object that cannot be queued is reported to
-    /// the log of undecodable objects.
+    /// Queues changes as deltas. A bookmark is nothing to this queue; an object that cannot be queued is
+    /// reported to the log of undecodable objects.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             if let Err(EnqueueError::Closed(closed)) = self.take(change) {

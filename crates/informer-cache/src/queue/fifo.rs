@@ -5,7 +5,8 @@
 //!
 //! 1. A key is queued once, at the place of its first enqueue; what is popped is its newest state.
 //! 2. A deleted object is not popped. Its place in the queue is kept while anything is queued.
-//! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other limit.
+//! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other
+//!    limit.
 //!
 //! # Lock order
 //!
@@ -13,8 +14,8 @@
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then they get
-//!    [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items, and may requeue. 3.
+//!    Then they get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -117,7 +118,7 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Takes the object whose turn it is; waits while nothing is queued. It counts as processed when what is returned
+    /// Takes the next object; waits while nothing is queued. It counts as processed when the returned value
     /// is done or dropped.
     ///
     /// # Errors
@@ -132,7 +133,7 @@ impl<O: Object> Fifo<O> {
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// As [`pop`](Self::pop), but `None` where nothing is queued.
+    /// As [`pop`](Self::pop), but `None` if nothing is queued.
     ///
     /// # Errors
     ///
@@ -158,7 +159,7 @@ impl<O: Object> Fifo<O> {
         Ok(self.pop().await?.process(process))
     }
 
-    /// Closes the queue: writers are refused; what is queued can still be popped.
+    /// Closes the queue: writers are rejected; queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -168,7 +169,8 @@ impl<O: Object> Fifo<O> {
         self.shared.is_closed()
     }
 
-    /// True once what the first list queued is processed or deleted. A write before any list makes it true at once.
+    /// True once what the first list queued is processed or deleted. A write before any list makes it true at
+    /// once.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -214,8 +216,8 @@ impl<O: Object> Origin<Arc<O>> for SharedQueue<FifoState<O>> {
 }
 
 impl<O: Object> ReflectorStore<O> for Fifo<O> {
-    /// Queues the newest states. Resyncs and bookmarks are nothing to this queue, nor are objects that could not be
-    /// read or have no key: it holds what is to be worked on.
+    /// Queues the newest states. Resyncs and bookmarks are nothing to this queue, nor are objects that could
+    /// not be read or have no key: it holds what is to be worked on.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             let outcome = match change {

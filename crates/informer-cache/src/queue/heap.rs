@@ -5,16 +5,18 @@
 //!
 //! 1. A key is in the heap once, with its newest item.
 //! 2. The item of the lowest rank is popped first, and among equal ranks the one that was added first.
-//! 3. It holds what was added, without a limit: its writer decides what is worth work, and one item a key bounds it.
+//! 3. It holds what was added, without a limit: its writer decides what is worth work, and one item a key
+//!    bounds it.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only. The key and the rank function run without it; only ranks are compared under it, so
-//! a rank is plain data.
+//! The one lock of the `SharedQueue` only. The key and the rank function run without it; only ranks are
+//! compared under it, so a rank is plain data.
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is there. 3. Then they get [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get its items. 3. Then they get
+//!    [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -52,14 +54,14 @@ pub struct Heap<T, R> {
 }
 
 impl<T: Object, R: Ord + Clone> Heap<T, R> {
-    /// An empty heap of objects; `rank` says what goes first.
+    /// An empty heap of objects; the lowest `rank` is popped first.
     pub fn new(rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
         Self::with_key_function(object_key(), rank)
     }
 }
 
 impl<T, R: Ord + Clone> Heap<T, R> {
-    /// An empty heap of anything that `key` can name; `rank` says what goes first.
+    /// An empty heap of anything that `key` can name; the lowest `rank` is popped first.
     pub fn with_key_function(key: KeyFunction<T>, rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
         Self { shared: Arc::new(SharedQueue::new(HeapState::new())), key, rank: Arc::new(rank) }
     }
@@ -84,7 +86,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.add(item)
     }
 
-    /// Adds items at once: nobody pops before all are there.
+    /// Adds items atomically: no pop happens before all are added.
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.take(HeapState::pop).await
     }
 
-    /// As [`pop`](Self::pop), but `None` where the heap is empty.
+    /// As [`pop`](Self::pop), but `None` if the heap is empty.
     ///
     /// # Errors
     ///
@@ -144,7 +146,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.try_take(HeapState::pop)
     }
 
-    /// Closes the heap: nothing can be added; what is there can still be popped.
+    /// Closes the heap: nothing can be added; its items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }

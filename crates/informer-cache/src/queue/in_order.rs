@@ -1,23 +1,24 @@
 //! The in-order queue: every change, in order of arrival over all keys; lists and resyncs as single items.
 //!
-//! Client-go's [`RealFIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#RealFIFO) with atomic events, and the
-//! default inside an informer.
+//! Client-go's [`RealFIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#RealFIFO) with atomic events, and
+//! the default inside an informer.
 //!
 //! # Invariants
 //!
-//! 1. What was pushed is popped exactly once, in the order of `push`, but for neighbouring bookmarks and resyncs, of
-//!    which the newest stays.
+//! 1. What was pushed is popped exactly once, in the order of `push`, but for neighbouring bookmarks and
+//!    resyncs, of which the newest stays.
 //! 2. Has-synced turns true only after the last change of the initial list was *processed*, not popped.
 //! 3. The queue never reads a store, and never drops a change because of its key.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only, and nothing is awaited or dropped under it that could run foreign code. The transform
-//! runs before it is taken.
+//! The one lock of the `SharedQueue` only, and nothing is awaited or dropped under it that could run foreign
+//! code. The transform runs before it is taken.
 //!
 //! # Shutdown
 //!
-//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued. 3. Then they get [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items. 3. Then they get
+//!    [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -36,13 +37,14 @@ use super::transform::Transformer;
 use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
 
-/// As many changes as one store transaction and one batch of notifications should hold: enough to pay their fixed
-/// cost once, few enough that readers see progress (upstream's number).
+/// As many changes as one store transaction and one batch of notifications should hold: enough to pay their
+/// fixed cost once, few enough that readers see progress (upstream's number).
 const MAX_BATCH: usize = 1000;
 
 /// A queue of changes in order of arrival. A cheap handle; clones share one queue.
 ///
-/// One consumer is expected: with several, each gets changes in order, and what they do with them is not ordered.
+/// One consumer is expected: with several, each gets changes in order, and what they do with them is not
+/// ordered.
 ///
 /// ```
 /// use informer_cache::Change;
@@ -69,8 +71,8 @@ impl<O: Object> InOrderQueue<O> {
     /// The most changes that one batch holds.
     pub const MAX_BATCH: usize = MAX_BATCH;
 
-    /// The weight from which on [`ready`](ReflectorStore::ready) waits; a change weighs 1, a complete list as much as
-    /// its objects. It resolves again at half of it.
+    /// The weight from which on [`ready`](ReflectorStore::ready) waits; a change weighs 1, a complete list as
+    /// much as its objects. It resolves again at half of it.
     pub const MAX_WEIGHT: usize = MAX_WEIGHT;
 
     /// An empty queue.
@@ -78,9 +80,8 @@ impl<O: Object> InOrderQueue<O> {
         Self::with(None)
     }
 
-    /// An empty queue that transforms what is pushed: every fresh object once, that of an observed deletion included, never
-    /// a known one.
-    /// `kind` is named in the errors of objects that the transform sets aside.
+    /// An empty queue that transforms what is pushed: every fresh object once, that of an observed deletion
+    /// included, never a known one. `kind` is named in the errors of objects that the transform sets aside.
     pub fn with_transform(kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         Self::with(Some(Transformer::new(kind, transform)))
     }
@@ -89,11 +90,11 @@ impl<O: Object> InOrderQueue<O> {
         Self { shared: Arc::new(SharedQueue::new(InOrderState::new())), transform: transform.map(Arc::new) }
     }
 
-    /// Takes the next changes: as many as are there, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits while
-    /// there is none.
+    /// Takes the next changes: as many as are there, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits
+    /// while there is none.
     ///
-    /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) come alone. All other kinds mix, and one key
-    /// may occur several times. No batch crosses the end of the initial list.
+    /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) come alone. All other kinds mix, and
+    /// one key may occur several times. No batch crosses the end of the initial list.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
     }
 
-    /// As [`pop_batch`](Self::pop_batch), but `None` where nothing is queued.
+    /// As [`pop_batch`](Self::pop_batch), but `None` if nothing is queued.
     ///
     /// # Errors
     ///
@@ -121,8 +122,8 @@ impl<O: Object> InOrderQueue<O> {
         Batch { changes, receipt: BatchReceipt { shared: Arc::clone(&self.shared), initial, is_initial } }
     }
 
-    /// Puts a batch back to the head of the queue, unprocessed. It must be the newest one that was popped, or the
-    /// order is lost. A closed queue takes it back too.
+    /// Puts a batch back to the head of the queue, unprocessed. It must be the newest one that was popped, or
+    /// the order is lost. A closed queue takes it back too.
     pub fn requeue(&self, batch: Batch<O>) {
         let Batch { changes, mut receipt } = batch;
         let initial = std::mem::take(&mut receipt.initial);
@@ -130,7 +131,7 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.update(|state| state.requeue(popped));
     }
 
-    /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; what is queued can still be popped.
+    /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -224,7 +225,8 @@ impl<O> fmt::Debug for InOrderQueue<O> {
     }
 }
 
-/// Changes that were popped together, in order. They count as processed when this is [done](Self::done) or dropped.
+/// Changes that were popped together, in order. They count as processed when this is [done](Self::done) or
+/// dropped.
 #[must_use = "a batch that is dropped counts as processed"]
 pub struct Batch<O> {
     changes: Vec<Change<O>>,
@@ -240,7 +242,7 @@ pub struct BatchReceipt<O> {
 }
 
 impl<O> Batch<O> {
-    /// True where the changes belong to the initial list, or came before it.
+    /// True if the changes belong to the initial list, or came before it.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }
@@ -255,7 +257,7 @@ impl<O> Batch<O> {
 }
 
 impl<O> BatchReceipt<O> {
-    /// True where the changes belong to the initial list, or came before it.
+    /// True if the changes belong to the initial list, or came before it.
     pub fn is_initial(&self) -> bool {
         self.is_initial
     }

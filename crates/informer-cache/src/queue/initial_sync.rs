@@ -18,15 +18,16 @@ impl InitialSync {
         self.populated = true;
     }
 
-    /// A complete list was queued, and `count` items are to be popped until it is through. Only the first one counts.
+    /// A complete list was queued, and `count` items are to be popped until it is through. Only the first one
+    /// counts.
     pub(super) fn list(&mut self, count: usize) {
         if !self.populated {
             (self.populated, self.queued, self.unprocessed) = (true, count, count);
         }
     }
 
-    /// The queue was replaced as a whole, and `count` items are queued. Where the initial list was not through,
-    /// they are what is left of it.
+    /// The queue was replaced as a whole, and `count` items are queued. Where the initial list was not
+    /// through, they are what is left of it.
     pub(super) fn relisted(&mut self, count: usize) {
         match self.queued {
             0 => self.list(count),
@@ -37,7 +38,7 @@ impl InitialSync {
         }
     }
 
-    /// True where the next item belongs to the initial list, or comes before it.
+    /// True if the next item belongs to the initial list, or comes before it.
     pub(super) fn is_initial(&self) -> bool {
         !self.populated || self.queued > 0
     }

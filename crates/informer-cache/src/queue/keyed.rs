@@ -4,8 +4,8 @@ use informer_core::{KeyError, Object, ObjectKey};
 
 use super::{QueueClosed, TransformError};
 
-/// How a queue names the objects it is given, for sources whose objects are not told apart by namespace and name.
-/// The default is [`Object::key`]. It never runs under a lock.
+/// Returns the key of an object, for sources whose objects are not identified by namespace and name. The
+/// default is [`Object::key`]. It never runs under a lock.
 pub type KeyFunction<T> = Arc<dyn Fn(&T) -> Result<ObjectKey, KeyError> + Send + Sync + 'static>;
 
 pub(super) fn object_key<O: Object>() -> KeyFunction<O> {
@@ -27,17 +27,17 @@ pub enum EnqueueError {
     Transform {
         /// The object.
         key: ObjectKey,
-        /// What went wrong.
+        /// The error of the transform.
         source: TransformError,
     },
 }
 
-/// What a process function says of what it was given, with the answer for the caller of the pop.
+/// The result of a process function, with a return value for the caller of the pop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processed<R> {
     /// It is processed.
     Done(R),
-    /// It could not be processed: queue it again, behind what is queued. What was queued for the key meanwhile is newer
-    /// and stays newer.
+    /// It could not be processed: queue it again, behind the queued items. An item queued for the key
+    /// meanwhile is newer and stays newer.
     Requeue(R),
 }

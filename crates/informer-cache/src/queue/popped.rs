@@ -6,22 +6,22 @@ use informer_core::ObjectKey;
 
 use super::Processed;
 
-/// Where a popped item came from, and where its fate is told.
+/// The queue of a popped item, which receives its result.
 pub(super) trait Origin<T>: Send + Sync {
     fn done(&self, key: &ObjectKey, initial: usize);
     fn requeue(&self, key: &ObjectKey, item: T, initial: usize);
 }
 
-/// What a pure keyed state hands out.
+/// An item returned by the pure state of a keyed queue.
 #[derive(Debug)]
 pub struct Taken<T> {
     /// The key.
     pub key: ObjectKey,
-    /// What was queued for it.
+    /// The item queued for the key.
     pub item: T,
-    /// True where it belongs to the initial list.
+    /// True if it belongs to the initial list.
     pub is_initial: bool,
-    /// How much it counts for has-synced; to be told to the state once it is processed.
+    /// How much it counts for has-synced. The caller passes it to the state once the item is processed.
     pub initial: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct Popped<T> {
 /// Stands for an item that is being processed; when it is [done](Self::done) or dropped, it is.
 #[must_use = "a receipt that is dropped says that the item is processed"]
 pub struct Receipt<T> {
-    /// `None` once its fate is told.
+    /// `None` once the result was reported.
     origin: Option<Arc<dyn Origin<T>>>,
     key: ObjectKey,
     is_initial: bool,
@@ -53,7 +53,7 @@ impl<T> Popped<T> {
         &self.receipt.key
     }
 
-    /// True where the item belongs to the initial list.
+    /// True if the item belongs to the initial list.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }
@@ -66,8 +66,8 @@ impl<T> Popped<T> {
     /// The item is processed. The same as dropping it.
     pub fn done(self) {}
 
-    /// Queues the item again, behind what is queued. What was queued for the key meanwhile is newer and stays newer.
-    /// A closed queue takes it too: it was not drained yet.
+    /// Queues the item again, behind the queued items. An item queued for the key meanwhile is newer and
+    /// stays newer. A closed queue accepts it too, since it was not drained yet.
     pub fn requeue(self) {
         let Self { item, mut receipt } = self;
         if let Some(origin) = receipt.origin.take() {
@@ -75,7 +75,8 @@ impl<T> Popped<T> {
         }
     }
 
-    /// Runs `process` on the item and whether it is [initial](Self::is_initial), and does as it says. No lock is held.
+    /// Runs `process` on the item and whether it is [initial](Self::is_initial), and applies its result. No
+    /// lock is held.
     pub fn process<R>(self, process: impl FnOnce(&T, bool) -> Processed<R>) -> R {
         match process(&self.item, self.receipt.is_initial) {
             Processed::Done(answer) => answer,

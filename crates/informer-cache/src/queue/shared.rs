@@ -1,17 +1,18 @@
-//! The handle that all queues share: a pure state behind a lock, and a bell for those who wait.
+//! `Mutex<S>` and a `Notify`: the handle shared by all queues.
 //!
 //! # Invariants
 //!
-//! Whoever changes the state does it through [`SharedQueue::update`], which rings whenever an answer that somebody may wait
-//! for has changed. A waiter looks again after every ring, so rings that are none of its business cost one look.
+//! Every change of the state uses [`SharedQueue::update`], which notifies when a condition that a task may
+//! wait for has changed. A waiter checks its condition after every notification, so an unrelated notification
+//! costs one check.
 //!
 //! # Lock order
 //!
-//! `state` only. It is never held while ringing, waiting, or dropping a closure of the caller.
+//! `state` only. It is never held while notifying, waiting, or dropping a closure of the caller.
 //!
 //! # Shutdown
 //!
-//! Closing is a change of the state like any other: it rings, writers are refused, waiters see it.
+//! Closing is an ordinary change of the state: it notifies, writers are rejected, waiters see it.
 
 use std::future::Future;
 
@@ -20,7 +21,7 @@ use tokio::sync::Notify;
 
 use super::QueueClosed;
 
-/// What is waited for in a queue.
+/// The conditions that tasks wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals {
     /// A pop would get something.
@@ -134,10 +135,12 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Cancel safe: nothing is taken before `check` answers, and its answer is returned without another await.
+    /// Cancel safe: nothing is taken before `check` answers, and its answer is returned without another
+    /// await.
     async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         loop {
-            // Created before the check: it hears every ring from here on, so none falls between the two.
+            // Created before the check: it receives every notification from here on, so none is lost between
+            // the two.
             let rung = self.changed.notified();
             if let Some(answer) = check() {
                 return answer;

@@ -8,30 +8,31 @@ use super::Transform;
 use crate::source::Listed;
 use crate::{Change, Replacement, Undecodable};
 
-/// Why a [`Transform`] set an object aside. Key and version are named by the [`Undecodable`] that carries it.
+/// The reason for which a [`Transform`] quarantined an object. The [`Undecodable`] that carries it has the
+/// key and version.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransformError {
     /// The transform returned an error.
     #[error("the transform of {kind} failed")]
     Failed {
-        /// The kind, as the queue was told.
+        /// The kind, as configured in the queue.
         kind: Arc<str>,
-        /// What the transform said.
+        /// The error of the transform.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The transform panicked. The panic is contained: the other objects go on.
+    /// The transform panicked. The panic is contained: other objects are processed.
     #[error("the transform of {kind} panicked")]
     Panicked {
-        /// The kind, as the queue was told.
+        /// The kind, as configured in the queue.
         kind: Arc<str>,
     },
-    /// The transform returned an object of another key; a deletion of the original would never find it.
+    /// The transform returned an object with another key; a deletion of the original would never find it.
     #[error("the transform of {kind} made {key} of it; a transform must keep the key")]
     KeyChanged {
-        /// The kind, as the queue was told.
+        /// The kind, as configured in the queue.
         kind: Arc<str>,
-        /// The key of what the transform returned.
+        /// The key of the returned object.
         key: ObjectKey,
     },
 }
@@ -47,8 +48,8 @@ impl<O: Object> Transformer<O> {
         Self { kind: kind.into(), transform }
     }
 
-    /// Transforms the objects of a change. Unchanged objects, and those of deletions that were missed, pass as they are:
-    /// they come from the store.
+    /// Transforms the objects of a change. Unchanged objects and those of missed deletions come from the
+    /// store, so they are already transformed.
     pub(super) fn change(&self, change: Change<O>) -> Change<O> {
         match change {
             Change::Added(object) => self.object(object).map_or_else(Change::Undecodable, Change::Added),
@@ -59,8 +60,9 @@ impl<O: Object> Transformer<O> {
         }
     }
 
-    /// Transforms the state that an observed deletion shows: whoever knows the transformed object must not be told of
-    /// another one at its end. Where that fails the deletion counts as missed, so that it is not lost.
+    /// Transforms the state in an observed deletion: consumers of the transformed object must receive the
+    /// same form when it is deleted. If the transform fails, the deletion counts as missed, so that it is not
+    /// lost.
     pub(super) fn tombstone(&self, tombstone: Tombstone<O>) -> Tombstone<O> {
         let key = tombstone.key().clone();
         match tombstone.last() {
@@ -94,7 +96,8 @@ impl<O: Object> Transformer<O> {
 
     pub(super) fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
         let kind = || Arc::clone(&self.kind);
-        // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state behind.
+        // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state
+        // behind.
         match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {
             Ok(Ok(object)) if object.key() == key => Ok(object),
             Ok(Ok(object)) => Err(TransformError::KeyChanged { kind: kind(), key: object.key().clone() }),

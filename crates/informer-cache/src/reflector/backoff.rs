@@ -2,23 +2,23 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt};
 
-/// How long a reflector waits after a failure: longer after each one, and never in step with its peers.
+/// The backoff of a reflector: exponential, with jitter.
 ///
 /// The defaults are those of
-/// [client-go](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewReflectorWithOptions). Unlike there, the wait goes on
-/// growing while everything fails: it starts over only after a time in which nothing did.
+/// [client-go](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewReflectorWithOptions). Unlike in client-go,
+/// the wait keeps growing while attempts fail; it is reset only after a time without failures.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct BackoffConfig {
     /// The first wait; 800 ms.
     pub initial: Duration,
-    /// What each wait is multiplied with to give the next; 2.
+    /// The factor between two consecutive waits; 2.
     pub factor: f64,
     /// The longest wait, before jitter; 30 s.
     pub cap: Duration,
-    /// A wait of `d` is drawn from `[d, d + jitter * d)`; 1.
+    /// The jitter: a wait of `d` is drawn from `[d, d + jitter * d)`; 1.
     pub jitter: f64,
-    /// After this time without a failure the next wait is the first one again; 2 minutes.
+    /// After this time without a failure, the wait is reset to `initial`; 2 minutes.
     pub reset_after: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Default for BackoffConfig {
 pub(crate) struct Backoff {
     config: BackoffConfig,
     next: Duration,
-    /// Since when things go well; `None` after a failure.
+    /// The time since which no attempt has failed; `None` after a failure.
     healthy_since: Option<Instant>,
 }
 
@@ -48,12 +48,12 @@ impl Backoff {
         Self { next: config.initial, config, healthy_since: None }
     }
 
-    /// Something has worked.
+    /// Records a success.
     pub(crate) fn success(&mut self, now: Instant) {
         self.healthy_since.get_or_insert(now);
     }
 
-    /// Something has failed: how long to wait.
+    /// Records a failure and returns the wait.
     pub(crate) fn failure(&mut self, now: Instant, rng: &mut dyn Rng) -> Duration {
         let healthy = self.healthy_since.take().map(|since| now.saturating_duration_since(since));
         if healthy.is_some_and(|healthy| healthy >= self.config.reset_after) {
@@ -64,7 +64,8 @@ impl Backoff {
         self.jittered(wait, rng)
     }
 
-    /// A pause after something that has worked and is not to be done again at once: the shortest wait, which counts as none.
+    /// Returns the wait after a success that must not be repeated immediately. It is the shortest wait, and
+    /// the next wait does not grow.
     pub(super) fn pause(&self, rng: &mut dyn Rng) -> Duration {
         self.jittered(self.config.initial.min(self.config.cap), rng)
     }
@@ -75,7 +76,8 @@ impl Backoff {
     }
 }
 
-/// The product; factors that make no sense (negative, not a number) count as 0, too large ones as the longest time.
+/// Returns the product. Invalid factors (negative or NaN) count as 0; too large ones give the longest
+/// duration.
 fn scaled(wait: Duration, factor: f64) -> Duration {
     let seconds = wait.as_secs_f64() * factor.max(0.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

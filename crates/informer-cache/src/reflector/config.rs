@@ -7,10 +7,11 @@ use informer_core::ResourceVersion;
 use super::BackoffConfig;
 use crate::source::SourceError;
 
-/// The shortest watch that is asked for, as upstream has it: shorter ones cost the server more than they tell.
+/// The shortest watch timeout that is requested, as in client-go. Shorter watches cost the server more than
+/// they are worth.
 pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How a [`Reflector`](super::Reflector) goes about its work. The default is right for a Kubernetes API server.
+/// The configuration of a [`Reflector`](super::Reflector). The default suits a Kubernetes API server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,87 +27,91 @@ pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 pub struct ReflectorConfig {
     /// The name in states, spans and logs.
     pub name: Arc<str>,
-    /// What kind of object is expected, in words for spans and logs; the source is what checks it.
+    /// The expected kind of object, for spans and logs. The source validates it.
     pub expected_kind: Option<Arc<str>>,
-    /// How many objects a page of a list holds; 500, as of all Kubernetes clients. 0 is no limit.
+    /// The page size of lists; 500, as in other Kubernetes clients. 0 means no limit.
     pub page_size: u32,
-    /// When lists are asked for in pages.
+    /// When lists are requested in pages.
     pub paging: Paging,
-    /// How many pages one list may have; 20,000. A list beyond it fails: it is a page that never ends.
+    /// The maximum number of pages in one list; 20,000. A longer list fails: it probably never ends.
     pub max_pages: u32,
-    /// How many objects one list may have; 10,000,000. A list beyond it fails, before it fills the memory.
+    /// The maximum number of objects in one list; 10,000,000. A longer list fails before it fills the memory.
     pub max_objects: u32,
-    /// A watch is asked for with a timeout drawn from `[min_watch_timeout, 2 * min_watch_timeout)`, so that the
-    /// watches of a fleet do not end together. 5 minutes; less counts as [`MIN_WATCH_TIMEOUT`].
+    /// The lower bound of the requested watch timeout, which is drawn from `[min_watch_timeout, 2 *
+    /// min_watch_timeout)` so that the watches of many clients do not end together. 5 minutes; less counts as
+    /// [`MIN_WATCH_TIMEOUT`].
     pub min_watch_timeout: Duration,
-    /// A watch that is silent for this long past its timeout is taken for a dead connection: it is cut, and resumed
-    /// from the last version. 30 s.
+    /// How long a watch may be silent past its timeout. After that, the connection counts as dead: it is
+    /// dropped, and the watch is resumed from the last version. 30 s.
     pub watch_grace: Duration,
-    /// A request that is not accepted in this time, or an accepted list that sends nothing for this long, has failed.
-    /// 90 s: more than the 60 s after which an API server gives a request up.
+    /// The time within which a request must be accepted, and an accepted list must send its next part. 90 s:
+    /// longer than the 60 s after which an API server times out a request.
     pub progress_timeout: Duration,
     /// The waits between attempts.
     pub backoff: BackoffConfig,
-    /// When a streaming list is asked for.
+    /// When a streaming list is requested.
     pub streaming_list: StreamingList,
-    /// A streaming list that sends no further object for this long, and no end mark, is given up in favour of a list.
-    /// 30 s. Whatever it sends, it is given up after [`MAX_INITIAL_EVENTS_TIME`](super::MAX_INITIAL_EVENTS_TIME).
+    /// How long a streaming list may send no new object and no final bookmark before an ordinary list
+    /// replaces it. 30 s. A streaming list is always abandoned after
+    /// [`MAX_INITIAL_EVENTS_TIME`](super::MAX_INITIAL_EVENTS_TIME).
     pub initial_events_deadline: Duration,
-    /// How often what is held is replayed to the handlers that want it. Local, never a request, and only while a
-    /// watch is open. `None` (the default) or zero: never.
+    /// The period of replays of held objects to the handlers. A resync is local, never a request, and happens
+    /// only while a watch is open. `None` (the default) or zero: never.
     pub resync_period: Option<Duration>,
-    /// Asked each time before a resync; `None` always resyncs. Runs on the reflector's task and must not block.
+    /// Called before each resync; `None` always resyncs. Runs on the reflector's task and must not block.
     pub should_resync: Option<ShouldResync>,
-    /// Told each new version: of each list, event and bookmark that moved it, in order, after the queue has taken the
+    /// Called with each new version of a list, event or bookmark, in order, after the queue has accepted the
     /// change. Runs on the reflector's task and must not block.
     pub on_version: Option<VersionHook>,
-    /// Told each failure, before the wait or the other attempt that follows it. Runs on the reflector's task and must not block.
+    /// Called with each failure, before the wait or the fallback that follows it. Runs on the reflector's
+    /// task and must not block.
     pub on_error: Option<WatchErrorHandler>,
-    /// How many events are handed on at once, when so many are at hand; 1000.
+    /// The maximum number of events in one batch, if so many are available; 1000.
     pub max_batch: usize,
-    /// The seed of the random parts of waits and of watch timeouts, for deterministic tests. `None` (the default) draws one from
+    /// The seed for jitter and watch timeouts, for deterministic tests. `None` (the default) draws one from
     /// the operating system.
     pub seed: Option<u64>,
 }
 
-/// Asked before each resync; false skips it.
+/// A hook called before each resync; false skips it.
 pub type ShouldResync = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Told each new version.
+/// A hook called with each new version.
 pub type VersionHook = Arc<dyn Fn(&ResourceVersion) + Send + Sync>;
 
-/// Told each failure of a list or a watch, as
-/// [upstream's](https://pkg.go.dev/k8s.io/client-go/tools/cache#WatchErrorHandler) is.
+/// A hook called with each failure of a list or a watch, like
+/// [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#WatchErrorHandler).
 pub type WatchErrorHandler = Arc<dyn Fn(&SourceError) + Send + Sync>;
 
-/// When lists are asked for in pages.
+/// When lists are requested in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Paging {
-    /// Pages for a first list and for consistent reads. A relist at a known version is asked for whole, since only so
-    /// will an API server answer from its cache; unless the first list has shown that this one pages even those. A source that
-    /// [prefers complete lists](crate::source::ListWatch::prefers_complete_lists) is never asked for pages.
+    /// Pages for a first list and for consistent reads. A relist at a known version is requested without a
+    /// limit, since an API server serves only such a list from its watch cache; unless the first list has
+    /// shown that this server pages those too. A source that [prefers complete
+    /// lists](crate::source::ListWatch::prefers_complete_lists) never receives a page request.
     #[default]
     Auto,
     /// Pages for every list.
     Always,
-    /// Every list whole.
+    /// Every list without a limit.
     Never,
 }
 
-/// When a streaming list is asked for in place of a list.
+/// When a streaming list is requested instead of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StreamingList {
-    /// Where the source [supports it](crate::source::ListWatch::supports_streaming_list).
+    /// If the source [supports it](crate::source::ListWatch::supports_streaming_list).
     #[default]
     Auto,
-    /// Always, whatever the source says; one that fails is followed by a list all the same.
+    /// Always, even if the source does not report support. After a failure, an ordinary list follows.
     On,
     /// Never.
     Off,
 }
 
 impl ReflectorConfig {
-    /// The defaults, under a name.
+    /// Returns the default configuration with a name.
     pub fn named(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Does what a [`ReflectorState`] says: sends requests, reads streams, waits, and tells it what came of that.
+//! Drives a [`ReflectorState`]: sends requests, reads streams, waits, and passes the results to the state.
 
 use std::any::Any;
 use std::future::{Future as _, poll_fn};
@@ -38,32 +38,33 @@ pub(super) struct Driver<'a, O: Object> {
     open: Open<O>,
 }
 
-/// The stream of the one request that is open.
+/// The stream of the open request.
 enum Open<O: Object> {
     Nothing,
     List(ListStream<O>),
     Watch(WatchReader<O>),
 }
 
-/// An event that comes so long after the last batch is not one of many: nobody waits for others to join it.
+/// The pause after which an event does not belong to a burst. It is delivered without waiting for more
+/// events.
 const LULL: Duration = Duration::from_millis(1);
 
 /// Reads a watch in batches.
 struct WatchReader<O: Object> {
     stream: WatchStream<O>,
-    /// What came and was not handed on yet.
+    /// Received events that were not delivered yet.
     batch: Vec<WatchEvent<O>>,
-    /// How much of it was there when others were last given the thread.
+    /// The length of `batch` when the task last yielded.
     seen: usize,
-    /// When the last batch was handed on.
+    /// When the last batch was delivered.
     last: Option<Instant>,
-    /// What ended the stream while a batch was at hand.
+    /// The result that ended the stream while a batch was pending.
     end: Option<Input<O>>,
 }
 
 impl<'a, O: Object> Driver<'a, O> {
     pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
-        // What a run before this one has seen.
+        // The last version of an earlier run.
         let last_version = reflector.handle.status.borrow().last_version.clone();
         let mut state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
         state.resume_server(reflector.server.lock().clone());
@@ -89,7 +90,7 @@ impl<'a, O: Object> Driver<'a, O> {
             self.carry_out(effects)?;
             self.publish();
             if much {
-                // A source that always has more at hand must not keep the thread for itself.
+                // A source that always has more data ready must not keep the thread.
                 yield_now().await;
             }
         }
@@ -110,9 +111,9 @@ impl<'a, O: Object> Driver<'a, O> {
             let mut input = pin!(AssertUnwindSafe(self.perform()).catch_unwind());
             loop {
                 tokio::select! {
-                    // A request must not starve behind a watch that always has events at hand.
+                    // A relist request must not starve behind a watch that always has events ready.
                     biased;
-                    // A consistent list in flight already serves the request: do not cancel it and send it again.
+                    // A consistent list in flight already serves the request: do not cancel and resend it.
                     () = relist.notified() => if !reads_truth { break Ok(Input::RelistRequested) },
                     input = &mut input => break input,
                 }
@@ -121,7 +122,8 @@ impl<'a, O: Object> Driver<'a, O> {
         input.unwrap_or_else(|panic| self.source_panicked(&*panic))
     }
 
-    /// Turns a panic of the source into a failed request: drops its stream, so that the next attempt waits for the backoff.
+    /// Turns a panic of the source into a failed request. Drops its stream, so that the next attempt waits
+    /// for the backoff.
     fn source_panicked(&mut self, panic: &(dyn Any + Send)) -> Input<O> {
         self.open = Open::Nothing;
         self.reflector.count_panic();
@@ -129,7 +131,7 @@ impl<'a, O: Object> Driver<'a, O> {
         Input::Failed(SourceError::new(SourceErrorKind::Other, text))
     }
 
-    /// Does the present step. Dropped, it has taken nothing out of a stream.
+    /// Performs the current step. Dropping the future takes nothing out of a stream.
     async fn perform(&mut self) -> Input<O> {
         if self.state.step().action == ReflectorAction::Read {
             self.wait_for_room().await;
@@ -209,7 +211,7 @@ impl<'a, O: Object> Driver<'a, O> {
         if use_known { context.clone() } else { SourceContext::new(None, context.undecodable().clone()) }
     }
 
-    /// The next part or batch. Nothing is taken out of a stream unless it is returned.
+    /// Reads the next part or batch. Takes nothing out of a stream unless it is returned.
     async fn read(&mut self) -> Input<O> {
         match &mut self.open {
             Open::Nothing => Input::Ended,
@@ -225,7 +227,7 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// A full queue holds the source up, by not reading from it.
+    /// Waits while the queue is full. Not reading from the source applies backpressure.
     async fn wait_for_room(&mut self) {
         let since = now();
         self.reflector.store.ready().await;
@@ -236,7 +238,7 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Tells the queue, the hooks and the log.
+    /// Applies effects to the queue, the hooks and the log.
     fn carry_out(&mut self, effects: Effects<O>) -> Result<(), QueueClosed> {
         let config = &self.reflector.config;
         if !effects.changes.is_empty() {
@@ -282,7 +284,7 @@ impl<'a, O: Object> Driver<'a, O> {
     }
 }
 
-/// However a run ends, nobody must believe that it still watches.
+/// After any end of a run, the status must not claim that it still watches.
 impl<O: Object> Drop for Driver<'_, O> {
     fn drop(&mut self) {
         let mut status = self.state.status().clone();
@@ -293,11 +295,12 @@ impl<O: Object> Drop for Driver<'_, O> {
 }
 
 impl<O: Object> WatchReader<O> {
-    /// All that is at hand, but at most `max_batch` events; the end of the stream comes after its last event.
+    /// Returns all available events, at most `max_batch`. The end of the stream follows after its last event.
     ///
-    /// An HTTP connection hands on one piece of its body and waits until that is taken. So after each the thread is given up
-    /// once, and only when that brought nothing more is the batch complete: a burst then goes through the queue, the store and the
-    /// handlers as a batch, and not event by event. After a lull the first event goes on at once.
+    /// An HTTP connection delivers one part of its body and waits until it is consumed. The reader therefore
+    /// yields once after each part, and the batch is complete only if no more events arrived. A burst then
+    /// passes through the queue, the store and the handlers as one batch. After a lull the first event is
+    /// delivered immediately.
     fn poll_batch(&mut self, max_batch: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
         while self.end.is_none() && self.batch.len() < max_batch {
             match self.stream.poll_next_unpin(context) {
@@ -312,8 +315,8 @@ impl<O: Object> WatchReader<O> {
                 Poll::Pending if self.batch.is_empty() => return Poll::Pending,
                 Poll::Pending if self.batch.len() > self.seen && self.is_busy() => {
                     self.seen = self.batch.len();
-                    // Its first poll asks to be woken once all that can run has run, on this thread: a task that wakes itself
-                    // has another thread woken for it.
+                    // The first poll requests a wake-up after all runnable tasks of this thread have run. A
+                    // task that wakes itself would wake another thread.
                     ready!(pin!(yield_now()).poll(context));
                 }
                 Poll::Pending => break,
@@ -329,7 +332,7 @@ impl<O: Object> WatchReader<O> {
         }
     }
 
-    /// True where events follow one another so closely that more may be under way.
+    /// Returns true if events follow one another so closely that more are likely.
     fn is_busy(&self) -> bool {
         self.last.is_some_and(|last| now().saturating_duration_since(last) < LULL)
     }
@@ -347,7 +350,7 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Logs a notice. Warnings name the reflector themselves: its span is not recorded unless INFO is.
+/// Logs a notice. Warnings carry the name of the reflector, since its span is recorded only at INFO.
 fn log(reflector: &str, notice: &ReflectorNotice) {
     match notice {
         ReflectorNotice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),

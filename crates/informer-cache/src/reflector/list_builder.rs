@@ -8,14 +8,14 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 use crate::source::Listed;
 use crate::{Replacement, Undecodable};
 
-/// A list while it arrives: its objects in their order, one for each key.
+/// A list under construction: its objects in order, one per key.
 ///
 /// # Invariants
 ///
 /// 1. `by_key` holds exactly the indices of the `Some` slots, under the hash of their keys.
-/// 2. No key that has a slot filled after its last failure is in `undecodable`.
+/// 2. No key whose slot was filled after its last failure is in `undecodable`.
 pub(super) struct ListBuilder<O> {
-    /// A slot is emptied where a streaming list deletes what it has added.
+    /// A slot is emptied if a streaming list deletes an object that it added.
     slots: Vec<Option<Listed<O>>>,
     by_key: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -25,14 +25,14 @@ pub(super) struct ListBuilder<O> {
     duplicates: u64,
 }
 
-/// What became of an object that was put into a list.
+/// The result of adding an object to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
     /// Its key is new.
     New,
-    /// It took the place of an earlier state.
+    /// It replaced an earlier state.
     Replaced,
-    /// The list is full; it was dropped.
+    /// The list is full; the object was dropped.
     Full,
 }
 
@@ -49,7 +49,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Takes an object in; the last state of a key wins.
+    /// Adds an object. The last state of a key wins.
     pub(super) fn put(&mut self, listed: Listed<O>) -> Inserted {
         self.undecodable.remove(listed.object().key());
         let (slots, hasher) = (&mut self.slots, &self.hasher);
@@ -75,7 +75,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Takes an object in that could not be read. An earlier state of it stays: it is the last good one.
+    /// Adds an object that could not be decoded. An earlier state stays as the last good one.
     pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Inserted {
         if self.undecodable.len() + self.nameless.len() >= self.max_objects as usize {
             return Inserted::Full;
@@ -92,7 +92,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Takes an object out again.
+    /// Removes an object.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         self.undecodable.remove(key);
         let hash = self.hasher.hash_one(key.as_str());
@@ -103,7 +103,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// How often a key came that was there already.
+    /// Returns how often a key occurred again.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }

@@ -1,8 +1,7 @@
-//! The rules of a reflector, without a clock, a socket or a task.
+//! The state machine of a reflector, without a clock, a socket or a task.
 //!
-//! [`ReflectorState`] says by [`step`](ReflectorState::step) what is to be done next, and is told by
-//! [`handle`](ReflectorState::handle) what came of it. [`Reflector`](super::Reflector) is the driver that does it; a
-//! simulator is another.
+//! [`step`](ReflectorState::step) returns the next action, and [`handle`](ReflectorState::handle) receives
+//! its result. [`Reflector`](super::Reflector) is the driver for tokio; the simulator is another.
 //!
 //! ```text
 //!              ┌───────────┐ refused, no end mark  ┌─────────┐
@@ -21,24 +20,31 @@
 //! any ── stop ──▶ Stopped
 //! ```
 //!
-//! After a watch that has told nothing at all, for long, the server is asked whether it has the version, by a list of one
-//! object ([`ReflectorPhase::Checking`]), before the next watch from there. One that has not was restored from a backup, or
-//! lags: a list follows. It is asked, too, while a watch tells only of bookmarks older than the version it was asked for from, and
-//! where nobody answered a watch: who does next may have been started again, with an older state.
+//! The version check ([`ReflectorPhase::Checking`]) is a list of one object that must not be older than the
+//! last version. If the server does not have that version, it lags or was restored from a backup, and a list
+//! follows. The check runs before the next watch in these cases:
 //!
-//! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), to be asked for
-//! later (`Retry-After`), or by nobody listening, or where its connection broke before it had told anything or again and
-//! again; a list where its version has expired (410) and after everything else. A page of a list that is to be asked for later
-//! is: the list goes on from there.
+//! - A watch ended without an event, and the version was not confirmed for a long time.
+//! - A watch has sent only bookmarks older than its start version.
+//! - A watch request reached no server: the next server may have been restarted with an older state.
+//!
+//! After a failed watch and the wait, one of these follows:
+//!
+//! - The same watch, if it was rejected with 429 or with a `Retry-After`, if the connection was refused, or
+//!   if the connection broke before the first event or repeatedly.
+//! - A list, if the version has expired (410), and after every other failure.
+//!
+//! A page that was rejected with 429 or with a `Retry-After` is requested again, and the list continues from
+//! there.
 //!
 //! # Invariants
 //!
-//! 1. The last version never moves back, except to that of a consistent list of a server that was restored, or where versions have
-//!    no order ([`ReflectorState::set_unordered`]).
-//! 2. A complete list gives exactly one [`Change::Replaced`]; one that breaks off gives nothing.
-//! 3. A watch that was closed in time, or whose connection broke, is never followed by a list, but where the server turns
-//!    out not to have the last version.
-//! 4. Two requests without a wait between them differ, or the one before has delivered something or lasted.
+//! 1. The last version never moves back, except to that of a consistent list of a restored server, or if
+//!    versions have no order ([`ReflectorState::set_unordered`]).
+//! 2. A complete list produces exactly one [`Change::Replaced`]. A list that is cut off produces nothing.
+//! 3. A watch that was closed after its time, or whose connection broke, is followed by a list only if the
+//!    server turns out not to have the last version.
+//! 4. Two requests without a wait between them differ, unless the first has delivered something or lasted.
 
 mod checking;
 mod listing;
@@ -69,10 +75,12 @@ use super::{
 use crate::Change;
 use crate::source::{SourceError, SourceErrorKind};
 
-/// The rules of a reflector, without a clock, a socket, a task or an own source of randomness: whoever drives it does what
-/// [`step`](Self::step) says, tells [`handle`](Self::handle) what came of it, and carries out its [`Effects`].
+/// The state machine of a reflector, without a clock, a socket, a task or a random source of its own. A
+/// driver performs the action of [`step`](Self::step), passes the result to [`handle`](Self::handle), and
+/// applies its [`Effects`].
 ///
-/// [`Reflector`](super::Reflector) is the driver for tokio. One thread without a runtime, in made-up time, does as well:
+/// [`Reflector`](super::Reflector) is the driver for tokio. A single thread in simulated time, without a
+/// runtime, can drive it too:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -89,7 +97,7 @@ use crate::source::{SourceError, SourceErrorKind};
 /// state.handle(Input::Timer, now, &mut rng);
 /// assert!(matches!(state.step().action, ReflectorAction::List(list) if list.version.is_any()));
 ///
-/// // A failure is followed by a wait, whose end is told like anything else.
+/// // A wait follows a failure. Its end is an input like any other.
 /// let error = SourceError::new(SourceErrorKind::Unavailable, "list pods: try later");
 /// state.handle(Input::Failed(error), now, &mut rng);
 /// assert_eq!(state.step().action, ReflectorAction::Wait);
@@ -106,28 +114,28 @@ pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
     phase: Phase<O>,
     backoff: Backoff,
-    /// The source answers streaming lists, as far as is known.
+    /// The source supports streaming lists, as far as is known.
     streaming_supported: bool,
-    /// The source answers a complete list sooner if the request has no limit.
+    /// The source answers a complete list faster if the request has no limit.
     complete_lists: bool,
-    /// The server of the last list that was applied, and the server of the list under way.
+    /// The server of the last applied list, then the server of the current list.
     server: Option<Arc<str>>,
     next_server: Option<Arc<str>>,
-    /// Both servers are known and differ: the list under way is read in full.
+    /// Both servers are known and differ: the current list is read in full.
     reread: bool,
-    /// The server pages lists that it could answer from its cache.
+    /// The server pages lists that it could serve from its watch cache.
     paged: bool,
     /// The next list is a consistent read.
     consistent: bool,
-    /// The next list must not rely on what is held.
+    /// The next list must not reuse held objects.
     withhold_known: bool,
-    /// Streaming lists cut before their end mark, in a row.
+    /// Consecutive streaming lists that ended before their final bookmark.
     streaming_cuts: u32,
-    /// Watches closed at once, in a row.
+    /// Consecutive short watches.
     short_watches: u32,
-    /// Nobody answered: the next one who does may not have the last version.
+    /// No server answered: the next one that answers may not have the last version.
     unreached: bool,
-    /// When the server last said something of the last version or of a later one.
+    /// When the server last confirmed the last version or a later one.
     vouched_at: Option<Instant>,
     resync_at: Option<Instant>,
     status: ReflectorStatus,
@@ -151,7 +159,7 @@ impl<O: Object> Phase<O> {
         }
     }
 
-    /// When the wait ends that it is in: before anything is asked for, or before a page that was refused is asked for again.
+    /// Returns the end of the current wait: before a request, or before a rejected page is requested again.
     fn waits_until(&self) -> Option<Instant> {
         match self {
             Self::Waiting { until, .. } => Some(*until),
@@ -161,31 +169,32 @@ impl<O: Object> Phase<O> {
     }
 }
 
-/// What follows a wait.
+/// The action after a wait.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Relist(RelistReason),
     Watch,
 }
 
-/// What one call of [`ReflectorState::handle`] works with.
+/// The context of one call of [`ReflectorState::handle`].
 struct Turn<'a, O: Object> {
     now: Instant,
     rng: &'a mut dyn Rng,
     effects: Effects<O>,
-    /// Something has told of the last version, or of a later one.
+    /// The last version or a later one was confirmed.
     vouched: bool,
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// A reflector that has not asked for anything yet. Its first step ends at `now`.
+    /// Returns a state that has sent no request yet. Its first step ends at `now`.
     pub fn new(config: Arc<ReflectorConfig>, now: Instant) -> Self {
         Self::resume(config, now, ResourceVersion::unset())
     }
 
-    /// As [`new`](Self::new), after an earlier one that had seen `last_version`: the first list is asked for at that
-    /// version, as a relist is, so that a server which lags behind it takes nobody back; where the version has expired,
-    /// or is not there yet, a consistent list follows at once. Unset or 0 is no version: any state will do.
+    /// Returns a state that continues after an earlier one that had seen `last_version`. The first list
+    /// requests that version, like a relist, so that a lagging server does not move the cache back. If the
+    /// version has expired or is not available yet, a consistent list follows immediately. An unset version
+    /// or 0 accepts any state.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -223,13 +232,13 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Says whether the source answers streaming lists. Asked for before each list that begins.
+    /// Sets whether the source supports streaming lists. The driver calls it before each list that begins.
     pub fn set_streaming_supported(&mut self, supported: bool) {
         self.streaming_supported = supported;
     }
 
-    /// Sets whether the source [prefers](crate::source::ListWatch::prefers_complete_lists) complete lists without a limit. The
-    /// driver calls it before each list that begins.
+    /// Sets whether the source [prefers](crate::source::ListWatch::prefers_complete_lists) complete lists
+    /// without a limit. The driver calls it before each list that begins.
     pub fn set_complete_lists(&mut self, preferred: bool) {
         self.complete_lists = preferred;
     }
@@ -244,7 +253,7 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// The server of the last list that was applied, if it is known.
+    /// Returns the server of the last applied list, if it is known.
     pub fn server(&self) -> Option<&Arc<str>> {
         self.server.as_ref()
     }
@@ -254,8 +263,8 @@ impl<O: Object> ReflectorState<O> {
         self.server = server;
     }
 
-    /// Sets the server of the list that [begins](Self::begins_list); `None` if it is not known. If it is another server than that of
-    /// the last list, this list must not reuse held objects.
+    /// Sets the server of the list that [begins](Self::begins_list); `None` if it is not known. If it is
+    /// another server than that of the last list, this list must not reuse held objects.
     pub fn set_server(&mut self, server: Option<Arc<str>>) {
         if server.is_some() {
             self.reread = self.server.is_some() && self.server != server;
@@ -270,17 +279,17 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Turns the comparison of versions off: those of the source are numbers without an order.
+    /// Turns version comparison off: the versions of the source are numbers without an order.
     pub fn set_unordered(&mut self) {
         self.status.unordered = true;
     }
 
-    /// True if `version` is known to be older than `than`.
+    /// Returns true if `version` is known to be older than `than`.
     fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
         !self.status.unordered && version.is_older_than(than)
     }
 
-    /// What is to be done next. The same until the next input.
+    /// Returns the next action. It is stable until the next input.
     pub fn step(&self) -> Step {
         match &self.phase {
             Phase::Waiting { until, .. } => Step { action: ReflectorAction::Wait, until: Some(*until) },
@@ -292,7 +301,7 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Takes in what has happened at `now`.
+    /// Handles an input that occurred at `now`.
     pub fn handle(&mut self, input: Input<O>, now: Instant, rng: &mut impl Rng) -> Effects<O> {
         let mut turn = Turn { now, rng, effects: Effects::default(), vouched: false };
         let phase = mem::replace(&mut self.phase, Phase::Stopped);
@@ -310,7 +319,8 @@ impl<O: Object> ReflectorState<O> {
         turn.effects
     }
 
-    /// The queue was full for `how_long` up to `now`, in which time nothing was read: deadlines move by it.
+    /// Reports that the queue was full for `how_long` up to `now`, while nothing was read. Deadlines move by
+    /// that time.
     pub fn held_up(&mut self, how_long: Duration, now: Instant) {
         match &mut self.phase {
             Phase::Listing(listing) => listing.held_up(how_long, now),
@@ -321,13 +331,13 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// True while a consistent read is under way that relies on nothing held: what
-    /// [`Input::RelistRequested`] asks for, so that it then changes nothing.
+    /// Returns true while a consistent read is in flight that reuses no held objects.
+    /// [`Input::RelistRequested`] then changes nothing, since it requests the same.
     pub fn reads_truth(&self) -> bool {
         self.phase.reads_truth()
     }
 
-    /// What it is doing, and what has happened to it.
+    /// Returns the phase and the counters.
     pub fn status(&self) -> &ReflectorStatus {
         &self.status
     }
@@ -340,7 +350,7 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// A list of either form.
+    /// Begins a list or a streaming list.
     fn begin_relist(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
         let streaming = match self.config.streaming_list {
             StreamingList::Auto => self.streaming_supported,
@@ -350,14 +360,15 @@ impl<O: Object> ReflectorState<O> {
         if streaming { self.begin_streaming(reason, turn) } else { self.begin_list(reason, turn) }
     }
 
-    /// The reader of the queue has what the watch says, so a list in flight may be as old as the event that it
-    /// complains of; only a consistent read that is already under way, and relies on nothing held, will do.
+    /// Handles a relist request. The consumer of the queue has processed what the watch sent, so a list in
+    /// flight may be as old as the suspect event. Only a consistent read that is already in flight, and
+    /// reuses no held objects, is kept.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
         if phase.reads_truth() {
             return phase;
         }
         (self.consistent, self.withhold_known) = (true, true);
-        // A wait that is under way is that of a failure, with what the server has asked for, or of a request before this one.
+        // A current wait belongs to a failure (and includes its `Retry-After`) or to an earlier request.
         let until = phase.waits_until().unwrap_or_else(|| {
             let wait = self.backoff.failure(turn.now, turn.rng);
             later(turn.now, wait)
@@ -365,12 +376,12 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until, next: Next::Relist(RelistReason::Requested) }
     }
 
-    /// Waits, then goes on with `next`.
+    /// Waits, then continues with `next`.
     fn fail(&mut self, error: SourceError, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
         Phase::Waiting { until: self.back_off(error, turn), next }
     }
 
-    /// Tells of a failure, and when the wait after it ends.
+    /// Reports a failure, and returns when the wait after it ends.
     fn back_off(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Instant {
         let wait = self.backoff.failure(turn.now, turn.rng);
         self.wait_after(error, wait, turn)
@@ -384,7 +395,8 @@ impl<O: Object> ReflectorState<O> {
         later(turn.now, retry_after)
     }
 
-    /// A failure after which the next attempt is made at once: in another way, or since the last one worked.
+    /// Records a failure after which the next attempt follows immediately, because it uses another way or the
+    /// last one had worked.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Recovering(error));
@@ -402,11 +414,11 @@ impl<O: Object> ReflectorState<O> {
         self.status.failures = 0;
     }
 
-    /// Takes a complete list, if it is not older than what was seen before or is known to be the truth.
+    /// Applies a complete list, if it is not older than the last version or is known to be authoritative.
     ///
     /// # Errors
     ///
-    /// When it is stale: the next list is a consistent read that relies on nothing held.
+    /// If the list is stale. The next list is a consistent read that reuses no held objects.
     fn accept(
         &mut self,
         builder: ListBuilder<O>,
@@ -441,7 +453,7 @@ impl<O: Object> ReflectorState<O> {
         Ok(())
     }
 
-    /// Moves the last version on; never back, and never to none.
+    /// Moves the last version forward; never back, and never to an unset version.
     fn advance(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
         if self.is_older(version, &self.status.last_version) {
             self.status.older_versions += 1;
@@ -451,7 +463,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn move_to(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
-        // Version 0 would ask for any state again, however old.
+        // A request with version 0 would accept any state, however old.
         if version.is_empty() || version.is_any() {
             return false;
         }
@@ -486,10 +498,10 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// A list was older than what was seen before.
+/// An error: a list was older than the last version.
 struct Stale;
 
-/// The server is there and refuses for now, and says so: the same request will do, later.
+/// Returns true if the server is temporarily unable to answer and said so: the same request is retried later.
 fn wants_to_be_asked_later(error: &SourceError) -> bool {
     match error.kind() {
         SourceErrorKind::TooManyRequests => true,

@@ -7,74 +7,76 @@ use informer_core::ResourceVersion;
 
 use crate::source::{SourceError, SourceErrorKind};
 
-/// What a reflector is doing, and what has happened to it: a cheap copy, at one moment.
+/// A snapshot of the phase and the counters of a reflector. Cheap to clone.
 ///
 /// Instants are those of the runtime: `tokio::time::Instant::into_std`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
-    /// What it is doing.
+    /// The current phase.
     pub phase: ReflectorPhase,
-    /// True once a complete list was handed to the queue.
+    /// True once a complete list was written to the queue.
     pub synced: bool,
-    /// The last version seen, in this run or in one before it; unset before there is one.
+    /// The last version seen, in this run or in an earlier one; unset before the first.
     pub last_version: ResourceVersion,
     /// When `last_version` last moved in this run.
     pub last_version_at: Option<Instant>,
-    /// The last failure. It stays after the reflector has recovered; `failures` says whether it has.
+    /// The last failure. It is kept after a recovery; `failures` is 0 then.
     pub last_error: Option<ReflectorError>,
-    /// Failures since something last worked.
+    /// Consecutive failures since the last success.
     pub failures: u64,
-    /// When the next attempt is made, while backing off.
+    /// When the next attempt begins, during a backoff.
     pub next_attempt_at: Option<Instant>,
-    /// Lists begun, by reason, streaming ones included.
+    /// Lists begun, by reason, including streaming lists.
     pub relists: RelistCounts,
-    /// List requests sent: one a page.
+    /// List requests sent: one per page.
     pub list_requests: u64,
-    /// Watches that were accepted, streaming lists included.
+    /// Accepted watches, including streaming lists.
     pub watches_opened: u64,
     /// Events received, by type.
     pub events: EventCounts,
-    /// Lists older than the last version seen, which were not applied.
+    /// Lists older than the last version, which were not applied.
     pub stale_lists: u64,
-    /// Consistent lists older than the last version seen, which were applied.
+    /// Consistent lists older than the last version, which were applied.
     pub rewound: u64,
-    /// Streaming lists that were given up in favour of a list.
+    /// Streaming lists that were replaced by an ordinary list.
     pub streaming_fallbacks: u64,
-    /// Watches that were silent past their time and cut, by the reflector or by its source.
+    /// Watches that were silent past their timeout and were closed by the reflector or by its source.
     pub silent_watches: u64,
-    /// Times that the server was asked whether it has the last version, since nothing was heard of it for long.
+    /// Version checks: requests whether the server has the last version, after a long silence.
     pub version_checks: u64,
-    /// Watches that were closed, or broke, within a second.
+    /// Watches that were closed or broke within a second.
     pub short_watches: u64,
-    /// Objects, in lists and events, that could not be read.
+    /// Objects in lists and events that could not be decoded.
     pub undecodable: u64,
-    /// Keys that came more than once in one list.
+    /// Duplicate keys in a list.
     pub duplicates: u64,
-    /// Events and bookmarks whose version was older than the last one seen.
+    /// Events and bookmarks whose version was older than the last one.
     pub older_versions: u64,
-    /// Resyncs that fell due.
+    /// Resyncs that were due.
     pub resyncs: u64,
-    /// Lists that were read in full because another server, or another version of it, answered than for the list before.
+    /// Lists that were read in full because another server, or another version of it, answered than for the
+    /// list before.
     pub server_changes: u64,
-    /// True once the lists of the source have contradicted the order of its versions too often: they are no longer compared.
+    /// True once the lists of the source have contradicted the order of its versions too often. Versions are
+    /// not compared any longer.
     pub unordered: bool,
 }
 
-/// What a reflector is doing.
+/// The phase of a reflector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReflectorPhase {
-    /// It has not been started.
+    /// It was not started.
     #[default]
     Created,
     /// It reads a list.
     Listing,
-    /// It reads the first part of a streaming list.
+    /// It reads the initial events of a streaming list.
     StreamingList,
-    /// It asks whether the server still has the last version, before it watches from there.
+    /// It checks whether the server has the last version, before it watches from there.
     Checking,
-    /// It has asked for a watch that is not accepted yet.
+    /// It has requested a watch that is not accepted yet.
     OpeningWatch,
     /// It watches.
     Watching,
@@ -84,14 +86,14 @@ pub enum ReflectorPhase {
     Stopped,
 }
 
-/// Why a list was begun.
+/// The reason for a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RelistReason {
     /// The first list of the reflector.
     First,
-    /// The resourceVersion of a watch is no longer in the server's history (410 Expired), or newer than the server (`Too large
-    /// resource version`).
+    /// The resourceVersion of a watch is no longer in the server's history (410 Expired), or newer than the
+    /// server (`Too large resource version`).
     WatchExpired,
     /// A watch failed in a way that makes its resourceVersion unreliable.
     WatchFailed,
@@ -99,8 +101,8 @@ pub enum RelistReason {
     ShortWatches,
     /// The previous list failed.
     ListFailed,
-    /// The resourceVersion of the previous list expired, was newer than the server, or was not accepted by it: a consistent
-    /// read.
+    /// The resourceVersion of the previous list expired, was newer than the server, or was not accepted by
+    /// it: a consistent read.
     ListExpired,
     /// The continue token of a page expired: a list without pages.
     ContinueExpired,
@@ -130,7 +132,7 @@ impl RelistReason {
         Self::StreamingCut,
     ];
 
-    /// The word of this reason in metrics and states.
+    /// Returns the name of this reason in metrics and states.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -148,22 +150,22 @@ impl RelistReason {
     }
 }
 
-/// How many lists were begun for each reason.
+/// The number of lists begun, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RelistCounts([u64; RelistReason::ALL.len()]);
 
 impl RelistCounts {
-    /// Lists begun for this reason.
+    /// Returns the number of lists begun for this reason.
     pub fn get(&self, reason: RelistReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// Lists begun for any reason but that they were the first.
+    /// Returns the number of lists begun for any reason other than [`First`](RelistReason::First).
     pub fn total(&self) -> u64 {
         self.iter().filter(|(reason, _)| *reason != RelistReason::First).map(|(_, count)| count).sum()
     }
 
-    /// Every reason with its count.
+    /// Returns every reason with its count.
     pub fn iter(&self) -> impl Iterator<Item = (RelistReason, u64)> + '_ {
         RelistReason::ALL.into_iter().map(|reason| (reason, self.get(reason)))
     }
@@ -173,11 +175,11 @@ impl RelistCounts {
     }
 }
 
-/// How many events were received, by type.
+/// The number of events received, by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// `ADDED`, those of streaming lists included.
+    /// `ADDED`, including streaming lists.
     pub added: u64,
     /// `MODIFIED`.
     pub modified: u64,
@@ -187,14 +189,14 @@ pub struct EventCounts {
     pub bookmarks: u64,
     /// `ERROR`.
     pub errors: u64,
-    /// Objects that could not be read, in any event.
+    /// Objects that could not be decoded, in any event.
     pub undecodable: u64,
-    /// Types that are not known.
+    /// Unknown event types.
     pub unknown: u64,
 }
 
 impl EventCounts {
-    /// Events of all types.
+    /// Returns the number of events of all types.
     pub fn total(&self) -> u64 {
         self.added
             + self.modified
@@ -206,7 +208,7 @@ impl EventCounts {
     }
 }
 
-/// A failure, and when it was. Its text includes the causes.
+/// A failure and its time. Its message includes the causes.
 #[derive(Debug, Clone)]
 pub struct ReflectorError {
     error: Arc<SourceError>,
@@ -218,17 +220,17 @@ impl ReflectorError {
         Self { error, at }
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> SourceErrorKind {
         self.error.kind()
     }
 
-    /// The failure.
+    /// Returns the failure.
     pub fn error(&self) -> &Arc<SourceError> {
         &self.error
     }
 
-    /// When it was.
+    /// Returns the time of the failure.
     pub fn at(&self) -> Instant {
         self.at
     }
@@ -247,23 +249,23 @@ impl fmt::Display for ReflectorError {
 }
 
 impl ReflectorStatus {
-    /// True where the last thing tried has failed.
+    /// Returns true if the last attempt has failed.
     pub fn is_failing(&self) -> bool {
         self.failures > 0
     }
 
-    /// How long ago the last version was seen.
+    /// Returns the time since the last version was seen.
     pub fn version_age(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.last_version_at?))
     }
 
-    /// True where someone who waits for a change of state must look again.
+    /// Returns true if the difference must wake waiters.
     pub(super) fn differs(&self, other: &Self) -> bool {
         (self.phase, self.synced, self.failures) != (other.phase, other.synced, other.failures)
     }
 }
 
-/// One line fit for an error: what the reflector is doing, and its failure while it has one.
+/// One line for an error message: the phase of the reflector, and its current failure.
 impl fmt::Display for ReflectorStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.phase {

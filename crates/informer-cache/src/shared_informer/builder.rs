@@ -21,7 +21,7 @@ use crate::reflector::{Reflector, ReflectorConfig};
 use crate::source::{DynListWatch, SourceContext, SourceError};
 
 /// Configures a [`SharedInformer`].
-#[must_use = "nothing is made before `build`"]
+#[must_use = "a builder does nothing until `build` is called"]
 pub struct SharedInformerBuilder<O: Object> {
     source: DynListWatch<O>,
     name: Option<String>,
@@ -45,21 +45,22 @@ impl<O: Object> SharedInformerBuilder<O> {
         }
     }
 
-    /// The name in logs, states and metrics; by default what the source says of itself.
+    /// Sets the name in logs, states and metrics. The default is the description of the source.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How often handlers that name no period of their own are told of every object again. By default never.
+    /// Sets the resync period for handlers that set none. By default there is no resync.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Changes each object before it is stored and announced: once per decoded state, the one that an observed deletion
-    /// shows included. An object for which it fails is set aside as undecodable; a deletion for which it fails is told with
-    /// the state that the cache held.
+    /// Sets a function that changes each object before it is stored and announced. It is called once per
+    /// decoded state, including the final state in an observed deletion. If it fails, the object is
+    /// quarantined as undecodable. If it fails for a deletion, handlers receive the state that the cache
+    /// held.
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
@@ -74,26 +75,26 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// How the source is listed and watched: page size, timeouts, backoff, streaming lists. Its resync period is that of
-    /// [`resync`](Self::resync), where that is not set.
+    /// Configures how the source is listed and watched: page size, timeouts, backoff, streaming lists. Its
+    /// resync period applies if [`resync`](Self::resync) is not set.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
     }
 
-    /// Is told of each failed list and watch, beside the log.
+    /// Sets a hook that is called for each failed list and watch, in addition to the log.
     pub fn watch_error_handler(mut self, handler: impl Fn(&SourceError) + Send + Sync + 'static) -> Self {
         self.reflector.on_error = Some(Arc::new(handler));
         self
     }
 
-    /// Where the informer's state and latencies are shown.
+    /// Sets the receiver of the informer's state and latencies.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// The informer. It does nothing before [`SharedInformer::start`].
+    /// Builds the informer. It does nothing before [`SharedInformer::start`].
     pub fn build(self) -> SharedInformer<O> {
         let what = self.source.describe();
         let name = self.name.unwrap_or_else(|| what.clone());
@@ -108,7 +109,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         });
         let known = Arc::new(indexer.clone());
         let context = SourceContext::new(Some(known), undecodable.clone());
-        // Each handler has its own timer; the reflector's would only ask who is due.
+        // Each handler has its own resync timer, so the reflector needs none.
         let resync = self.resync.or(self.reflector.resync_period);
         let config = ReflectorConfig { name: name.as_str().into(), resync_period: None, ..self.reflector };
         let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);

@@ -19,32 +19,32 @@ use crate::reflector::Reflector;
 use crate::sync::Unsynced;
 use crate::{InformerCrash, InformerState, UndecodableLog};
 
-/// What the handles, the runs and the tasks of one informer share.
+/// State shared by the handles, the runs and the tasks of one informer.
 pub(super) struct Shared<O: Object> {
     pub(super) name: String,
-    /// What is listed, in the source's words.
+    /// The description of the listed objects, from the source.
     pub(super) what: String,
     pub(super) indexer: Indexer<O>,
     pub(super) undecodable: UndecodableLog,
     pub(super) reflector: Reflector<O>,
     pub(super) queue: Arc<InOrderQueue<O>>,
-    /// Held by a run from beginning to end.
+    /// Locked by a run from start to end.
     pub(super) core: Arc<AsyncMutex<Core<O>>>,
     pub(super) lifecycle: Mutex<Lifecycle>,
-    /// All handlers that were not removed, in the order in which they came.
+    /// All handlers that were not removed, in the order of registration.
     pub(super) attached: Mutex<Vec<Arc<dyn Attached<O>>>>,
-    /// Handlers that the pump has not taken in yet.
+    /// Handlers that the pump has not added to the processor yet.
     pub(super) joining: Mutex<Vec<Joining<O>>>,
-    /// Wakes the pump for `joining`, and for handlers that were closed.
+    /// Wakes the pump after a change of `joining`, and after a handler was closed.
     pub(super) handlers_changed: Notify,
     pub(super) synced: watch::Sender<bool>,
-    /// Counts the batches that were applied, for those who wait for a state of the cache.
+    /// Counts the applied batches. Waiters for a state of the cache subscribe to it.
     pub(super) applied: watch::Sender<u64>,
     pub(super) counters: Mutex<PumpCounters>,
-    /// The resync period of handlers that name none.
+    /// The resync period of handlers that set none.
     pub(super) resync: Option<Duration>,
     pub(super) next_handler: AtomicU64,
-    /// Panics of the metrics. Those of the source and of hooks are counted by the reflector.
+    /// Panics of the metrics. The reflector counts panics of the source and of hooks.
     pub(super) panics: AtomicU64,
     pub(super) crashes: Mutex<Crashes>,
     pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
@@ -58,7 +58,7 @@ pub(super) struct Crashes {
     pub(super) last: Option<InformerCrash>,
 }
 
-/// The pump and the processor: one run at a time has them.
+/// The pump and the processor. One run at a time owns them.
 pub(super) struct Core<O: Object> {
     pub(super) pump: Pump<O>,
     pub(super) processor: SharedProcessor<O>,
@@ -88,11 +88,11 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// Tells the metrics of a batch. They may be the program's own, and a panic of theirs must not end the pump.
-    pub(super) fn tell_processed(&self, changes: usize, took: Duration) {
+    /// Reports a batch to the metrics. The metrics are user code: a panic must not end the pump.
+    pub(super) fn report_processed(&self, changes: usize, took: Duration) {
         let Some(metrics) = &self.metrics else { return };
-        let told = catch_unwind(AssertUnwindSafe(|| metrics.processed(&self.name, changes, took)));
-        if let Err(panic) = told {
+        let reported = catch_unwind(AssertUnwindSafe(|| metrics.processed(&self.name, changes, took)));
+        if let Err(panic) = reported {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let (informer, panic) = (&self.name, panic_text(&*panic));
             tracing::error!(informer, panic, "the metrics of an informer panicked; the next batch follows");

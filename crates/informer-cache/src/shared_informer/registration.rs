@@ -1,4 +1,4 @@
-//! Handlers that come and go.
+//! Registrations of handlers and event streams.
 
 use std::fmt;
 use std::future::Future;
@@ -19,25 +19,26 @@ use crate::listener::ProcessorListener;
 use crate::sync::{CacheSynced, SyncError, Unsynced};
 use crate::{Event, HandlerOptions, HandlerState};
 
-/// How many handlers an informer takes, streams of events among them: each one costs a buffer and most a task, and a program
-/// that adds them in a loop should hear of it.
+/// The maximum number of handlers and event streams of an informer. Each costs a buffer and usually a task;
+/// the limit detects programs that add handlers in a loop.
 pub const MAX_HANDLERS: usize = 10_000;
 
-/// A handler with its listener: what a run needs of it.
+/// A handler with its listener, without the type of the handler.
 pub(super) trait Attached<O: Object>: Send + Sync {
     fn listener(&self) -> &Arc<ProcessorListener<O>>;
 
-    /// The task that delivers until the listener closes or the run ends. `None`: somebody else takes the events out.
+    /// Returns the task that delivers until the listener closes or the run ends. `None` if the owner of a
+    /// stream takes the events.
     fn deliver(
         self: Arc<Self>,
         cancel: CancellationToken,
     ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
-    /// Resolves when no delivery is going on.
+    /// Resolves when no delivery is running.
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// A handler that the pump has yet to take in.
+/// A handler that the pump has yet to add to the processor.
 pub(super) struct Joining<O> {
     pub(super) listener: Arc<ProcessorListener<O>>,
     pub(super) resync: Option<Duration>,
@@ -45,7 +46,7 @@ pub(super) struct Joining<O> {
 
 struct Handled<O, H> {
     listener: Arc<ProcessorListener<O>>,
-    /// A run has it from beginning to end, as it has the core.
+    /// Locked by a delivery from start to end.
     handler: AsyncMutex<H>,
 }
 
@@ -65,12 +66,12 @@ impl<O: Object, H: EventHandler<O>> Attached<O> for Handled<O, H> {
     }
 
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        // A delivery has the handler from beginning to end.
+        // A delivery holds the lock from start to end.
         Box::pin(async move { drop(self.handler.lock().await) })
     }
 }
 
-/// A stream: its owner takes the events out.
+/// A stream: its owner takes the events.
 struct Streamed<O> {
     listener: Arc<ProcessorListener<O>>,
 }
@@ -89,7 +90,7 @@ impl<O: Object> Attached<O> for Streamed<O> {
     }
 }
 
-/// A handler or a stream of events could not be added.
+/// An error: a handler or a stream of events could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "informer {informer}: it has {MAX_HANDLERS} handlers and streams; remove some, or serve several needs with one"
@@ -125,8 +126,9 @@ fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<Proc
     Arc::new(ProcessorListener::new(name, options).of_informer(&*shared.name))
 }
 
-/// The one way in. There is room or there is not in the same hold of the lock in which a handler takes its place, so that no two
-/// take the last one. What is refused is dropped by the caller, outside of the locks: its `drop` is not ours.
+/// Attaches a handler or a stream. The limit is checked and the handler added under one lock, so that two
+/// callers cannot both take the last slot. The caller drops a rejected handler outside of the locks, because
+/// its `drop` is user code.
 fn attach<O: Object>(
     shared: &Shared<O>,
     attached: Arc<dyn Attached<O>>,
@@ -151,40 +153,41 @@ fn attach<O: Object>(
     Ok(())
 }
 
-/// One handler of an informer. Dropping it changes nothing; [`remove`](Self::remove) takes the handler away.
+/// The registration of one handler. Dropping it does not remove the handler; [`remove`](Self::remove) does.
 pub struct HandlerRegistration<O: Object> {
     listener: Arc<ProcessorListener<O>>,
     shared: Arc<Shared<O>>,
 }
 
 impl<O: Object> HandlerRegistration<O> {
-    /// True once the handler has handled every object of the first list, or of what the cache held when it came.
+    /// Returns true once the handler has handled every object of the first list, or of the cache at the time
+    /// of its registration.
     pub fn has_synced(&self) -> bool {
         self.listener.has_synced()
     }
 
-    /// Waits until [`has_synced`](Self::has_synced).
+    /// Waits until [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
     ///
-    /// After `timeout`: how far the handler is, and what the informer does.
+    /// After `timeout`: the progress of the handler and the current activity of the informer.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Takes the handler away: no call begins after this returns; the one in flight, if there is one, finishes. What waits
-    /// is dropped. A second call does nothing. A handler may remove itself.
+    /// Removes the handler. No call begins after this returns; a call in flight finishes. Pending events are
+    /// dropped. A second call does nothing. A handler may remove itself.
     pub fn remove(&self) {
-        // Outside of every lock: this may be the end of the handler, and its `drop` is not ours.
+        // Outside of every lock: this may drop the handler, whose `drop` is user code.
         drop(self.take());
     }
 
-    /// As [`remove`](Self::remove), and waits until the call in flight, if there is one, has returned. A handler must not
-    /// await it, since it would wait for itself.
+    /// Removes the handler like [`remove`](Self::remove), then waits until a call in flight has returned. A
+    /// handler must not await it: it would wait for itself.
     ///
     /// # Cancel safety
     ///
-    /// The handler is removed when the future is first polled; dropping it after that only ends the wait.
+    /// The handler is removed at the first poll. Dropping the future after that only ends the wait.
     pub async fn remove_and_wait(&self) {
         if let Some(attached) = self.take() {
             attached.idle().await;
@@ -203,7 +206,7 @@ impl<O: Object> HandlerRegistration<O> {
         removed
     }
 
-    /// Depth, calls, panics.
+    /// Returns the depth of the buffer and the numbers of calls and panics.
     pub fn state(&self) -> HandlerState {
         self.listener.state()
     }
@@ -231,28 +234,29 @@ impl<O: Object> fmt::Debug for HandlerRegistration<O> {
     }
 }
 
-/// The events of an informer as a stream. While the informer is stopped it yields what it had been told before, then
-/// waits: the informer may start again. It ends when its [`registration`](Self::registration) is removed.
+/// The events of an informer as a stream. While the informer is stopped, the stream yields the pending
+/// events, then waits, since the informer may start again. It ends when its
+/// [`registration`](Self::registration) is removed.
 ///
-/// Events wait in a buffer of the stream's own, by its [`BufferPolicy`](crate::BufferPolicy), until they are taken.
+/// Pending events wait in the stream's own buffer according to its [`BufferPolicy`](crate::BufferPolicy).
 #[must_use = "a stream of events does nothing unless it is polled, and its buffer grows"]
 pub struct EventStream<O: Object> {
     registration: HandlerRegistration<O>,
-    /// The wait for the next event, while there is none.
+    /// The pending wait for the next event, if the buffer was empty.
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<O: Object> EventStream<O> {
-    /// The stream as a handler, to be asked whether it is synced.
+    /// Returns the registration of the stream, for example to check whether it is synced.
     pub fn registration(&self) -> &HandlerRegistration<O> {
         &self.registration
     }
 
-    /// The next event.
+    /// Returns the next event.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future loses no event.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Event<O>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -265,7 +269,7 @@ impl<O: Object> Stream for EventStream<O> {
         loop {
             if let Some(event) = self.registration.listener.pop() {
                 self.wait = None;
-                // Handing it out is all the handling that the buffer sees.
+                // For a stream, an event counts as handled once it is returned.
                 self.registration.listener.finished();
                 return Poll::Ready(Some(event));
             }

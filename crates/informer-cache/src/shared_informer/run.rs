@@ -25,16 +25,17 @@ use crate::queue::InOrderQueue;
 use crate::reflector::Backoff;
 use crate::{Event, InformerCrash};
 
-/// Where an informer is in its life.
+/// The lifecycle of an informer.
 #[derive(Debug)]
 pub(super) enum Lifecycle {
     /// Never started.
     Idle,
-    /// A run is going on, or is coming to its end: the guard says which.
+    /// A run is active or ending, depending on the guard.
     Started {
         guard: Weak<RunGuard>,
         tasks: TaskTracker,
-        /// Counts the runs: what a run that is coming to its end still finds out is not said of the next one.
+        /// The number of the run. A run that is ending compares it before it changes shared state, so that it
+        /// does not affect the next run.
         number: u64,
     },
 }
@@ -64,7 +65,7 @@ impl Lifecycle {
         }
     }
 
-    /// The guard of a run that was not told to stop.
+    /// Returns the guard of a run that is not stopping.
     pub(super) fn running(&self) -> Option<Arc<RunGuard>> {
         match self {
             Self::Idle => None,
@@ -73,7 +74,7 @@ impl Lifecycle {
     }
 }
 
-/// Keeps an informer running. Counted: the informer stops when the last clone is dropped.
+/// Keeps an informer running. It is reference-counted: the informer stops when the last clone is dropped.
 #[derive(Debug, Clone)]
 #[must_use = "the informer stops when the last of its runs is dropped"]
 pub struct InformerRun {
@@ -84,7 +85,7 @@ pub struct InformerRun {
 pub(super) struct RunGuard {
     cancel: CancellationToken,
     tasks: TaskTracker,
-    /// What the run began in: a handler may come from a thread that has no runtime.
+    /// The runtime of the run. A handler may be added from a thread without a runtime.
     runtime: Handle,
 }
 
@@ -95,13 +96,13 @@ impl Drop for RunGuard {
 }
 
 impl InformerRun {
-    /// Stops the informer, whoever else holds its run, and waits until its tasks have ended: requests are dropped,
-    /// handlers finish the call that they are in. A handler must not await it, since it would wait for itself; it may
-    /// drop its run.
+    /// Stops the informer, even if other clones of the run exist, and waits until its tasks have ended.
+    /// Requests are dropped; handlers finish their current call. A handler must not await it, since it would
+    /// wait for itself, but it may drop its run.
     ///
     /// # Cancel safety
     ///
-    /// The informer is told to stop when the future is first polled; dropping it after that only ends the wait.
+    /// The stop begins at the first poll. Dropping the future after that only ends the wait.
     pub async fn stop(self) {
         self.guard.cancel.cancel();
         let tasks = self.guard.tasks.clone();
@@ -109,7 +110,7 @@ impl InformerRun {
         tasks.wait().await;
     }
 
-    /// True once the informer was told to stop.
+    /// Returns true once the informer is stopping.
     pub fn is_stopping(&self) -> bool {
         self.guard.cancel.is_cancelled()
     }
@@ -125,23 +126,24 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
     let (cancel, tasks, number) = (CancellationToken::new(), TaskTracker::new(), lifecycle.number() + 1);
     let guard = Arc::new(RunGuard { cancel: cancel.clone(), tasks: tasks.clone(), runtime });
     *lifecycle = Lifecycle::Started { guard: Arc::downgrade(&guard), tasks: tasks.clone(), number };
-    // Before anybody can wait for it: what the last run had synced says nothing of this one.
+    // Reset before a caller can wait: the synced state of the last run does not apply to this one.
     shared.synced.send_replace(false);
     let span = tracing::info_span!("informer", name = %shared.name);
     let run = Run { shared: Arc::clone(shared), cancel, tasks: tasks.clone(), number };
     tasks.spawn_on(run.run().instrument(span), &guard.runtime);
-    // Under the lock of the life cycle: a handler that is added now is either in `attached` or sees the run.
+    // Under the lifecycle lock: a handler added concurrently is either in `attached` or sees the run.
     for attached in shared.attached.lock().iter() {
         guard.deliver_to(attached);
     }
-    // Closed at once: it is done when all its tasks are. What joins it later is a handler that was added while the
-    // run was going on; should the run end meanwhile, that task ends before it delivers anything.
+    // The tracker is closed immediately, so `wait` returns once all tasks have ended. Only handlers added
+    // during the run spawn tasks later. If the run ends meanwhile, such a task ends before it delivers
+    // anything.
     tasks.close();
     InformerRun { guard }
 }
 
 impl RunGuard {
-    /// Begins to deliver to a handler.
+    /// Starts the delivery to a handler.
     pub(super) fn deliver_to<O: Object>(&self, attached: &Arc<dyn Attached<O>>) {
         attached.listener().begin_run();
         if let Some(delivery) = Arc::clone(attached).deliver(self.cancel.clone()) {
@@ -151,7 +153,7 @@ impl RunGuard {
     }
 }
 
-/// One run, from inside.
+/// The context of one run.
 struct Run<O: Object> {
     shared: Arc<Shared<O>>,
     cancel: CancellationToken,
@@ -160,11 +162,11 @@ struct Run<O: Object> {
 }
 
 impl<O: Object> Run<O> {
-    /// Runs the informer until it is stopped. A panic of its own tasks is shown in its state, and followed by another attempt after
-    /// the backoff of failed requests.
+    /// Runs the informer until it is stopped. If one of its own tasks panics, the state shows the panic, and
+    /// the tasks are restarted after the backoff of failed requests.
     async fn run(self) {
         let mut unwatched = EndsUnsynced { run: &self, armed: true };
-        // The run before may still be finishing; it has the core until then.
+        // The previous run may still be finishing. It holds the core until then.
         let core = Arc::clone(&self.shared.core);
         let mut core = tokio::select! {
             biased;
@@ -195,7 +197,7 @@ impl<O: Object> Run<O> {
     ///
     /// # Errors
     ///
-    /// When the task that reads the source panics. A panic of the pump is one of this future.
+    /// If the task that reads the source panics. A panic of the pump panics this future.
     async fn attempt(&self, core: &mut Core<O>) -> Result<(), Box<dyn Any + Send>> {
         core.begin(&self.shared);
         let stop = self.cancel.child_token();
@@ -204,7 +206,7 @@ impl<O: Object> Run<O> {
         let crashed = async {
             match reflecting.await {
                 Err(error) if error.is_panic() => error.into_panic(),
-                // The task was stopped; the pump stops with it.
+                // The task was cancelled; the pump stops as well.
                 _ => std::future::pending().await,
             }
         };
@@ -230,7 +232,7 @@ impl<O: Object> Run<O> {
         self.unsynced();
     }
 
-    /// Says that the first list is in the cache, unless a newer run has begun meanwhile.
+    /// Marks the informer as synced, unless a newer run has begun meanwhile.
     fn synced(&self, processor: &mut SharedProcessor<O>) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
@@ -249,8 +251,8 @@ impl<O: Object> Run<O> {
     }
 }
 
-/// Ends a run whose task was dropped before it was stopped, as at the shutdown of its runtime: the informer then is neither running
-/// nor synced.
+/// Ends a run whose task was dropped before it was stopped, for example at the shutdown of its runtime. The
+/// informer is then neither running nor synced.
 struct EndsUnsynced<'a, O: Object> {
     run: &'a Run<O>,
     armed: bool,
@@ -276,16 +278,17 @@ fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-/// Reflects until the run ends. Panics of the source and of hooks are contained in it.
+/// Runs the reflector until the run ends. Panics of the source and of hooks are contained.
 async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
-    // A closed queue ends the pump too.
+    // A closed queue ends the pump as well.
     let _ = shared.reflector.run_contained(cancel).await;
 }
 
 impl<O: Object> Core<O> {
-    /// Brings the core from wherever the last run left it to the beginning of a new one.
+    /// Resets the core for a new run, whatever state the last run left.
     fn begin(&mut self, shared: &Shared<O>) {
-        // What the last run left in the queue is older than the list to come, and is applied before it.
+        // Changes that the last run left in the queue are older than the next list. They are applied before
+        // it.
         while let Ok(Some(batch)) = shared.queue.try_pop_batch(InOrderQueue::<O>::MAX_BATCH) {
             let (changes, receipt) = batch.into_changes();
             let applied = self.pump.apply(changes);
@@ -322,7 +325,8 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Between two batches: handlers that came are shown what is in the cache, and those that went are dropped.
+    /// Adds new handlers, which receive the content of the cache, and drops closed ones. Runs between two
+    /// batches.
     fn admit_handlers(&mut self, shared: &Shared<O>) {
         let joining = std::mem::take(&mut *shared.joining.lock());
         let now = Instant::now().into_std();
@@ -339,7 +343,7 @@ impl<O: Object> Core<O> {
         let Applied { events, first_list, suspect, unordered, resync } = self.pump.apply(changes);
         trace_events(&events);
         self.processor.distribute(events);
-        // Before anybody is told: who hears that the cache is synced asks for its counts next.
+        // Before the waiters are notified: a caller that sees `synced` may read the counts next.
         self.publish_counters(shared);
         if first_list {
             run.synced(&mut self.processor);
@@ -355,7 +359,7 @@ impl<O: Object> Core<O> {
             self.resync();
         }
         shared.applied.send_modify(|applied| *applied += 1);
-        shared.tell_processed(count, begin.elapsed());
+        shared.report_processed(count, begin.elapsed());
     }
 
     fn resync(&mut self) {

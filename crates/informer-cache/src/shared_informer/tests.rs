@@ -21,7 +21,7 @@ use crate::{Event, HandlerOptions, SharedInformer};
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Ends a test in real time that hangs. A machine under heavy load may be slow.
+/// Fails a hanging test that runs in real time. A machine under heavy load may be slow.
 const HANGS: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ fn informer() -> (SharedInformer<TestObject>, ScriptedServer<TestObject>) {
     (SharedInformer::builder(source).name("things").build(), server)
 }
 
-/// Lets every task that can run do so: in paused time a timer fires only when all are idle.
+/// Lets every runnable task run: in paused time a timer fires only when all tasks are idle.
 async fn quiet() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -79,7 +79,7 @@ async fn a_late_handler_is_told_first_what_is_there_and_misses_nothing_after() {
     late.wait_for_sync(SOON).await.unwrap();
     quiet().await;
     let mut told = log.take();
-    // Whether `b` belongs to what was there depends on who came first; it is told once either way.
+    // A race decides whether `b` is part of the initial list; it is announced once either way.
     told.iter_mut().for_each(|line| *line = line.replace(" (initial)", ""));
     assert_eq!(told, ["added a @1", "added b @6"]);
 }
@@ -181,7 +181,7 @@ async fn a_stream_yields_what_a_handler_would_be_told() {
     assert!(informer.state().handlers.is_empty());
 }
 
-/// Handlers that block until the test ends, on a runtime whose threads they would exhaust.
+/// Blocking handlers that would exhaust the threads of the runtime until the test ends.
 async fn three_blocked_handlers_and_a_fourth() {
     let (informer, mut server) = informer();
     let (release, wait) = std::sync::mpsc::channel::<()>();

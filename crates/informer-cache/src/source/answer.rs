@@ -11,11 +11,11 @@ use crate::Undecodable;
 
 /// One part of a list.
 pub enum ListPart<O> {
-    /// Objects, in the order of the source; as many as were at hand, so that nothing waits for more.
+    /// Objects, in the order of the source. It contains what is available and never waits for more.
     Items(Vec<Listed<O>>),
-    /// An object that could not be read. It counts as seen.
+    /// An object that could not be decoded. It counts as seen.
     Undecodable(Undecodable),
-    /// The end. Comes once, and nothing follows it; a list that ends without it has broken off.
+    /// The end of the list or page. It occurs once, and nothing follows it. A list without it was cut off.
     End(ListEnd),
 }
 
@@ -23,49 +23,51 @@ pub enum ListPart<O> {
 pub enum Listed<O> {
     /// Decoded from the answer.
     Fresh(Arc<O>),
-    /// Unchanged: the very object that [`SourceContext::unchanged`](super::SourceContext::unchanged) returned.
+    /// An unchanged object: the one that [`SourceContext::unchanged`](super::SourceContext::unchanged)
+    /// returned.
     Known(Arc<O>),
 }
 
-/// What a source says at the end of a list or of a page.
+/// The metadata at the end of a list or of a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListEnd {
     /// The version of the list, from which a watch continues.
     pub version: ResourceVersion,
-    /// The token of the next page, where there is one.
+    /// The continue token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// How many objects follow in later pages, where the source says so.
+    /// The number of objects in later pages, if the source reports it.
     pub remaining: Option<u64>,
 }
 
-/// What a watch delivers.
+/// An event of a watch.
 pub enum WatchEvent<O> {
-    /// An object came into view.
+    /// An object was created, or matches the selector now.
     Added(Arc<O>),
     /// As [`Added`](Self::Added), but the object is the one that
-    /// [`SourceContext::unchanged`](super::SourceContext::unchanged) returned. A streaming relist mostly consists of these.
-    /// No transform runs on it, since the held object is transformed already.
+    /// [`SourceContext::unchanged`](super::SourceContext::unchanged) returned. A streaming relist mostly
+    /// consists of these. No transform runs on it, since the held object is already transformed.
     Known(Arc<O>),
     /// An object changed.
     Modified(Arc<O>),
-    /// An object went out of view; its last state, with the version of the deletion.
+    /// An object was deleted, or does not match the selector any longer. It carries the last state, with the
+    /// version of the deletion.
     Deleted(Arc<O>),
-    /// Nothing before this version is still to come.
+    /// All changes up to this version have been sent.
     Bookmark {
-        /// How far the watch is.
+        /// The version that the watch has reached.
         version: ResourceVersion,
-        /// True for the bookmark that ends the first part of a streaming list.
+        /// True for the bookmark that ends the initial events of a streaming list.
         initial_events_end: bool,
     },
-    /// The server reports an error; nothing follows.
+    /// The server reports an error. Nothing follows.
     Error(ServerStatus),
-    /// An object that could not be read came into view or changed. It counts as seen.
+    /// An object was created or changed and could not be decoded. It counts as seen.
     Undecodable(Undecodable),
-    /// An object went out of view whose last state could not be read.
+    /// An object was deleted, and its last state could not be decoded.
     DeletedUndecodable(Undecodable),
-    /// An event of a type that is not known; it is skipped, and its version (where it had one) counts as seen.
+    /// An event of an unknown type. It is skipped, and its version, if it has one, counts as seen.
     Unknown {
-        /// The type as the server wrote it.
+        /// The type as sent by the server.
         event_type: String,
         /// The version of its object.
         version: ResourceVersion,
@@ -73,14 +75,14 @@ pub enum WatchEvent<O> {
 }
 
 impl<O> Listed<O> {
-    /// The object, whether fresh or known.
+    /// Returns the object, whether fresh or known.
     pub fn object(&self) -> &Arc<O> {
         match self {
             Self::Fresh(object) | Self::Known(object) => object,
         }
     }
 
-    /// Takes the object out.
+    /// Returns the object by value.
     pub fn into_object(self) -> Arc<O> {
         match self {
             Self::Fresh(object) | Self::Known(object) => object,
@@ -119,19 +121,19 @@ impl<O> Clone for WatchEvent<O> {
 
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, SourceError>> + Send>>;
 
-/// The objects of a list as they arrive. Ends with [`ListPart::End`] or with an error.
+/// The objects of a list as they arrive. The stream ends with [`ListPart::End`] or with an error.
 pub struct ListStream<O>(BoxStream<ListPart<O>>);
 
 /// The events of a watch as they arrive.
 pub struct WatchStream<O>(BoxStream<WatchEvent<O>>);
 
 impl<O: Object> ListStream<O> {
-    /// A list from a stream of its parts.
+    /// Creates a list from a stream of its parts.
     pub fn new(parts: impl Stream<Item = Result<ListPart<O>, SourceError>> + Send + 'static) -> Self {
         Self(Box::pin(parts))
     }
 
-    /// A list that is already complete.
+    /// Creates a list that is already complete.
     pub fn complete(objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) -> Self {
         let items = objects.into_iter().map(|object| Listed::Fresh(Arc::new(object))).collect();
         let end = ListEnd { version: version.into(), ..ListEnd::default() };
@@ -140,7 +142,7 @@ impl<O: Object> ListStream<O> {
 }
 
 impl<O: Object> WatchStream<O> {
-    /// A watch from a stream of its events.
+    /// Creates a watch from a stream of its events.
     pub fn new(events: impl Stream<Item = Result<WatchEvent<O>, SourceError>> + Send + 'static) -> Self {
         Self(Box::pin(events))
     }

@@ -2,10 +2,10 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// A list or a watch that failed.
+/// An error of a list or a watch.
 ///
-/// The text says what was attempted, on what, and what can be done; the cause is in [`source`](Error::source). What a
-/// reflector does about it depends on [`kind`](Self::kind) alone.
+/// The message names the operation, its target and a remedy. The cause is in [`source`](Error::source). The
+/// reflector's reaction depends only on [`kind`](Self::kind).
 #[derive(Debug)]
 pub struct SourceError {
     kind: SourceErrorKind,
@@ -14,40 +14,40 @@ pub struct SourceError {
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
-    /// The version asked for is no longer in the server's history (410).
+    /// The requested version is no longer in the server's history (410).
     Expired,
-    /// The version asked for is newer than what the server has (504 with its cause).
+    /// The requested version is newer than the server's (504 with this cause).
     VersionTooLarge,
-    /// The server asks to come back later (429).
+    /// The server asks to retry later (429).
     TooManyRequests,
-    /// The server answers that it cannot now (500, 502, 503, 504).
+    /// The server is temporarily unable to answer (500, 502, 503, 504).
     Unavailable,
-    /// Nobody listens at the address.
+    /// No server listens at the address.
     ConnectionRefused,
-    /// The connection broke: reset, closed in the middle, name not found, TLS.
+    /// The connection failed: reset, closed before the end, name not resolved, or TLS.
     Connection,
-    /// The other side was silent for too long.
+    /// The server sent nothing for too long.
     Timeout,
-    /// Who we are is not known (401).
+    /// The credentials are missing or invalid (401).
     Unauthorized,
-    /// We may not (403).
+    /// Access is denied (403).
     Forbidden,
-    /// There is no such kind (404).
+    /// The kind does not exist (404).
     NotFound,
-    /// The request, or a part of it, is not supported (400, 405, 406, 415, 422).
+    /// The server does not support the request or a part of it (400, 405, 406, 413, 415, 422).
     Rejected,
-    /// The answer is not what the protocol allows: not JSON, another kind, a part over its limit.
+    /// The answer violates the protocol: not JSON, another kind, or a part over its limit.
     Protocol,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
 impl SourceErrorKind {
-    /// The word of this kind in metrics and states.
+    /// Returns the name of this kind in metrics and states.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -74,7 +74,7 @@ impl fmt::Display for SourceErrorKind {
 }
 
 impl SourceError {
-    /// An error; `message` says what was attempted, on what, and what can be done.
+    /// Creates an error. `message` names the operation, its target and a remedy.
     pub fn new(kind: SourceErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None, cause: None }
     }
@@ -85,18 +85,18 @@ impl SourceError {
         self
     }
 
-    /// Adds how long the server asks to wait.
+    /// Adds the wait that the server asks for.
     pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.retry_after = retry_after;
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> SourceErrorKind {
         self.kind
     }
 
-    /// How long the server asks to wait before the next attempt.
+    /// Returns how long the server asks to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -114,25 +114,25 @@ impl Error for SourceError {
     }
 }
 
-/// The `Status` of an error event or of a refused request.
+/// The `Status` of an error event or of a rejected request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// The HTTP code; 0 where the server gave none.
+    /// The HTTP status code; 0 if the server sent none.
     pub code: u16,
-    /// The machine-readable reason, as `Expired`.
+    /// The machine-readable reason, for example `Expired`.
     pub reason: String,
-    /// The text.
+    /// The message.
     pub message: String,
-    /// True where a cause says that the version is newer than the server's.
+    /// True if a cause reports that the version is newer than the server's.
     pub version_too_large: bool,
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     pub retry_after: Option<Duration>,
 }
 
 impl ServerStatus {
-    /// What kind of failure the status tells of.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> SourceErrorKind {
-        // Older servers tell of a version that is too large by the message alone.
+        // Older servers report a version that is too large only in the message.
         let too_large = self.version_too_large || self.message.contains("Too large resource version");
         match (self.code, self.reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => SourceErrorKind::Expired,
@@ -147,7 +147,7 @@ impl ServerStatus {
         }
     }
 
-    /// The status as an error of `attempt`, which says what was attempted on what.
+    /// Converts the status to an error. `attempt` names the operation and its target.
     pub fn into_error(self, attempt: &str) -> SourceError {
         let advice = match self.kind() {
             SourceErrorKind::Unauthorized => "; check the credentials",

@@ -7,61 +7,63 @@ use informer_store::Indexer;
 
 use crate::UndecodableLog;
 
-/// What a [`ListSource`](super::ListSource) is asked. Namespace and selectors are the source's own.
+/// A list request. Namespace and selectors belong to the source.
 pub struct ListRequest<O: Object> {
-    /// [Unset](ResourceVersion::unset): the newest state, consistently. [Any](ResourceVersion::any): whatever is at
-    /// hand. Otherwise a state not older than this version, or exactly it, as `version_match` says.
+    /// The requested version. [Unset](ResourceVersion::unset): the newest state, by a consistent read.
+    /// [Any](ResourceVersion::any): any available state. Otherwise a state not older than this version, or
+    /// exactly this version, depending on `version_match`.
     pub version: ResourceVersion,
-    /// How `version` is meant.
+    /// The interpretation of `version`.
     pub version_match: VersionMatch,
-    /// At most this many objects in one answer; `None` for all.
+    /// The maximum number of objects in one answer; `None` for all.
     pub limit: Option<u32>,
-    /// The token of the page before.
+    /// The continue token of the previous page.
     pub continue_token: Option<String>,
-    /// What the source may use of the informer.
+    /// Data of the informer that the source may use.
     pub context: SourceContext<O>,
 }
 
-/// What a [`WatchSource`](super::WatchSource) is asked.
+/// A watch request.
 pub struct WatchRequest<O: Object> {
-    /// Changes after this version. With `send_initial_events`: a state not older than it, first.
+    /// The watch starts after this version. With `send_initial_events`, it first sends a state that is not
+    /// older.
     pub version: ResourceVersion,
-    /// Asks for [bookmarks](super::WatchEvent::Bookmark).
+    /// Requests [bookmarks](super::WatchEvent::Bookmark).
     pub bookmarks: bool,
-    /// A streaming list: the source sends the present state as added objects, then a bookmark whose
-    /// `initial_events_end` is true, then what happens.
+    /// Requests a streaming list: the source sends the current objects as added, then a bookmark whose
+    /// `initial_events_end` is true, then changes.
     pub send_initial_events: bool,
-    /// After this time the source should close the watch.
+    /// The source should close the watch after this time.
     pub timeout: Duration,
-    /// What the source may use of the informer.
+    /// Data of the informer that the source may use.
     pub context: SourceContext<O>,
 }
 
-/// How the version of a list is meant, as
-/// [the API defines it](https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+/// The interpretation of a list's version, as [defined by the
+/// API](https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// The server's default for the version given.
+    /// The server's default for the given version.
     #[default]
     Unset,
-    /// A state at least as new.
+    /// A state that is at least as new.
     NotOlderThan,
-    /// Exactly that state.
+    /// Exactly this state.
     Exact,
 }
 
-/// What a source may use of the informer that asks it. The default knows nothing and is right for any source.
+/// Data of an informer that its source may use. The default has no data and works with any source.
 pub struct SourceContext<O: Object> {
     known: Option<Arc<dyn KnownObjects<O>>>,
     undecodable: UndecodableLog,
 }
 
-/// A read view of the objects that are already held.
+/// A read view of the held objects.
 pub trait KnownObjects<O>: Send + Sync + 'static {
-    /// The object held under a key.
+    /// Returns the object held under a key.
     fn get(&self, key: &str) -> Option<Arc<O>>;
 
-    /// All keys held.
+    /// Returns all held keys.
     fn keys(&self) -> Vec<ObjectKey>;
 }
 
@@ -76,22 +78,24 @@ impl<O: Object> KnownObjects<O> for Indexer<O> {
 }
 
 impl<O: Object> SourceContext<O> {
-    /// A context with a view of what is held; `undecodable` takes objects that fail later, when they are first read.
+    /// Returns a context with a view of the held objects. `undecodable` receives objects that fail later,
+    /// when they are first decoded.
     pub fn new(known: Option<Arc<dyn KnownObjects<O>>>, undecodable: UndecodableLog) -> Self {
         Self { known, undecodable }
     }
 
-    /// The object held under `key`, if it is the very state that `uid` and `version` name. A decoder that has read the
-    /// header asks this first and hands on [`Listed::Known`](super::Listed::Known) without decoding.
+    /// Returns the object held under `key`, if it is exactly the state that `uid` and `version` identify. A
+    /// decoder that has read the metadata calls this first. It then returns
+    /// [`Listed::Known`](super::Listed::Known) without decoding the rest.
     ///
-    /// Empty versions name no state: the answer is `None`.
+    /// An empty version identifies no state, so the result is `None`.
     pub fn unchanged(&self, key: &str, uid: &str, version: &ResourceVersion) -> Option<Arc<O>> {
         let held = self.known.as_ref()?.get(key)?;
         let same = !version.is_empty() && held.resource_version() == version && held.uid() == uid;
         same.then_some(held)
     }
 
-    /// Where objects are reported that turn out to be unreadable when they are first decoded.
+    /// Returns the log of objects that fail when they are first decoded.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }

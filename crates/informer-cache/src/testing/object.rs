@@ -10,8 +10,8 @@ pub struct TestObject {
     text: Box<str>,
 }
 
-/// An object from its key (`namespace/name` or `name`) and version. Its uid follows from the key, so that two states of
-/// one key are states of one object.
+/// An object from its key (`namespace/name` or `name`) and version. Its uid follows from the key, so that two
+/// states of one key are states of one object.
 ///
 /// # Panics
 ///

@@ -32,7 +32,8 @@ pub struct ExpectedWatch<O: Object> {
     answer: Answer<WatchStream<O>>,
 }
 
-/// The server's end of an accepted list. Dropped before [`end`](Self::end), the list breaks off without an end.
+/// The server's end of an accepted list. Dropped before [`end`](Self::end), the list breaks off without an
+/// end.
 #[must_use = "a list whose peer is dropped breaks off"]
 #[derive(Debug)]
 pub struct ListPeer<O: Object> {
@@ -99,7 +100,7 @@ impl<O: Object> ExpectedList<O> {
     /// Accepts the list, whose parts follow one by one.
     pub fn accept(self) -> ListPeer<O> {
         let (feed, stream) = feed();
-        // The client may have given up meanwhile; then the peer speaks to nobody.
+        // The client may have dropped the request meanwhile.
         let _ = self.answer.send(Ok(ListStream::new(stream)));
         ListPeer { feed }
     }
@@ -204,7 +205,7 @@ impl<O: Object> ExpectedWatch<O> {
     /// Accepts the watch.
     pub fn accept(self) -> WatchPeer<O> {
         let (feed, stream) = feed();
-        // The client may have given up meanwhile; then the peer speaks to nobody.
+        // The client may have dropped the request meanwhile.
         let _ = self.answer.send(Ok(WatchStream::new(stream)));
         WatchPeer { feed }
     }
@@ -271,7 +272,7 @@ impl<O: Object> WatchPeer<O> {
         self.feed.closed().await;
     }
 
-    /// True where the client has dropped the watch.
+    /// True if the client has dropped the watch.
     pub fn is_dropped(&self) -> bool {
         self.feed.is_closed()
     }

@@ -14,14 +14,14 @@ use crate::source::{
     WatchStream,
 };
 
-/// How long an expected request may take, in the runtime's time: longer than any watch or backoff lasts, so that under
-/// paused time only a request that never comes runs into it.
+/// How long an expected request may take, in the runtime's time: longer than any watch or backoff lasts, so
+/// that under paused time only a request that never comes runs into it.
 const EXPECT_WITHIN: Duration = Duration::from_secs(3600);
 
 /// A source whose answers a [`ScriptedServer`] gives. Clones are one source.
 ///
-/// Every request waits until the server has answered it. A request to a server that was dropped is refused as a
-/// connection that nobody accepts.
+/// Every request waits until the server has answered it. A request to a server that was dropped is refused as
+/// a connection that nobody accepts.
 pub struct ScriptedSource<O: Object> {
     shared: Arc<Shared>,
     requests: mpsc::UnboundedSender<Incoming<O>>,
@@ -156,8 +156,8 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// When the next request is a watch, when none comes within an hour of the runtime's time, or when the source is
-    /// gone.
+    /// When the next request is a watch, when none comes within an hour of the runtime's time, or when the
+    /// source is gone.
     pub async fn expect_list(&mut self) -> ExpectedList<O> {
         match self.next("a list").await {
             Incoming::List(request, answer) => ExpectedList::new(request, answer),
@@ -169,8 +169,8 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// When the next request is a list, when none comes within an hour of the runtime's time, or when the source is
-    /// gone.
+    /// When the next request is a list, when none comes within an hour of the runtime's time, or when the
+    /// source is gone.
     pub async fn expect_watch(&mut self) -> ExpectedWatch<O> {
         match self.next("a watch").await {
             Incoming::Watch(request, answer) => ExpectedWatch::new(request, answer),
@@ -178,7 +178,8 @@ impl<O: Object> ScriptedServer<O> {
         }
     }
 
-    /// The ordinary beginning: a list that is answered whole, then a watch from its version, which is accepted.
+    /// The ordinary beginning: a list that is answered whole, then a watch from its version, which is
+    /// accepted.
     ///
     /// # Panics
     ///

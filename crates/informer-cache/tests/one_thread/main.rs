@@ -1,6 +1,7 @@
-//! The proof that the parts of an informer are pure: the shipped reflector, queue, pump, store and two listeners' buffers, driven
-//! by hand in one thread and in made-up time, without a runtime, against a model of an API server that fails in every way
-//! it can. A seed draws everything; a failure names it, and `INFORMER_SEED=n` runs it alone.
+//! Deterministic simulation of an informer: the real reflector, queue, pump, store and two listener buffers,
+//! driven in one thread and in simulated time, without a runtime, against a faulty model of an API server.
+//! This shows that the parts are pure. A seed determines everything. A failure prints the seed, and
+//! `INFORMER_SEED=n` runs only that seed.
 
 mod connection;
 mod server;

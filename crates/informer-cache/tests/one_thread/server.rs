@@ -1,4 +1,5 @@
-//! A small model of an API server: versions, a window of history, lists, watches, compaction, restores from a backup.
+//! A small model of an API server: versions, a window of history, lists, watches, compaction, restores from a
+//! backup.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -141,8 +142,8 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// The content goes back to the backup. Well done, the versions jump ahead and every watch expires; else they go back,
-    /// too.
+    /// The content goes back to the backup. Well done, the versions jump ahead and every watch expires; else
+    /// they go back, too.
     pub(crate) fn restore(&mut self, well_done: bool) {
         let version = self.now.version + 1000;
         self.now = self.backup.clone();

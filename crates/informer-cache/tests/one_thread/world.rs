@@ -79,8 +79,8 @@ pub(crate) struct World {
     undecodable: UndecodableLog,
     /// The one that delivers all, then the one that merges.
     handlers: [Handler; 2],
-    /// After a restore that took the versions back, the server is not written to until the informer has noticed: once
-    /// its versions had caught up, nobody could tell.
+    /// After a restore that took the versions back, the server is not written to until the informer has
+    /// noticed: once its versions had caught up, nobody could tell.
     held_back: bool,
     /// The version of the first list.
     first_list: Option<u64>,
@@ -177,8 +177,9 @@ impl World {
         versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
     }
 
-    /// The informer is stopped and started again: the store stays, and the reflector goes on from the last version. Or it is
-    /// another reflector, which knows of none; then the pump alone sees to it that the store is not taken back.
+    /// The informer is stopped and started again: the store stays, and the reflector goes on from the last
+    /// version. Or it is another reflector, which knows of none; then the pump alone sees to it that the
+    /// store is not taken back.
     fn restart(&mut self) {
         self.note_reflector();
         while self.pump_batch() {}

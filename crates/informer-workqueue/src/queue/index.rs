@@ -1,17 +1,20 @@
-//! From a key's hash to its slot: one table with open addressing, made for queues that fill and empty again and again.
+//! From a key's hash to its slot: one table with open addressing, made for queues that fill and empty again
+//! and again.
 //!
-//! A place has a tag, one byte of a hash, and an entry of eight bytes, a hash and a slot. Tags stand apart from the
-//! entries: a key that is not there is missed by the tags alone, two megabytes where a million keys make entries of
-//! sixteen, which no cache holds. No slot is looked at whose hash differs. Places are taken in the order of hashes: a
-//! table that doubles is read and written from front to back. Where many keys have gone, the table shrinks: one that
-//! stayed as large as its largest burst would miss the cache at every add of the quiet time after.
+//! A place has a tag, one byte of a hash, and an entry of eight bytes, a hash and a slot. Tags stand apart
+//! from the entries: a key that is not there is missed by the tags alone, two megabytes where a million keys
+//! make entries of sixteen, which no cache holds. No slot is looked at whose hash differs. Places are taken
+//! in the order of hashes: a table that doubles is read and written from front to back. Where many keys have
+//! gone, the table shrinks: one that stayed as large as its largest burst would miss the cache at every add
+//! of the quiet time after.
 //!
-//! In a large table an entry is written a little after its tag, together with others: a processor waits for many lines of
-//! memory at once, but not across the lock of the queue, which is taken for each key.
+//! In a large table an entry is written a little after its tag, together with others: a processor waits for
+//! many lines of memory at once, but not across the lock of the queue, which is taken for each key.
 //!
 //! # Invariants
 //! 1. Between the home of an entry and its place there is no free place.
-//! 2. At least a fifth of the places is free. At that mark a key that is not there is missed after some thirteen tags.
+//! 2. At least a fifth of the places is free. At that mark a key that is not there is missed after some
+//!    thirteen tags.
 //! 3. A place has a tag iff it has an entry, in `entries` or, where that is zero, in `unwritten`.
 
 use super::slots::SlotId;
@@ -19,7 +22,8 @@ use super::slots::SlotId;
 /// The least number of places.
 const MIN_SLOTS: usize = 64;
 
-/// A table with fewer entries than a sixteenth of its places gets a quarter of the places: far from growing again.
+/// A table with fewer entries than a sixteenth of its places gets a quarter of the places: far from growing
+/// again.
 const SHRINK_BELOW: usize = 16;
 
 /// In a table of more places than these, 256 KiB of entries, entries are written together.
@@ -48,7 +52,8 @@ impl KeyHash {
     }
 }
 
-/// A hash above a slot's number plus one; all zero is a free place, so that a new table is memory as it comes.
+/// A hash above a slot's number plus one; all zero is a free place, so that a new table is memory as it
+/// comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry(u64);
 
@@ -88,7 +93,8 @@ impl Index {
         self.len
     }
 
-    /// The slot with this hash that is the `same`, or the place for a new one. A panic of `same` changes nothing.
+    /// The slot with this hash that is the `same`, or the place for a new one. A panic of `same` changes
+    /// nothing.
     #[inline]
     pub(super) fn find(&self, hash: KeyHash, same: impl Fn(SlotId) -> bool) -> Result<SlotId, Place> {
         if self.tags.is_empty() {
@@ -214,16 +220,16 @@ impl Index {
         (self.tags[at], self.entries[at]) = (entry.hash().tag(), entry.0);
     }
 
-    /// Doubles in place, from the back to the front, where an entry moves to twice its place: memory that comes fresh from
-    /// the system costs more than the entries that are moved.
+    /// Doubles in place, from the back to the front, where an entry moves to twice its place: memory that
+    /// comes fresh from the system costs more than the entries that are moved.
     fn grow(&mut self) {
         self.write();
         let before = self.entries.len();
         let places = (before * 2).max(MIN_SLOTS);
         self.tags.resize(places, 0);
         self.entries.resize(places, 0);
-        // Entries that would land on those that have not moved yet, at the front, and those that go past the end: they were
-        // pushed there by their neighbours, and are few.
+        // Entries that would land on those that have not moved yet, at the front, and those that go past the
+        // end: they were pushed there by their neighbours, and are few.
         let mut late = Vec::new();
         for from in (0..before).rev() {
             if self.tags[from] == 0 {

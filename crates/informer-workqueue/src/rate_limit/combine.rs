@@ -73,7 +73,8 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
     }
 }
 
-/// Another limiter's delay, longer by a random part of it, so that keys that failed together do not come back together.
+/// Another limiter's delay, longer by a random part of it, so that keys that failed together do not come back
+/// together.
 #[derive(Debug)]
 pub struct WithJitter<L> {
     inner: L,
@@ -83,8 +84,8 @@ pub struct WithJitter<L> {
 }
 
 impl<L> WithJitter<L> {
-    /// A delay `d` of `inner` becomes one between `d` and `d · (1 + factor)`. A factor that is negative or not a number
-    /// counts as 0.
+    /// A delay `d` of `inner` becomes one between `d` and `d · (1 + factor)`. A factor that is negative or
+    /// not a number counts as 0.
     #[must_use]
     pub fn new(inner: L, factor: f64) -> Self {
         Self::with_seed(inner, factor, RandomState::default().hash_one(0_u64))

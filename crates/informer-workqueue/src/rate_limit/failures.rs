@@ -1,8 +1,8 @@
 //! How often each key failed.
 //!
 //! # Invariants
-//! A key is in the table iff it failed since it was last forgotten. There is no bound on their number: whoever gives
-//! up a key forgets it, as with client-go.
+//! A key is in the table iff it failed since it was last forgotten. There is no bound on their number:
+//! whoever gives up a key forgets it, as with client-go.
 //!
 //! # Lock order
 //! The one lock; Eq and Clone of the key run under it, before anything changes, and Hash before it is taken.

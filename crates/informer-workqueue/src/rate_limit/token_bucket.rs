@@ -16,9 +16,11 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// A bucket that holds `burst` tokens and gains `rate` a second. Every retry takes one, and waits until it exists.
+/// A bucket that holds `burst` tokens and gains `rate` a second. Every retry takes one, and waits until it
+/// exists.
 ///
-/// The wait has no bound: with 10 a second, the 100,000th of a storm of failures waits for almost three hours. Put
+/// The wait has no bound: with 10 a second, the 100,000th of a storm of failures waits for almost three
+/// hours. Put
 /// [`WithMaxWait`](super::WithMaxWait) around it where that is too long.
 #[derive(Debug)]
 pub struct TokenBucket {
@@ -34,8 +36,8 @@ struct Level {
 }
 
 impl TokenBucket {
-    /// `rate` is tokens a second. One that is infinite never delays. With one that is zero, negative or not a number,
-    /// nothing comes after the burst: retries wait for ever.
+    /// `rate` is tokens a second. One that is infinite never delays. With one that is zero, negative or not a
+    /// number, nothing comes after the burst: retries wait for ever.
     #[must_use]
     pub fn new(rate: f64, burst: u32) -> Self {
         let rate = rate.max(0.0);

@@ -9,7 +9,8 @@ use crate::queue::transform::Transformer;
 use crate::queue::{KeyFunction, Transform};
 use crate::source::KnownObjects;
 
-/// How a [`DeltaFifo`](super::DeltaFifo) works. The default: keys of [`Object::key`], no known objects, no transform,
+/// How a [`DeltaFifo`](super::DeltaFifo) works. The default: keys of [`Object::key`], no known objects, no
+/// transform,
 /// [`Replaced`](super::Delta::Replaced) for the objects of a list.
 pub struct DeltaFifoConfig<O> {
     pub(super) key: KeyFunction<O>,
@@ -33,13 +34,15 @@ impl<O: Object> DeltaFifoConfig<O> {
         self
     }
 
-    /// Transforms objects before they are queued; those of observed deletions included, never known ones. `kind` is named in errors.
+    /// Transforms objects before they are queued; those of observed deletions included, never known ones.
+    /// `kind` is named in errors.
     pub fn with_transform(mut self, kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         self.transform = Some(Transformer::new(kind, transform));
         self
     }
 
-    /// Queues the objects of a list as [`Sync`](super::Delta::Sync), as client-go did before it told the two apart.
+    /// Queues the objects of a list as [`Sync`](super::Delta::Sync), as client-go did before it told the two
+    /// apart.
     pub fn with_sync_on_replace(mut self) -> Self {
         self.sync_on_replace = true;
         self

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use informer_core::{Object, ObjectKey, Tombstone};
 
-/// One thing that happened to an object.
+/// One change of an object.
 pub enum Delta<O> {
     /// The source reported it as new.
     Added(Arc<O>),
     /// The source reported it as changed.
     Updated(Arc<O>),
-    /// It is gone: reported so, or absent from a complete list.
+    /// The object was deleted: the source reported it, or a complete list does not contain it.
     Deleted(Tombstone<O>),
-    /// A complete list has it.
+    /// A complete list contains it.
     Replaced(Arc<O>),
-    /// It is told again, unchanged: a resync.
+    /// It is replayed unchanged by a resync.
     Sync(Arc<O>),
 }
 
@@ -35,14 +35,14 @@ impl<O> Delta<O> {
     }
 }
 
-/// What happened to one object since it was last popped, oldest first; never empty.
+/// The changes of one object since it was last popped, oldest first; never empty.
 pub struct Deltas<O> {
     key: ObjectKey,
     deltas: Vec<Delta<O>>,
 }
 
 impl<O> Deltas<O> {
-    /// One thing that happened to the object under `key`.
+    /// Returns the deltas of `key` with one change.
     pub fn new(key: ObjectKey, first: Delta<O>) -> Self {
         Self { key, deltas: vec![first] }
     }
@@ -52,19 +52,19 @@ impl<O> Deltas<O> {
         &self.key
     }
 
-    /// What happened first.
+    /// Returns the oldest change.
     pub fn oldest(&self) -> &Delta<O> {
         self.deltas.first().expect("deltas begin with one and only ever lose one of two")
     }
 
-    /// What happened last.
+    /// Returns the newest change.
     pub fn newest(&self) -> &Delta<O> {
         self.deltas.last().expect("deltas begin with one and only ever lose one of two")
     }
 
     /// Appends what happened next. Of two deletions in a row the one that knows more stays, and the other is
-    /// returned: an observed one stays before a missed one, and of two alike, the later where both were missed, else
-    /// the earlier. Nothing else is compressed.
+    /// returned: an observed one stays before a missed one, and of two alike, the later where both were
+    /// missed, else the earlier. Nothing else is compressed.
     pub fn push(&mut self, next: Delta<O>) -> Option<Delta<O>> {
         match (self.deltas.last_mut(), &next) {
             (Some(last @ Delta::Deleted(_)), Delta::Deleted(_)) => match last {

@@ -16,14 +16,15 @@ pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 
 /// The pure state of a [`DeltaFifo`](super::DeltaFifo): no lock, no clock, no waiting, no user code.
 ///
-/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not ask
-/// whether the queue is closed; that is up to the caller, too.
+/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not
+/// ask whether the queue is closed; that is up to the caller, too.
 ///
 /// # Invariants
 ///
 /// 1. A key is in `order` once if it is in `items`, and not otherwise.
 /// 2. `backpressure` weighs the deltas in `items`.
-/// 3. A key is in `in_process` from its pop until it is done or requeued, and while the queue is held also after.
+/// 3. A key is in `in_process` from its pop until it is done or requeued, and while the queue is held also
+///    after.
 /// 4. Nothing is popped while the queue is held.
 pub struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,
@@ -70,8 +71,8 @@ impl<O> DeltaState<O> {
         self.append(key, delta)
     }
 
-    /// Queues a deletion, unless nobody knows the object: it is neither queued nor known. `known` says what the
-    /// known-objects view says; `None` where there is no view.
+    /// Queues a deletion, unless nobody knows the object: it is neither queued nor known. `known` says what
+    /// the known-objects view says; `None` where there is no view.
     ///
     /// A key in process is known as its popped deltas leave it, whatever the view already shows.
     pub fn delete(
@@ -100,11 +101,11 @@ impl<O> DeltaState<O> {
         None
     }
 
-    /// Queues a complete list: a delta for each of `items`, then a missed deletion for each key that is queued or
-    /// known and not among them. Keys in `seen` are there but could not be read: no deletion.
+    /// Queues a complete list: a delta for each of `items`, then a missed deletion for each key that is
+    /// queued or known and not among them. Keys in `seen` are there but could not be read: no deletion.
     ///
-    /// A queued key's deletion carries its newest queued object, a known key's the known one. The first list sets the
-    /// initial list: as many keys as it lists and deletes.
+    /// A queued key's deletion carries its newest queued object, a known key's the known one. The first list
+    /// sets the initial list: as many keys as it lists and deletes.
     pub fn replace(
         &mut self,
         items: Vec<(ObjectKey, Arc<O>)>,
@@ -168,8 +169,8 @@ impl<O> DeltaState<O> {
         if through { self.in_process.remove(key)?.newest } else { None }
     }
 
-    /// Popped deltas could not be processed: they are queued again, before what was queued for the key meanwhile.
-    /// Returns what compression leaves over.
+    /// Popped deltas could not be processed: they are queued again, before what was queued for the key
+    /// meanwhile. Returns what compression leaves over.
     pub fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
         let _held_by_the_deltas = self.done(deltas.key().as_str(), initial);
         let Some(newer) = self.items.get_mut(deltas.key()) else {

@@ -11,8 +11,8 @@ use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of a [`Fifo`](super::Fifo): no lock, no clock, no waiting, no user code.
 ///
-/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not ask
-/// whether the queue is closed; that is up to the caller, too.
+/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not
+/// ask whether the queue is closed; that is up to the caller, too.
 ///
 /// # Invariants
 ///
@@ -66,8 +66,8 @@ impl<O> FifoState<O> {
         Some(deleted)
     }
 
-    /// Queues exactly these objects, in this order; of a key that occurs twice the last. The first list sets the
-    /// initial list.
+    /// Queues exactly these objects, in this order; of a key that occurs twice the last. The first list sets
+    /// the initial list.
     pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
         self.order.clear();
         let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
@@ -107,7 +107,8 @@ impl<O> FifoState<O> {
         self.initial_sync.processed(initial);
     }
 
-    /// A popped object could not be processed: it is queued again, unless a newer one is; then it is returned.
+    /// A popped object could not be processed: it is queued again, unless a newer one is; then it is
+    /// returned.
     pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         self.add_if_not_present(key, object)

@@ -76,7 +76,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         self.items.len()
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

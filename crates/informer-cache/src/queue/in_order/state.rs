@@ -45,7 +45,7 @@ pub struct InOrderState<O> {
 pub struct PoppedBatch<O> {
     /// The changes, in order of arrival; never empty.
     pub changes: Vec<Change<O>>,
-    /// True where they belong to the initial list, or came before it.
+    /// True if they belong to the initial list, or came before it.
     pub is_initial: bool,
     /// How many of them count for has-synced; to be told to [`InOrderState::done`] once they are processed.
     pub initial: usize,
@@ -114,8 +114,8 @@ impl<O> InOrderState<O> {
         self.initial_sync.processed(initial);
     }
 
-    /// Puts a popped batch back to the head, as if it had not been popped. It must be the newest one popped, or the
-    /// order is lost. A closed queue takes it too: it was not drained yet.
+    /// Puts a popped batch back to the head, as if it had not been popped. It must be the newest one popped,
+    /// or the order is lost. A closed queue takes it too: it was not drained yet.
     pub fn requeue(&mut self, batch: PoppedBatch<O>) {
         self.initial_sync.returned(batch.changes.len(), batch.initial);
         for change in batch.changes.into_iter().rev() {
@@ -134,8 +134,8 @@ impl<O> InOrderState<O> {
         self.closed
     }
 
-    /// True once the first complete list, and whatever was queued before it, is processed. An event that is queued
-    /// before any list makes it true at once, as upstream.
+    /// True once the first complete list, and whatever was queued before it, is processed. An event that is
+    /// queued before any list makes it true at once, as upstream.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }

@@ -7,14 +7,15 @@ use super::watching::unreached;
 use super::{Input, ListPlan, Next, Phase, ReflectorAction, ReflectorState, Step, Turn, later};
 use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 
-/// The question whether the server has the last version: a list of one object that must not be older.
+/// The version check: a list of one object that must not be older than the last version.
 ///
-/// A watch cannot answer it. An API server accepts one from a version that it has not reached, as after a restore from a
-/// backup, and says nothing until it has reached it: what happened in between is never told.
+/// A watch cannot answer this. After a restore from a backup, an API server accepts a watch from a version
+/// that it has not reached. It sends nothing until it reaches that version, so changes in between would be
+/// lost.
 pub(super) struct Checking {
     plan: ListPlan,
     open: bool,
-    /// When something last came, or was asked for.
+    /// When the last part arrived, or the request was sent.
     progress_at: Instant,
 }
 
@@ -30,8 +31,8 @@ impl Checking {
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// What follows a watch that was accepted and ended: the next one; before it the question, where it has told nothing and
-    /// nothing was heard of the version for long.
+    /// Continues after a watch that was accepted and has ended. The next watch follows; a version check comes
+    /// first if the watch had no event and the version was not confirmed for a long time.
     pub(super) fn resume_watch(&mut self, events: u64, turn: &mut Turn<'_, O>) -> Phase<O> {
         if events > 0 || self.is_vouched_for(turn.now) {
             self.begin_watch(turn)
@@ -40,7 +41,7 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// The server has told of the last version, or of a later one, not long ago.
+    /// Returns true if the server has recently confirmed the last version or a later one.
     pub(super) fn is_vouched_for(&self, now: Instant) -> bool {
         self.vouched_at.is_some_and(|at| now.saturating_duration_since(at) < MAX_WATCH_SILENCE)
     }
@@ -48,7 +49,7 @@ impl<O: Object> ReflectorState<O> {
     pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = self.status.last_version.clone();
         if version.is_any() || version.as_u64().is_none() || self.status.unordered {
-            // Versions that are not numbers, or have no order, are neither ahead nor behind.
+            // Versions that are not numbers, or have no order, cannot be compared.
             return self.begin_watch(turn);
         }
         self.status.version_checks += 1;
@@ -98,8 +99,9 @@ impl<O: Object> ReflectorState<O> {
         Phase::Checking(checking)
     }
 
-    /// The version is not there: a list tells what is. Whatever else failed says nothing of it: a watch may still work, and the
-    /// doubt stays. It is asked at once only where nobody answers still.
+    /// Handles a failed check. If the server does not have the version, a list follows. Any other failure
+    /// leaves the question open, and a watch may still work. Another check follows at once only if no server
+    /// answered again.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.unreached &= unreached(error.kind());
         let next = match error.kind() {

@@ -10,29 +10,30 @@ use super::{
 };
 use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatch};
 
-/// A list under way: all its pages.
+/// A list in flight, with all its pages.
 pub(super) struct Listing<O: Object> {
-    /// The request of the present page.
+    /// The request of the current page.
     plan: ListPlan,
-    /// The version asked for with the first page.
+    /// The version requested with the first page.
     origin: ResourceVersion,
     /// It is a consistent read.
     consistent: bool,
-    /// The present page was accepted.
+    /// The current page was accepted.
     open: bool,
-    /// When something last came, or was asked for.
+    /// When the last part arrived, or the request was sent.
     progress_at: Instant,
-    /// The present page was refused, and is asked for again then.
+    /// When the current page is requested again, after a rejection.
     resume_at: Option<Instant>,
-    /// How often it was.
+    /// Rejections of the current page.
     refusals: u32,
     /// Pages read.
     pages: u32,
-    /// Pages read since one had an object.
+    /// Consecutive pages without an object.
     empty_pages: u32,
-    /// The present page had an object.
+    /// The current page had an object.
     page_filled: bool,
-    /// The version of the first page: a watch from it misses nothing, whatever the later ones say.
+    /// The version of the first page. A watch from it misses nothing, regardless of the versions of later
+    /// pages.
     version: ResourceVersion,
     builder: ListBuilder<O>,
 }
@@ -46,7 +47,7 @@ impl<O: Object> Listing<O> {
         Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
     }
 
-    /// When the present page is asked for again, if it was refused.
+    /// Returns when the current page is requested again, if it was rejected.
     pub(super) fn resume_at(&self) -> Option<Instant> {
         self.resume_at
     }
@@ -60,7 +61,7 @@ impl<O: Object> Listing<O> {
         self.plan.use_known = false;
     }
 
-    /// A consistent read that relies on nothing held.
+    /// Returns true for a consistent read that reuses no held objects.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -69,7 +70,7 @@ impl<O: Object> Listing<O> {
         self.progress_at = later(self.progress_at, how_long).min(now);
     }
 
-    /// The first page, or another form of the whole list.
+    /// Begins the first page, or another variant of the whole list.
     fn begin(plan: ListPlan, consistent: bool, config: &ReflectorConfig, now: Instant) -> Self {
         Self {
             origin: plan.version.clone(),
@@ -88,7 +89,7 @@ impl<O: Object> Listing<O> {
     }
 }
 
-/// The first request of a list.
+/// Returns the first request of a list.
 fn whole(version: ResourceVersion, limit: Option<u32>, use_known: bool) -> ListPlan {
     ListPlan { version, version_match: VersionMatch::Unset, limit, continue_token: None, use_known }
 }
@@ -206,7 +207,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn next_page(&mut self, mut listing: Listing<O>, token: String, turn: &mut Turn<'_, O>) -> Phase<O> {
-        // A server that pages what it could answer from its cache has no cache.
+        // A server that pages a list at version 0 has no watch cache.
         self.paged |= listing.origin.is_any();
         listing.plan.version = ResourceVersion::unset();
         listing.plan.continue_token = Some(token);
@@ -216,7 +217,7 @@ impl<O: Object> ReflectorState<O> {
         Phase::Listing(listing)
     }
 
-    /// A page that never ends must not hold the reflector for ever.
+    /// Detects a list whose pages never end.
     fn check_pages(&self, listing: &Listing<O>, token: &str) -> Result<(), SourceError> {
         let problem = if listing.plan.continue_token.as_deref() == Some(token) {
             "the list continues with the token of the page before".to_owned()
@@ -239,7 +240,7 @@ impl<O: Object> ReflectorState<O> {
         let in_pages = listing.plan.continue_token.is_some() && !listing.open;
         let again = wants_to_be_asked_later(&error) || error.kind() == SourceErrorKind::Connection;
         if in_pages && again && listing.refusals < MAX_PAGE_RETRIES {
-            // The pages before it need not be sent again, least of all by a server that has too much to do.
+            // Earlier pages need not be sent again, in particular by an overloaded server.
             listing.refusals += 1;
             listing.resume_at = Some(self.back_off(error, turn));
             return Phase::Listing(listing);
@@ -252,7 +253,7 @@ impl<O: Object> ReflectorState<O> {
             let plan = whole(version, None, use_known);
             return self.begin_list_as(plan, RelistReason::ContinueExpired, turn);
         }
-        // A version that the server cannot make sense of would be refused for ever.
+        // A server that cannot parse the version would reject it each time.
         let odd = !listing.origin.is_empty() && listing.origin.as_u64().is_none();
         let refused = odd && error.kind() == SourceErrorKind::Rejected;
         if (unavailable || refused) && !listing.consistent {
@@ -268,7 +269,7 @@ impl<O: Object> ReflectorState<O> {
         self.error(SourceErrorKind::Protocol, &problem)
     }
 
-    /// An error that the reflector itself has found.
+    /// Returns an error that the reflector itself has detected.
     pub(super) fn error(&self, kind: SourceErrorKind, problem: &str) -> SourceError {
         let kind_text = self.config.expected_kind.as_deref().unwrap_or("objects");
         SourceError::new(kind, format!("reading {kind_text} for {}: {problem}", self.config.name))

@@ -7,31 +7,31 @@ use super::super::RelistReason;
 use crate::Change;
 use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 
-/// What is to be done next.
+/// The next action of a driver.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Step {
-    /// What.
+    /// The action.
     pub action: ReflectorAction,
-    /// When [`Input::Timer`] is due, unless something else comes first.
+    /// When [`Input::Timer`] is due, unless another input comes first.
     pub until: Option<Instant>,
 }
 
-/// What a driver does for a [`Step`].
+/// An action that a driver performs for a [`Step`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ReflectorAction {
-    /// Give up what is open, if anything, and send this list, unless it is already sent; answer with
+    /// Drop the open request, if any, and send this list, unless it is already sent. Answer with
     /// [`Input::Opened`] or [`Input::Failed`].
     List(ListPlan),
-    /// Give up what is open, if anything, and send this watch, unless it is already sent; answer with
+    /// Drop the open request, if any, and send this watch, unless it is already sent. Answer with
     /// [`Input::Opened`] or [`Input::Failed`].
     Watch(WatchPlan),
-    /// Read on from what is open.
+    /// Continue to read from the open request.
     Read,
-    /// Give up what is open, if anything, and do nothing.
+    /// Drop the open request, if any, and wait.
     Wait,
-    /// Give up what is open. Nothing follows.
+    /// Drop the open request. The run is over.
     Done,
 }
 
@@ -39,15 +39,15 @@ pub enum ReflectorAction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListPlan {
-    /// The version asked for, as of [`ListRequest`](crate::source::ListRequest).
+    /// The requested version, as in [`ListRequest`](crate::source::ListRequest).
     pub version: ResourceVersion,
-    /// How the answer must relate to it.
+    /// The interpretation of the version.
     pub version_match: VersionMatch,
-    /// The limit of a page.
+    /// The page limit.
     pub limit: Option<u32>,
-    /// The token of the page before.
+    /// The continue token of the previous page.
     pub continue_token: Option<String>,
-    /// False where the source must not rely on what is held.
+    /// False if the source must not reuse held objects.
     pub use_known: bool,
 }
 
@@ -55,17 +55,17 @@ pub struct ListPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchPlan {
-    /// The version asked for, as of [`WatchRequest`](crate::source::WatchRequest).
+    /// The requested version, as in [`WatchRequest`](crate::source::WatchRequest).
     pub version: ResourceVersion,
     /// True for a streaming list.
     pub send_initial_events: bool,
-    /// After this time the source should close the watch.
+    /// The source should close the watch after this time.
     pub timeout: Duration,
-    /// False where the source must not rely on what is held.
+    /// False if the source must not reuse held objects.
     pub use_known: bool,
 }
 
-/// What has happened. Inputs that do not fit the step are ignored.
+/// An input of the state machine. Inputs that do not fit the step are ignored.
 #[derive(Debug)]
 pub enum Input<O: Object> {
     /// The request was accepted.
@@ -76,17 +76,17 @@ pub enum Input<O: Object> {
     Events(Vec<WatchEvent<O>>),
     /// The stream has ended.
     Ended,
-    /// The request was refused, or the stream broke.
+    /// The request was rejected, or the stream broke.
     Failed(SourceError),
-    /// The instant of the step has come. Too early it does nothing.
+    /// The deadline of the step has passed. An early timer does nothing.
     Timer,
-    /// A reader of the queue saw an object that is older than the one it holds.
+    /// The consumer of the queue saw an object that is older than the held one.
     RelistRequested,
-    /// The end.
+    /// The run ends.
     Stop,
 }
 
-/// What comes of an input.
+/// The effects of an input.
 #[derive(Debug)]
 pub struct Effects<O: Object> {
     /// For the queue, in order.
@@ -97,26 +97,26 @@ pub struct Effects<O: Object> {
     pub notices: Vec<ReflectorNotice>,
 }
 
-/// Something worth a line in a log.
+/// An event for the log.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ReflectorNotice {
     /// A list begins.
     Relist(RelistReason),
-    /// Something failed, and the next attempt is made after a wait.
+    /// An attempt failed, and the next one follows after a wait.
     #[non_exhaustive]
     Failed {
-        /// What.
+        /// The failure.
         error: Arc<SourceError>,
-        /// How long the wait is.
+        /// The wait before the next attempt.
         retry_after: Duration,
     },
-    /// A list, or the first part of a streaming list, failed and is asked for at once in another way; or the connection of
-    /// a watch that had worked broke, and the watch is taken up at once from the last version.
+    /// A list or the initial events of a streaming list failed, and another variant follows immediately; or
+    /// the connection of a working watch broke, and the watch is resumed immediately from the last version.
     Recovering(Arc<SourceError>),
-    /// A streaming list was refused, or its end mark did not come: the source is to remember it.
+    /// A streaming list was rejected, or its final bookmark did not arrive. The source should remember it.
     StreamingListFailed,
-    /// A list was older than what was seen before, and was not applied.
+    /// A list was older than the last version and was not applied.
     #[non_exhaustive]
     StaleList {
         /// The version of the list.
@@ -124,7 +124,7 @@ pub enum ReflectorNotice {
         /// The last version seen.
         seen: ResourceVersion,
     },
-    /// A consistent list was older than what was seen before, and is the truth.
+    /// A consistent list was older than the last version and was applied as authoritative.
     #[non_exhaustive]
     Rewound {
         /// The version of the list.
@@ -132,13 +132,13 @@ pub enum ReflectorNotice {
         /// The last version seen.
         seen: ResourceVersion,
     },
-    /// A list had keys more than once; the last state of each was taken.
+    /// A list had duplicate keys; the last state of each key was used.
     Duplicates(u64),
-    /// A watch was silent past its time and was cut.
+    /// A watch was silent past its timeout and was closed.
     SilentWatch,
     /// An event of an unknown type was skipped.
     UnknownEvent(String),
-    /// A resync is due: ask `should_resync`, then queue [`Change::Resync`].
+    /// A resync is due: call `should_resync`, then queue [`Change::Resync`].
     ResyncDue,
 }
 

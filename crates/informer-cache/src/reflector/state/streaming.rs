@@ -11,21 +11,21 @@ use super::{
 };
 use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 
-/// A streaming list up to its end mark.
+/// A streaming list up to its final bookmark.
 pub(super) struct Streaming<O: Object> {
     plan: WatchPlan,
     /// It is a consistent read.
     consistent: bool,
     open: bool,
-    /// When it was asked for, then when it was accepted.
+    /// When it was requested, then when it was accepted.
     since: Instant,
-    /// When an object last came whose key was new.
+    /// When an object with a new key last arrived.
     fresh_at: Instant,
     events: u64,
     builder: ListBuilder<O>,
 }
 
-/// What an event of the first part comes to.
+/// The result of an initial event.
 enum Verdict {
     GoOn,
     End(ResourceVersion),
@@ -47,7 +47,7 @@ impl<O: Object> Streaming<O> {
         self.plan.use_known = false;
     }
 
-    /// A consistent read that relies on nothing held.
+    /// Returns true for a consistent read that reuses no held objects.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -131,11 +131,12 @@ impl<O: Object> ReflectorState<O> {
                 Verdict::Failed(error) => return self.streaming_failed(&streaming, error, turn),
             }
         }
-        // A stream that always has events at hand never comes to its timer.
+        // The timer never fires for a stream that always has events ready.
         self.check_initial_deadline(streaming, turn)
     }
 
-    /// The versions of these events are those of the objects, in no order: none of them counts.
+    /// Adds an initial event to the list. Its version is that of the object, in no order, so it does not move
+    /// the last version.
     fn take_initial(
         &mut self,
         streaming: &mut Streaming<O>,
@@ -173,7 +174,7 @@ impl<O: Object> ReflectorState<O> {
         Verdict::GoOn
     }
 
-    /// The list is complete, and its stream is the watch from here on.
+    /// Applies the complete list. Its stream continues as the watch.
     fn end_initial(
         &mut self,
         streaming: Streaming<O>,
@@ -205,14 +206,16 @@ impl<O: Object> ReflectorState<O> {
                 self.begin_relist(RelistReason::ListExpired, turn)
             }
             SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
-            // No answer, or not now: a list would cost the server more than what it has just refused.
+            // The server did not answer or is overloaded. A list would cost it more than the rejected
+            // request.
             SourceErrorKind::Connection if !streaming.open => self.streaming_unanswered(error, turn),
             _ if !streaming.open && wants_to_be_asked_later(&error) => self.streaming_unanswered(error, turn),
             kind => self.fall_back(error, kind == SourceErrorKind::Rejected, turn),
         }
     }
 
-    /// Closed before its end mark: once more, the first time at once.
+    /// Handles a streaming list that was closed before its final bookmark. It is retried, the first time
+    /// immediately.
     fn streaming_cut(&mut self, error: Option<SourceError>, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         let first = self.streaming_cuts == 1 && error.is_none();
@@ -229,7 +232,8 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }
 
-    /// Not answered: once more after a wait, but not for ever. That is nothing to remember of the server.
+    /// Handles a streaming list without an answer. It is retried after a wait, a limited number of times. The
+    /// source does not remember this failure.
     fn streaming_unanswered(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         if self.streaming_cuts > MAX_STREAMING_RETRIES {
@@ -238,7 +242,8 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }
 
-    /// A list in place of a streaming one. `remember` where the server does not know such lists or does not end them.
+    /// Replaces a streaming list by an ordinary one. `remember` is true if the server does not support
+    /// streaming lists or does not complete them.
     fn fall_back(&mut self, error: SourceError, remember: bool, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.recover(error, turn);
         self.status.streaming_fallbacks += 1;

@@ -15,22 +15,22 @@ use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 pub(super) struct Watching {
     plan: WatchPlan,
     open: bool,
-    /// When it was asked for, then when it was accepted.
+    /// When it was requested, then when it was accepted.
     since: Instant,
-    /// When something last came.
+    /// When the last event arrived.
     event_at: Instant,
     events: u64,
-    /// False for a watch from no version until something has happened: its first `ADDED` are the present state, each
-    /// with its own old version, from which no watch could continue.
+    /// False for a watch without a start version until another event arrives: the first `ADDED` events are
+    /// the current state, each with its own old version, from which no watch could continue.
     versions_count: bool,
-    /// It has told of its version, or of a later one.
+    /// It has confirmed its start version or a later one.
     confirmed: bool,
-    /// It has told of nothing but versions before the one it was asked for from: its server may be behind.
+    /// It has sent only versions before its start version: its server may lag.
     doubted: bool,
 }
 
 impl Watching {
-    /// The stream of a streaming list after its end mark.
+    /// Returns the watch that continues a streaming list after its final bookmark.
     pub(super) fn continued(plan: WatchPlan, since: Instant, events: u64, now: Instant) -> Self {
         let (versions_count, confirmed, doubted) = (true, true, false);
         Self { plan, open: true, since, event_at: now, events, versions_count, confirmed, doubted }
@@ -50,7 +50,7 @@ impl Watching {
         }
     }
 
-    /// It went on for long enough to be no sign of trouble.
+    /// Returns true if it lasted long enough not to indicate a problem.
     fn lasted(&self, now: Instant) -> bool {
         self.open && now.saturating_duration_since(self.since) >= SHORT_WATCH
     }
@@ -59,7 +59,7 @@ impl Watching {
         self.event_at = now;
     }
 
-    /// When it must be accepted, or is taken for dead.
+    /// Returns when the watch must be accepted, or counts as dead.
     fn deadline(&self, config: &ReflectorConfig) -> Instant {
         if self.open {
             later(later(self.since, self.plan.timeout).max(self.event_at), config.watch_grace)
@@ -70,7 +70,7 @@ impl Watching {
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// A watch from the last version.
+    /// Begins a watch from the last version.
     pub(super) fn begin_watch(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = self.status.last_version.clone();
         let versions_count = !version.is_empty() && !version.is_any();
@@ -168,7 +168,7 @@ impl<O: Object> ReflectorState<O> {
                 Change::Added(object)
             }
             WatchEvent::Known(object) => {
-                // The cache shows this state already; only the version may be new.
+                // The cache already shows this state; only the version may be new.
                 self.seen_alone(counts, object.resource_version().clone(), turn);
                 return Ok(());
             }
@@ -197,7 +197,7 @@ impl<O: Object> ReflectorState<O> {
             WatchEvent::DeletedUndecodable(undecodable) => {
                 let version = undecodable.resource_version().clone();
                 turn.effects.changes.push(match undecodable.key() {
-                    // The reader of the queue knows the last state.
+                    // The consumer of the queue has the last state.
                     Some(key) => Change::Deleted(Tombstone::missed(key.clone(), None)),
                     None => Change::Undecodable(undecodable),
                 });
@@ -220,15 +220,16 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// The version of an event whose change carries none: without a bookmark behind it the reader of the queue would stay
-    /// at the version before, while the watch goes on from this one.
+    /// Advances the version for an event whose change carries no version. Without the added bookmark, the
+    /// consumer of the queue would stay at the version before, while the watch continues from this one.
     fn seen_alone(&mut self, counts: bool, version: ResourceVersion, turn: &mut Turn<'_, O>) {
         if counts && self.advance(&version, turn) {
             turn.effects.changes.push(Change::Bookmark(version));
         }
     }
 
-    /// Closed without an error. That is no failure, unless it comes at once and tells nothing.
+    /// Handles a watch that was closed without an error. It is a failure only if the watch was short and had
+    /// no event.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
         let Some(next) = self.after_end(watching, turn.now) else {
             return self.resume_watch(watching.events, turn);
@@ -237,8 +238,8 @@ impl<O: Object> ReflectorState<O> {
         self.pause_after(watching, error, next, turn)
     }
 
-    /// Waits after a watch that ended too soon. One that has told something has worked, and the wait does not grow: what comes
-    /// next would be late for nothing.
+    /// Waits after a watch that ended too soon. If it had events, it worked, and the wait does not grow, to
+    /// avoid delaying the next events.
     fn pause_after(
         &mut self,
         watching: &Watching,
@@ -253,8 +254,8 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until: self.wait_after(error, pause, turn), next }
     }
 
-    /// Refused, or broken as a connection: a load balancer that cuts what it thinks idle is no reason to wait, and a
-    /// connection that breaks is as good an end of a watch as one that is closed.
+    /// Handles a watch that was rejected or broke. A broken connection is treated like a closed watch: a load
+    /// balancer that closes idle connections is no reason to wait.
     fn watch_broke(&mut self, watching: &Watching, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.status.silent_watches += u64::from(watching.open && error.kind() == SourceErrorKind::Timeout);
         if watching.open && breaks(error.kind()) {
@@ -269,8 +270,8 @@ impl<O: Object> ReflectorState<O> {
         }
         self.unreached |= !watching.open && unreached(error.kind());
         let next = match error.kind() {
-            // Neither says anything of the version. A list takes its place only where this goes on: something on the way may
-            // let lists through and no watch.
+            // Neither failure concerns the version. A list follows only if it repeats: a proxy may support
+            // lists but no watches.
             SourceErrorKind::Connection if !watching.open => self.note_short_watch(watching),
             SourceErrorKind::Unavailable if !watching.open && wants_to_be_asked_later(&error) => {
                 self.note_short_watch(watching)
@@ -280,8 +281,8 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, next, turn)
     }
 
-    /// What follows the wait after a watch whose stream ended; `None` where it worked, and the next one is asked for at once.
-    /// However much each of them tells, watches that end at once are not begun anew without a pause for ever.
+    /// Returns the action after a wait for a watch whose stream ended; `None` if it worked and the next one
+    /// follows immediately. Consecutive short watches eventually wait, even if each has events.
     fn after_end(&mut self, watching: &Watching, now: Instant) -> Option<Next> {
         if watching.lasted(now) {
             self.short_watches = 0;
@@ -292,8 +293,8 @@ impl<O: Object> ReflectorState<O> {
         (!worked).then_some(next)
     }
 
-    /// A server that sends something has understood the version. One that never does may not have; or something on
-    /// the way lets no watch through, and lists are what is left.
+    /// Counts a short watch. A server that sends an event has accepted the version. One that never does may
+    /// not have it, or a proxy blocks watches, so a list follows.
     fn note_short_watch(&mut self, watching: &Watching) -> Next {
         self.short_watches += 1;
         self.status.short_watches += 1;
@@ -321,7 +322,8 @@ impl<O: Object> ReflectorState<O> {
         Phase::Watching(watching)
     }
 
-    /// Also asked after events: a watch that always has some at hand never comes to its timer.
+    /// Resyncs if the period has passed. Also called after events: the timer never fires for a watch that
+    /// always has events ready.
     fn resync_if_due(&mut self, turn: &mut Turn<'_, O>) {
         if self.resync_at.is_some_and(|resync_at| turn.now >= resync_at) {
             self.status.resyncs += 1;
@@ -347,17 +349,18 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// The end of a connection, not an answer of the server.
+/// Returns true for the end of a connection, as opposed to an answer of the server.
 fn breaks(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::Timeout)
 }
 
-/// Nobody answered: nobody listened, or something on the way did, and reached nobody.
+/// Returns true if no server answered: the connection was refused, or failed on the way.
 pub(super) fn unreached(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::ConnectionRefused)
 }
 
-/// What follows a watch that was refused (not `open`) or broke. A connection that breaks says nothing of the version.
+/// Returns the action after a watch that was rejected (not `open`) or broke. A broken connection does not
+/// invalidate the version.
 fn after_failure(kind: SourceErrorKind, open: bool) -> Next {
     match kind {
         SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => Next::Watch,

@@ -44,7 +44,7 @@ async fn a_server_that_was_started_again_with_an_older_state_is_noticed_before_i
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     world.server.expect_watch().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
-    // Nobody is there yet.
+    // No server answers yet.
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);

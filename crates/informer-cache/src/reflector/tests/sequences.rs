@@ -1,5 +1,5 @@
-//! The state alone, without a runtime: random inputs with invariants after each, and a model server that is followed
-//! through cuts, expiries and lags.
+//! The state alone, without a runtime: random inputs with invariants after each, and a model server that is
+//! followed through cuts, expiries and lags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

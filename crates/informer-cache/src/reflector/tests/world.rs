@@ -16,7 +16,7 @@ use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorSta
 use crate::source::DynListWatch;
 use crate::testing::{ScriptedServer, ScriptedSource, TestObject};
 
-/// A queue that writes down what it is told.
+/// A queue that records the changes it receives.
 pub(super) struct Recorder {
     changes: Mutex<Vec<String>>,
     pushes: Mutex<Vec<usize>>,
@@ -30,7 +30,7 @@ impl Recorder {
         Arc::new(Self { changes: Mutex::default(), pushes: Mutex::default(), closed: Mutex::default(), room })
     }
 
-    /// What was told since the last call.
+    /// Returns the changes since the last call.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.changes.lock())
     }
@@ -138,7 +138,7 @@ impl World {
         lap
     }
 
-    /// Lets everything run that can run without waiting, and gives what the queue was told since.
+    /// Lets all tasks run that need not wait, and returns the changes that the queue received.
     pub(super) async fn told(&self) -> Vec<String> {
         // Paused time moves on only when every task waits.
         sleep(Duration::from_millis(1)).await;

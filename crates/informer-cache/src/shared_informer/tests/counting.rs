@@ -1,4 +1,5 @@
-//! A source that counts what it decodes, as the client does: it reads headers first, and asks what is held already.
+//! A source that counts what it decodes, as the client does: it reads headers first, and asks what is held
+//! already.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -260,7 +261,8 @@ async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();
     let at_synced = AtSynced { informer: informer.clone(), seen: Arc::clone(&seen) };
     let _log = tracing::subscriber::set_default(at_synced);
-    // While there is one subscriber in the process, the thread that logs something first decides for all whether it is heard.
+    // While there is one subscriber in the process, the thread that logs something first decides for all
+    // whether it is heard.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _run = informer.start();
     let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
@@ -271,8 +273,8 @@ async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synced() {
-    // Whoever comes to an event first asks who listens, and for all: where that is a test on another thread, at the very moment at
-    // which this one begins to listen, it may be left out. Whoever begins later is not.
+    // Whoever comes to an event first asks who listens, and for all: where that is a test on another thread,
+    // at the very moment at which this one begins to listen, it may be left out. Whoever begins later is not.
     for _ in 0..100 {
         if let (Some(told), bytes) = told_at_synced().await {
             assert!(bytes > 0);

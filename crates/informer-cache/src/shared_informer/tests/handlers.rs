@@ -268,7 +268,7 @@ async fn a_handler_that_holds_its_thread_is_counted_as_blocking() {
     assert_eq!(handler.state().blocked, 1);
 }
 
-/// Runs on two threads: what is looked for are races.
+/// Runs on two threads to find races.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_tasks_that_add_and_remove_handlers_disturb_nobody() {
     let (informer, mut server) = informer();

@@ -272,7 +272,7 @@ async fn a_source_that_panics_is_listed_at_growing_intervals() {
     }
 }
 
-/// Runs on two threads: what is looked for are races.
+/// Runs on two threads to find races.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_added_while_the_informer_starts_are_told_everything() {
     for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! How many handlers and streams an informer takes.
+//! The limit of handlers and streams of an informer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ fn of_many_that_want_the_last_place_at_once_one_gets_it() {
     let numbers = &informer.shared.next_handler;
     let all_came = numbers.load(Ordering::Relaxed) + RIVALS;
     let added: Vec<bool> = std::thread::scope(|scope| {
-        // Nobody gets in before all of them have come to the door.
+        // The lock holds all tasks back until each has reached it.
         let door = informer.shared.lifecycle.lock();
         let rivals: Vec<_> = (0..RIVALS).map(|_| scope.spawn(|| add().is_ok())).collect();
         while numbers.load(Ordering::Relaxed) < all_came {

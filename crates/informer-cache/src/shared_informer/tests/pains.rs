@@ -1,4 +1,4 @@
-//! What users of other informers suffer from.
+//! Known issues of other informers.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,8 @@ use std::thread;
 
 use super::QueueLock;
 
-/// What is held while the other looks again and again, and falls asleep at last, is had in the end, in both roles.
+/// What is held while the other looks again and again, and falls asleep at last, is had in the end, in both
+/// roles.
 #[test]
 fn whoever_stands_back_gets_the_lock_when_it_is_free() {
     let lock = Arc::new(QueueLock::new(0));

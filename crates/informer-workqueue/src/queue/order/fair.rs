@@ -1,7 +1,8 @@
 //! Groups in turn, and first in, first out within a group.
 //!
 //! # Invariants
-//! 1. `turns` holds exactly the groups with a ready key. 2. They form one ring of turns from `front` to `back`.
+//! 1. `turns` holds exactly the groups with a ready key. 2. They form one ring of turns from `front` to
+//!    `back`.
 
 use hashbrown::HashMap;
 
@@ -18,8 +19,8 @@ struct Turn {
     next: u32,
 }
 
-/// Groups in turn: first in, first out within a group, and one key of each group after another. The order of a queue
-/// with [`fair_by`](crate::WorkQueueBuilder::fair_by).
+/// Groups in turn: first in, first out within a group, and one key of each group after another. The order of
+/// a queue with [`fair_by`](crate::WorkQueueBuilder::fair_by).
 #[derive(Debug)]
 pub struct FairOrder {
     turns: HashMap<u32, Turn>,

@@ -1,7 +1,7 @@
 //! Higher priorities first, an order of its own within each.
 //!
-//! Aging counts hand-outs and not seconds: it needs no clock, costs a comparison, and its bound holds at any load.
-//! A rule in seconds would turn a queue that is behind by more than that into plain arrival order.
+//! Aging counts hand-outs and not seconds: it needs no clock, costs a comparison, and its bound holds at any
+//! load. A rule in seconds would turn a queue that is behind by more than that into plain arrival order.
 //!
 //! # Invariants
 //! 1. A slot is in the level of its priority. 2. A slot is in `ages` iff it is in a level. 3. At most
@@ -21,11 +21,12 @@ const LEVELS_KEPT: usize = 8;
 pub enum Aging {
     /// Low priorities may starve: the highest priority is always next.
     Off,
-    /// While the key that has been ready longest is passed over for higher priorities, every n-th hand-out goes to it.
+    /// While the key that has been ready longest is passed over for higher priorities, every n-th hand-out
+    /// goes to it.
     ///
     /// So a key that is ready together with m keys that came before it is handed out after at most n·(m + 1)
-    /// hand-outs, whatever else comes. 0 counts as 1, which is arrival order. In a queue that is also fair, m counts
-    /// the turns of the groups that came before.
+    /// hand-outs, whatever else comes. 0 counts as 1, which is arrival order. In a queue that is also fair, m
+    /// counts the turns of the groups that came before.
     Every(u32),
 }
 

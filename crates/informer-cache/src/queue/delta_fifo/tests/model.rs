@@ -1,7 +1,7 @@
 //! The state against a naive model in which, as upstream, popping and processing are one step.
 //!
-//! The queue under test is shown a view that lags behind: popped deltas are stored only when they are done. So the
-//! model also proves that what is in process counts as processed.
+//! The queue under test is shown a view that lags behind: popped deltas are stored only when they are done.
+//! So the model also proves that what is in process counts as processed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -154,8 +154,8 @@ impl Pair {
         self.held.keys().into_iter().map(|key| (key.clone(), self.held.get(key.as_str()))).collect()
     }
 
-    /// The keys that are held, then those that are in process. What is stored in the model and in neither was requeued,
-    /// and is queued.
+    /// The keys that are held, then those that are in process. What is stored in the model and in neither was
+    /// requeued, and is queued.
     fn view(&self) -> Vec<&'static str> {
         let in_process = |name: &&str| self.taken.iter().any(|taken| taken.key == **name);
         let held = NAMES.into_iter().filter(|name| self.held.get(name).is_some() && !in_process(name));

@@ -1,4 +1,4 @@
-//! What a complete list makes of what is queued and known.
+//! The effect of a complete list on queued and known objects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What goes into one batch.
+//! The content of a batch.
 
 use crate::Change;
 use crate::queue::fixture::{Foo, foo, gone, list, text};
