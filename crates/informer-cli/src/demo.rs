@@ -39,7 +39,8 @@ const WORKERS: usize = 4;
 /// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Fills an API server, runs informers, handlers and a small controller against it, and compares what they saw.
+/// Fills an API server, runs informers, handlers and a small controller against it, and compares what they
+/// saw.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArguments {
     /// Pods on the server at the beginning, of about 6 KB each.

@@ -134,8 +134,8 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if a web page may have sent the request: it has an `Origin`, or a `Host` that a page can bind to this address
-/// (DNS rebinding).
+/// Returns true if a web page may have sent the request: it has an `Origin`, or a `Host` that a page can bind
+/// to this address (DNS rebinding).
 fn is_of_web_page(request: &Request<Incoming>) -> bool {
     let own = |host: &http::HeaderValue| {
         let host = host.to_str().ok().and_then(|host| host.parse::<http::uri::Authority>().ok());
