@@ -1,7 +1,9 @@
-//! `InformerController`: the pump. It runs a reflector that fills a queue, and gives whatever is popped to a process function.
+//! `InformerController`: the pump. It runs a reflector that fills a queue, and gives whatever is popped to a
+//! process function.
 //!
-//! The low level under the informers, with a queue of one's choice: here a `DeltaFifo`, whose known objects are the store that
-//! the process function keeps. What fails is queued again. (The controller that reconciles is in `custom_controller`.)
+//! The low level under the informers, with a queue of one's choice: here a `DeltaFifo`, whose known objects
+//! are the store that the process function keeps. What fails is queued again. (The controller that reconciles
+//! is in `custom_controller`.)
 //!
 //! ```sh
 //! cargo run -p informer-examples --example controller
@@ -19,7 +21,7 @@ use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
 
-/// What is done with all that happened to one object. (A closure will do where nothing is awaited.)
+/// Processes the deltas of one object. (A closure suffices if nothing is awaited.)
 struct KeepStore {
     pods: Store<Lazy<Pod>>,
     failed: HashSet<ObjectKey>,
@@ -60,7 +62,8 @@ pub async fn main() -> Result {
         let (controller, stop) = (Arc::clone(&controller), stop.clone());
         async move { controller.run(stop).await }
     });
-    // Synced: all of the first list was processed once. With this queue, what failed counts too, and comes again.
+    // Synced: all of the first list was processed once. With this queue, what failed counts too, and comes
+    // again.
     tokio::time::timeout(PATIENCE, controller.synced()).await??;
     println!("synced at version {}: {} pods", controller.last_sync_resource_version(), store.len());
 

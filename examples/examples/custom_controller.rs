@@ -1,8 +1,8 @@
-//! The custom controller of client-go's users: handlers put keys into a queue, workers take them out, look at the cache, and
-//! try again with backoff what failed, up to a number of times.
+//! The custom controller of client-go's users: handlers put keys into a queue, workers take them out, look at
+//! the cache, and try again with backoff what failed, up to a number of times.
 //!
-//! This one wants each Deployment to have as many pods as it says. What it does about it is to print it; it needs no right to
-//! write.
+//! This one wants each Deployment to have as many pods as it says. What it does about it is to print it; it
+//! needs no right to write.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example custom_controller
@@ -37,7 +37,8 @@ impl Controller {
         let pods = self.pods.by_index("app", key.name())?;
         let have = pods.iter().filter(|pod| pod.key().namespace() == key.namespace()).count();
         if key.name() == "db" {
-            // An error that does not go away: four attempts, then the key is given up until something changes.
+            // An error that does not go away: four attempts, then the key is given up until something
+            // changes.
             return Err(Error::from("the database operator cannot be reached"));
         }
         println!("  {key} wants {want} pods and has {have}");

@@ -1,8 +1,8 @@
-//! `DeltaFifo`: a queue of what happened to each key, with the deletions that nobody saw.
+//! `DeltaFifo`: a queue of the deltas of each key, including deletions that the watch missed.
 //!
-//! Its consumer keeps a store, which the queue is shown as its known objects: so it can tell which keys vanished between two
-//! lists. Informers use the in-order queue instead, which needs no store; this one is for consumers that want all deltas
-//! of a key at once.
+//! Its consumer keeps a store, which the queue is shown as its known objects: so it can tell which keys
+//! vanished between two lists. Informers use the in-order queue instead, which needs no store; this one is
+//! for consumers that want all deltas of a key at once.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example delta_fifo

@@ -1,4 +1,5 @@
-//! The embedded API server: a test of a controller without a cluster, with faults on demand and every request counted.
+//! The embedded API server: a test of a controller without a cluster, with faults on demand and every request
+//! counted.
 //!
 //! It runs on a server of its own, whatever `KUBECONFIG` says.
 //!

@@ -1,7 +1,7 @@
 //! `SharedInformerFactory`: informers of many kinds, made once each, started, awaited and shut down together.
 //!
-//! A factory has one namespace and one pair of selectors, which the server applies; a program makes as many as it needs
-//! over one client.
+//! A factory has one namespace and one pair of selectors, which the server applies; a program makes as many
+//! as it needs over one client.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example factory
@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
 
-    // Everything, everywhere. Whoever asks for a kind gets the same informer.
+    // All objects in all namespaces. Each request for a kind returns the same informer.
     let all = SharedInformerFactory::new(client.clone()).resync(Duration::from_secs(600));
     let (pods, deployments, config_maps) =
         (all.informer::<Pod>(), all.informer::<Deployment>(), all.informer::<ConfigMap>());
@@ -46,7 +46,7 @@ pub async fn main() -> Result {
     println!("{} pods of web in default", web_pods.indexer().len());
     println!("asked twice, made once: {} pods again", again.indexer().len());
 
-    // What there is to know of each, without a request.
+    // The status of each informer, without a request.
     println!("{:24} {:>7} {:>8} {:>7}  reflector", "informer", "objects", "version", "watches");
     for state in all.states() {
         let (version, reflector) = (state.version.to_string(), state.reflector);
@@ -56,7 +56,7 @@ pub async fn main() -> Result {
         );
     }
 
-    // Waits until every task has ended. What was read can still be read.
+    // Waits until every task has ended. The caches remain readable.
     all.shutdown().await;
     web.shutdown().await;
     println!("shut down: {}", pods.is_stopped() && web_pods.is_stopped());

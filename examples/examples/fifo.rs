@@ -1,7 +1,7 @@
 //! `Fifo`: a producer/consumer queue of the newest state per key.
 //!
-//! For a consumer that wants to bring each object up to date and does not care how it came to be as it is. The order is that
-//! of the first enqueue of each key; `pop` waits.
+//! For a consumer that wants to bring each object up to date and does not care how it came to be as it is.
+//! The order is that of the first enqueue of each key; `pop` waits.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example fifo
@@ -28,7 +28,8 @@ pub async fn main() -> Result {
     queue.delete("jobs/c")?;
     println!("queued: {:?}", queue.list_keys());
 
-    // A process function that fails queues the object again, behind the others. No lock is held while it runs.
+    // A process function that fails queues the object again, behind the others. No lock is held while it
+    // runs.
     let mut failed_once = false;
     let mut done = Vec::new();
     while queue.depth() > 0 {

@@ -1,7 +1,7 @@
 //! `GenericInformer` and `GenericLister`: informers without the type of their objects, found by resource.
 //!
-//! For code that serves kinds it does not know: a garbage collector, a debug page, a backup. Keys, labels, owners, versions and
-//! single fields can be read of any object.
+//! For code that serves kinds it does not know: a garbage collector, a debug page, a backup. Keys, labels,
+//! owners, versions and single fields can be read of any object.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example generic_informer
@@ -21,13 +21,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
     let factory = SharedInformerFactory::new(client);
-    // Somebody makes informers, each with its type and form ...
+    // One part of the program creates informers, each with its type and representation ...
     factory.informer::<Pod>();
     factory.typed::<Deployment>();
     factory.metadata::<ConfigMap>();
     factory.start();
 
-    // ... and somebody else finds them by resource.
+    // ... and another part finds them by resource.
     let gvrs =
         [Gvr::new("", "v1", "pods"), Gvr::new("apps", "v1", "deployments"), Gvr::new("", "v1", "configmaps")];
     let events = Arc::new(AtomicUsize::new(0));

@@ -37,7 +37,7 @@ pub async fn main() -> Result {
     });
     pods.add_handler_with(HandlerOptions::new().name("blocking"), blocked)?;
 
-    // Sees what concerns some objects only: one that ceases to match is told as deleted.
+    // Receives the events of matching objects only: one that ceases to match is reported as deleted.
     let of_web = filtered(
         |pod: &Lazy<Pod>| pod.labels().get("app") == Some("web"),
         on_event(|event| println!("  web: {event}")),

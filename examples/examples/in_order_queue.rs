@@ -1,7 +1,7 @@
 //! `InOrderQueue`: every change, in the order of arrival, in batches. The queue inside of every informer.
 //!
-//! A complete list is one change, which replaces everything at once. A batch is what one store transaction and one
-//! notification should hold: as much as is there, at most 1000.
+//! A complete list is one change, which replaces everything at once. A batch is what one store transaction
+//! and one notification should hold: as much as is there, at most 1000.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example in_order_queue
@@ -24,7 +24,7 @@ fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
 pub async fn main() -> Result {
     let queue: InOrderQueue<Header> = InOrderQueue::new();
 
-    // What a reflector pushes: a list, then what happens.
+    // A reflector pushes a list, then the watch events.
     let list = vec![Listed::Fresh(pod("a", "1")?), Listed::Fresh(pod("b", "2")?)];
     queue.push(vec![Change::Replaced(Replacement::new(list, "2"))])?;
     let last = pod("b", "4")?;

@@ -1,7 +1,8 @@
-//! `Indexer`: objects found by what is in them, through any number of indexes, some of them added while it runs.
+//! `Indexer`: objects found by what is in them, through any number of indexes, some of them added while it
+//! runs.
 //!
-//! The cache of every informer is one. `field`, `label`, `namespace` and `owner_uid` index without decoding an object; a
-//! closure may look at whatever it likes.
+//! The cache of every informer is one. `field`, `label`, `namespace` and `owner_uid` index without decoding
+//! an object; a closure may look at whatever it likes.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example indexer

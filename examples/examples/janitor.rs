@@ -1,8 +1,9 @@
-//! A janitor: deletes what is marked as expired, among very many objects, of which it holds the metadata alone.
+//! A janitor: deletes what is marked as expired, among very many objects, of which it holds the metadata
+//! alone.
 //!
-//! `JANITOR_OBJECTS` says how many config maps there are on the embedded server: 1,000 unless told otherwise. On a cluster it
-//! makes a hundred of its own in `default`, and takes away what is left. `janitor/role.yaml` has its least Role, and
-//! `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! `JANITOR_OBJECTS` says how many config maps there are on the embedded server: 1,000 unless told otherwise.
+//! On a cluster it makes a hundred of its own in `default`, and takes away what is left. `janitor/role.yaml`
+//! has its least Role, and `OPERATOR_KUBECONFIG` names a user with no more than that.
 //!
 //! ```sh
 //! JANITOR_OBJECTS=100000 cargo run --release -p informer-examples --example janitor
@@ -22,10 +23,10 @@ use informer::{Gvr, Object};
 use informer_examples::{PATIENCE, Result, connect, operator, user};
 use serde_json::json;
 
-/// What is marked with this label goes.
+/// Objects with this label are deleted.
 const EXPIRED: &str = "janitor.example.com/expired";
 
-/// What this example has made.
+/// The label of the objects that this example created.
 const MADE: &str = "janitor.example.com/made";
 
 /// Every how many objects one is marked.

@@ -1,8 +1,8 @@
 //! `ListWatch`: a source of objects that is not Kubernetes. Here it is a directory of YAML manifests.
 //!
-//! A source answers "what is there" and "what happens from there on". Everything behind it (reflector, queue, cache, indexes,
-//! handlers) works for any source. This one polls the files' times; a watch that it cannot continue is `Expired`, and
-//! the reflector lists again.
+//! A source answers "what is there" and "what happens from there on". Everything behind it (reflector, queue,
+//! cache, indexes, handlers) works for any source. This one polls the files' times; a watch that it cannot
+//! continue is `Expired`, and the reflector lists again.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example list_watch
@@ -43,17 +43,17 @@ struct Directory {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What the last look found. The version counts changes, as that of an API server does.
+/// The files found by the last scan. The version counts changes, like a resourceVersion.
 #[derive(Default)]
 struct Seen {
     version: u64,
     files: BTreeMap<PathBuf, (Stamp, Read)>,
 }
 
-/// What tells one state of a file from the next: time and size.
+/// Modification time and size, which identify the state of a file.
 type Stamp = (SystemTime, u64);
 
-/// What became of a file: one that cannot be read is set aside, and the others flow.
+/// The result of reading a file: an undecodable one is quarantined, and the others are delivered.
 type Read = Result<Arc<Manifest>, Undecodable>;
 
 fn read(path: &Path, version: u64) -> Read {
@@ -77,7 +77,7 @@ fn stamp(metadata: &fs::Metadata) -> Option<Stamp> {
 }
 
 impl Directory {
-    /// What has changed since the last look. (A large tree would be read in `spawn_blocking`.)
+    /// Returns the changes since the last scan. (A large tree would be read in `spawn_blocking`.)
     fn look(&self) -> Result<Vec<WatchEvent<Manifest>>, SourceError> {
         let failed = |error| {
             SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))
@@ -86,7 +86,7 @@ impl Directory {
         let Seen { version, files } = &mut *self.seen.lock();
         let (mut events, mut gone) = (Vec::new(), std::mem::take(files));
         for entry in fs::read_dir(&self.path).map_err(failed)? {
-            // A file that goes while it is looked at is met as gone by the next look.
+            // A file that is deleted during the scan is reported as deleted by the next one.
             let Ok((path, Some(stamp))) = entry.and_then(|it| Ok((it.path(), stamp(&it.metadata()?)))) else {
                 continue;
             };

@@ -33,7 +33,7 @@ pub async fn main() -> Result {
     names.sort_unstable();
     println!("web in default: {}", names.join(", "));
 
-    // One object: by name in a namespace, by key in all of them. What is not there is an error that says so.
+    // One object: by name in a namespace, by key in all of them. A missing object is a not-found error.
     match namespaced.get("web-0") {
         Ok(pod) => println!("{} is at version {}", pod.key(), pod.resource_version()),
         Err(error) => println!("{error}"),

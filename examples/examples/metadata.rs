@@ -1,7 +1,7 @@
 //! Metadata informers: the server sends nothing but metadata, and the cache holds nothing else.
 //!
-//! For controllers that look at labels, annotations, owners, finalizers and deletion only. Of Secrets, say, no content ever
-//! leaves the server.
+//! For controllers that look at labels, annotations, owners, finalizers and deletion only. Of Secrets, say,
+//! no content ever leaves the server.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example metadata
@@ -29,7 +29,7 @@ pub async fn main() -> Result {
         println!("  finalizers: {}, owners: {}", pod.finalizers().len(), pod.owners().len());
         println!("  being deleted: {}", pod.deletion_timestamp().is_some());
         println!("  annotations: {}", pod.annotations().iter().count());
-        // What is no metadata is not there.
+        // Fields outside of the metadata are absent.
         println!("  spec.nodeName: {:?}", pod.field(&"spec.nodeName".parse()?));
     }
     let objects = pods.indexer().list();

@@ -1,8 +1,8 @@
-//! Metrics: informers and work queues in one prometheus registry (feature `prometheus`), under the names of client-go where it
-//! has them.
+//! Metrics: informers and work queues in one prometheus registry (feature `prometheus`), under the names of
+//! client-go where it has them.
 //!
-//! Figures are read when they are scraped; names of objects are never labels. Without the feature, `InformerMetrics` and
-//! `QueueMetrics` are small traits for any other system.
+//! Figures are read when they are scraped; names of objects are never labels. Without the feature,
+//! `InformerMetrics` and `QueueMetrics` are small traits for any other system.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example metrics
@@ -43,7 +43,7 @@ pub async fn main() -> Result {
         Workers::new(queue.clone()).count(2).run_until(cluster.change_for_a_while(), async |_key| {}).await;
     println!("{} keys were worked on", report.done);
 
-    // What a scrape gets. Histograms are long; their sums say enough here.
+    // The response to a scrape. Histograms are long, so only their sums are printed.
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket")) {

@@ -1,7 +1,9 @@
-//! An operator of some namespaces only: its cache holds nothing of the others, and needs no right to look at them.
+//! An operator of some namespaces only: its cache holds nothing of the others, and needs no right to look at
+//! them.
 //!
-//! It counts the config maps of each of its namespaces in one of its own, `inventory`. `multi_namespace/role.yaml` has the Role
-//! that it needs in each of them, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! It counts the config maps of each of its namespaces in one of its own, `inventory`.
+//! `multi_namespace/role.yaml` has the Role that it needs in each of them, and `OPERATOR_KUBECONFIG` names a
+//! user with no more than that.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example multi_namespace
@@ -23,7 +25,7 @@ use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 
 const NAMESPACES: [&str; 2] = ["example-blue", "example-green"];
 const INVENTORY: &str = "inventory";
-/// Where controllers of the server run, each namespace has this one.
+/// Each namespace of a cluster with a running kube-controller-manager has this ConfigMap.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 fn is_counted(name: &str) -> bool {
@@ -64,7 +66,7 @@ pub async fn main() -> Result {
     let cache = Cache::builder(operator(&client).await?).namespaces(NAMESPACES).build();
     let manager = Manager::of(CachedClient::new(&cache));
 
-    // Whatever changes in a namespace, its inventory is looked at: one request for each namespace.
+    // Every change in a namespace enqueues its inventory: one request for each namespace.
     let inventory = map(|map: &Metadata<ConfigMap>| {
         ObjectKey::new(map.key().namespace().unwrap_or_default(), INVENTORY).ok().map(Request::new)
     });

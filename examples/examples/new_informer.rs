@@ -1,7 +1,8 @@
 //! `new_informer`: the simple informer, of one store and one handler.
 //!
-//! Its loop calls the handler itself: once it is synced, the handler has handled the first list. The price is that a slow
-//! handler makes the store late; where several parts of a program are interested, or one is slow, use a `SharedInformer`.
+//! Its loop calls the handler itself: once it is synced, the handler has handled the first list. The price is
+//! that a slow handler makes the store late; where several parts of a program are interested, or one is slow,
+//! use a `SharedInformer`.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example new_informer

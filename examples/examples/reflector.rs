@@ -1,7 +1,7 @@
 //! `Reflector`: lists and watches a source, and fills a queue; here the queue is emptied by hand.
 //!
-//! It survives whatever the source does: cut watches go on from the last version, expired ones are listed anew, failures
-//! are met with a growing, jittered backoff. What it is doing can be asked at any time.
+//! It survives whatever the source does: cut watches go on from the last version, expired ones are listed
+//! anew, failures are met with a growing, jittered backoff. What it is doing can be asked at any time.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example reflector
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
     if let Some(server) = cluster.server() {
-        // The watch that the first list ends in is cut soon; the reflector opens another, and nobody notices.
+        // The watch after the initial list is cut soon. The reflector opens another one.
         server.faults().on(FaultMatch::watch("pods")).nth(1).cut_after(15);
     }
 

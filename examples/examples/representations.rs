@@ -1,4 +1,5 @@
-//! Four forms of the same objects side by side: lazy, typed, dynamic and metadata, and what each of them costs.
+//! Four forms of the same objects side by side: lazy, typed, dynamic and metadata, and what each of them
+//! costs.
 //!
 //! The form is a type parameter of the informer; everything else is the same code.
 //!
@@ -25,7 +26,7 @@ pub async fn main() -> Result {
     factory.wait_for_cache_sync(PATIENCE).await?;
 
     println!("{:10} {:>5} {:>9}  the node of one pod", "form", "pods", "bytes");
-    // The text itself; typed when somebody asks, and forgotten when nobody holds the view any more.
+    // The JSON itself; decoded on first access, and dropped with the last reference to the view.
     show("lazy", &lazy, |pod: &Lazy<Pod>| {
         Ok(pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.clone()))
     });

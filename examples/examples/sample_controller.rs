@@ -1,9 +1,9 @@
-//! The sample controller of Kubernetes: a kind of one's own, `Website`, for which Deployments are made. It has a status, a
-//! finalizer, and owns what it makes.
+//! The sample controller of Kubernetes: a kind of one's own, `Website`, for which Deployments are made. It
+//! has a status, a finalizer, and owns what it makes.
 //!
-//! Runs on the embedded server, or on the cluster that `KUBECONFIG` names: there it installs the kind, makes a website in
-//! `default`, and takes both away again. `sample_controller/role.yaml` has the least Role under which the controller itself runs, and
-//! `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! Runs on the embedded server, or on the cluster that `KUBECONFIG` names: there it installs the kind, makes
+//! a website in `default`, and takes both away again. `sample_controller/role.yaml` has the least Role under
+//! which the controller itself runs, and `OPERATOR_KUBECONFIG` names a user with no more than that.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example sample_controller
@@ -24,7 +24,7 @@ use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a website is to be.
+/// The desired state of a website.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
 #[kube(schema = "disabled", crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
@@ -33,7 +33,7 @@ pub struct WebsiteSpec {
     replicas: i32,
 }
 
-/// What it is.
+/// The observed state of a website.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WebsiteStatus {
     replicas: i32,
@@ -166,7 +166,8 @@ fn replicas(deployment: &Option<Fetched<Deployment>>) -> Option<i32> {
     deployment.as_ref()?.spec.replicas
 }
 
-/// Whether the server took a change to so many replicas; not where the controller has written the status meanwhile.
+/// Whether the server took a change to so many replicas; not where the controller has written the status
+/// meanwhile.
 async fn took(user: &CachedClient, replicas: i32) -> Result<bool> {
     let site = user.live().get::<Website>("default/sample").await?.ok_or("it is there")?;
     let mut edited = site.edit();

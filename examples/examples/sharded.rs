@@ -1,11 +1,12 @@
 //! One controller in several processes, each of which works on its share of the keys.
 //!
-//! It answers config maps: whoever owns one notes the round that is asked for, its own name, and the fence under which it wrote. By
-//! default this program starts three replicas of itself, asks for rounds without a pause, kills one of them, holds another (SIGSTOP)
-//! for longer than its lease and stops it later, and checks by the fences that no answer came after one of a later owner. On a
-//! cluster it makes the namespace `example-sharded` and takes it away; `sharded/role.yaml` has what the replicas need there, and
-//! `OPERATOR_KUBECONFIG` names a user with no more than that.
-//! `SHARDED_LEASE` is the lease of the replicas in seconds: 3 on the embedded server, 15 elsewhere.
+//! It answers config maps: whoever owns one notes the round that is asked for, its own name, and the fence
+//! under which it wrote. By default this program starts three replicas of itself, asks for rounds without a
+//! pause, kills one of them, holds another (SIGSTOP) for longer than its lease and stops it later, and checks
+//! by the fences that no answer came after one of a later owner. On a cluster it makes the namespace
+//! `example-sharded` and takes it away; `sharded/role.yaml` has what the replicas need there, and
+//! `OPERATOR_KUBECONFIG` names a user with no more than that. `SHARDED_LEASE` is the lease of the replicas in
+//! seconds: 3 on the embedded server, 15 elsewhere.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example sharded
@@ -82,7 +83,7 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
     Ok(Outcome::Done)
 }
 
-/// What was answered so far.
+/// The answers so far.
 #[derive(Default)]
 struct Answers {
     count: usize,
@@ -148,7 +149,7 @@ async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
         shares().iter().all(|share| *share > 0) && shares().iter().sum::<usize>() == MAPS
     })
     .await?;
-    // Until nobody moves any more.
+    // Waits until the assignment of shards is stable.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let [a, b, c] = shares();
     println!("3 replicas share {MAPS} config maps: {a}, {b} and {c}");

@@ -1,5 +1,5 @@
-//! `SharedInformer`: one cache, many handlers, each with a queue and a resync period of its own, added and removed while it
-//! runs.
+//! `SharedInformer`: one cache, many handlers, each with a queue and a resync period of its own, added and
+//! removed while it runs.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example shared_informer
@@ -20,7 +20,7 @@ pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
     let pods = SharedInformer::new(KubeListWatch::<Lazy<Pod>>::all(client));
 
-    // A handler of three callbacks, and one that is told of every object again each second.
+    // A handler of three callbacks, and one with a resync period of one second.
     let counted = Arc::new([const { AtomicUsize::new(0) }; 3]);
     let [adds, updates, deletes] = [0, 1, 2].map(|which| {
         let counted = Arc::clone(&counted);
@@ -46,13 +46,14 @@ pub async fn main() -> Result {
         }),
     )?;
 
-    // It runs as long as somebody holds its run. The cache is synced first, each handler when it has handled that.
+    // The informer runs until its run is dropped. The cache is synced first; a handler, after its initial
+    // adds.
     let run = pods.start();
     pods.wait_for_sync(PATIENCE).await?;
     counts.wait_for_sync(PATIENCE).await?;
     cluster.change_for_a_while().await?;
 
-    // A late handler is told of what is there first, as initial adds; then of what happens.
+    // A late handler first receives the cached objects as initial adds, then the changes.
     let initial = Arc::new(AtomicUsize::new(0));
     let replayed = Arc::clone(&initial);
     let late = pods.add_handler(on_event(move |event| {

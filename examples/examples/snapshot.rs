@@ -1,6 +1,7 @@
 //! `Snapshot`: one version of a whole cache, with its indexes, for as long as one likes.
 //!
-//! A controller that compares objects with each other reads a snapshot: between two reads of the live cache things change.
+//! A controller that compares objects with each other reads a snapshot: between two reads of the live cache
+//! things change.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example snapshot
@@ -40,7 +41,8 @@ pub async fn main() -> Result {
     }
     println!("{same} pods are shared by both snapshots, {changed} changed");
 
-    // The indexes of a snapshot are of its version, too: their parts add up to the whole, whatever happens meanwhile.
+    // The indexes of a snapshot are of its version, too: their parts add up to the whole, whatever happens
+    // meanwhile.
     let by_node: Result<Vec<usize>> =
         before.index_values("node").iter().map(|node| Ok(before.by_index("node", node)?.len())).collect();
     println!("pods by node: {:?}", by_node?);

@@ -1,11 +1,13 @@
 //! One controller in several processes, of which one at a time works: leader election.
 //!
-//! It answers config maps: the leader notes the round that is asked for, its own name, and the fence of its term. Before that it writes
-//! its fence into a ledger, without a condition, as somebody would whose store knows none. By default this program starts three replicas of
-//! itself, asks for rounds without a pause, kills the leader, stops the next one, and holds the last one (SIGSTOP) for longer than its
-//! lease; how soon another one leads is printed, and what was written under an older fence than one before. On a cluster it makes the namespace
-//! `example-standby` and takes it away; `standby/role.yaml` has what the replicas need there, and `OPERATOR_KUBECONFIG` names a user with
-//! no more than that. `STANDBY_LEASE` is the lease in seconds: 3 on the embedded server, 15 elsewhere.
+//! It answers config maps: the leader notes the round that is asked for, its own name, and the fence of its
+//! term. Before that it writes its fence into a ledger, without a condition, as somebody would whose store
+//! knows none. By default this program starts three replicas of itself, asks for rounds without a pause,
+//! kills the leader, stops the next one, and holds the last one (SIGSTOP) for longer than its lease; how soon
+//! another one leads is printed, and what was written under an older fence than one before. On a cluster it
+//! makes the namespace `example-standby` and takes it away; `standby/role.yaml` has what the replicas need
+//! there, and `OPERATOR_KUBECONFIG` names a user with no more than that. `STANDBY_LEASE` is the lease in
+//! seconds: 3 on the embedded server, 15 elsewhere.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example standby
@@ -85,22 +87,23 @@ async fn answer(
     let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
     sleep(WORK).await;
-    // Bound to nothing: whoever leads by now, it is written.
+    // Unconditional: the write succeeds even if another replica leads by now.
     let ledger = Patch::merge(json!({"data": {"fence": fence, "by": by}}));
     ctx.client.patch::<ConfigMap>(&format!("{NAMESPACE}/{LEDGER}"), &ledger).await?;
-    // Bound to the uid and the version that were read: refused where somebody has overtaken it.
+    // Conditional on the uid and the resourceVersion that were read: rejected with a conflict after another
+    // write.
     ctx.client.update(&edited).await?;
     Ok(Outcome::Done)
 }
 
-/// What was written so far.
+/// The writes so far.
 #[derive(Default)]
 struct Seen {
     leader: String,
     answers: usize,
     /// The highest fence of all answers, and of the ledger.
     fences: [u64; 2],
-    /// What was written under an older fence than one before.
+    /// The number of writes with an older fence than a previous write.
     late: [usize; 2],
 }
 

@@ -1,7 +1,8 @@
 //! `Store`: keyed objects behind one handle, and the key function that names them.
 //!
-//! Anything with a header can be stored, from Kubernetes or not; here it is machines of a data centre. A store is what
-//! informers keep their objects in; by itself it is a small in-memory database with transactions.
+//! Anything with a header can be stored, from Kubernetes or not; here it is machines of a data centre. A
+//! store is what informers keep their objects in; by itself it is a small in-memory database with
+//! transactions.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example store
@@ -52,7 +53,7 @@ pub fn main() -> Result {
     println!("after replace: {:?} at version {}", machines.keys(), machines.resource_version());
     assert!(!machines.contains("room-1/b") && machines.contains("room-2/d"));
 
-    // A key function of one's own; `key_by` makes one from an index function.
+    // A custom key function; `key_by` makes one from an index function.
     let by_vendor: Store<Machine> = StoreBuilder::new().key(key_by(label("vendor"))).build();
     by_vendor.add(machine("room-1", "a", "1", 16)?)?;
     println!("by vendor: {:?}", by_vendor.keys());

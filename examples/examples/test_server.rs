@@ -1,7 +1,7 @@
 //! `TestServer`: a test of whatever reads a cache, without a cluster and without waiting.
 //!
-//! A program's tests look like this one, below `#[tokio::test(start_paused = true)]`: time is paused, so that timeouts and
-//! backoffs cost nothing. It runs on a server of its own, whatever `KUBECONFIG` says.
+//! A program's tests look like this one, below `#[tokio::test(start_paused = true)]`: time is paused, so that
+//! timeouts and backoffs cost nothing. It runs on a server of its own, whatever `KUBECONFIG` says.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example test_server

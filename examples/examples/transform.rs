@@ -1,7 +1,7 @@
 //! Transforms: objects are changed once, before they are stored and announced; and pruning, which costs less.
 //!
-//! A transform sees every decoded state once, never a tombstone. An object for which it fails is set aside with its error,
-//! and the others flow.
+//! A transform sees every decoded state once, never a tombstone. An object for which it fails is set aside
+//! with its error, and the others flow.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example transform
@@ -37,7 +37,8 @@ pub async fn main() -> Result {
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
     let whole = SharedInformer::builder(source.clone()).name("whole").build();
     let slim = SharedInformer::builder(source.clone()).name("slim").transform(slim).build();
-    // Paths that are cut out while the bytes are read: no decode, no copy. managedFields always go, unless told otherwise.
+    // Paths that are cut out while the bytes are read: no decode, no copy. managedFields always go, unless
+    // told otherwise.
     let pruning = Pruning::default().cut("metadata.annotations".parse()?).cut("status".parse()?);
     let options = ReadOptions { pruning, ..ReadOptions::default() };
     let pruned = SharedInformer::builder(source.read_options(options)).name("pruned").build();
@@ -56,7 +57,7 @@ pub async fn main() -> Result {
         run.stop().await;
     }
 
-    // What was kept can be read and indexed as ever.
+    // The remaining fields can be read and indexed as usual.
     if let Some(pod) = slim.indexer().list().first() {
         let (node, note) = (pod.field(&"spec.nodeName".parse()?), pod.annotation("example.com/note"));
         println!("{}: node {node:?}, note {note:?}", pod.key());

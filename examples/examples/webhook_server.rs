@@ -1,9 +1,11 @@
-//! A webhook server: it fills in and judges config maps of one namespace, as typed objects, and registers itself.
+//! A webhook server: it fills in and judges config maps of one namespace, as typed objects, and registers
+//! itself.
 //!
-//! An API server calls it over TLS. The certificate is made here; in a cluster it comes as files from cert-manager or a mounted Secret, and is
-//! served anew when they change. By default the embedded server calls it; on a cluster it makes the namespace `example-webhook`, and
-//! `WEBHOOK_HOST` is the name or address at which that cluster reaches this process (127.0.0.1 unless told otherwise).
-//! `webhook_server/role.yaml` has what the server needs, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! An API server calls it over TLS. The certificate is made here; in a cluster it comes as files from
+//! cert-manager or a mounted Secret, and is served anew when they change. By default the embedded server
+//! calls it; on a cluster it makes the namespace `example-webhook`, and `WEBHOOK_HOST` is the name or address
+//! at which that cluster reaches this process (127.0.0.1 unless told otherwise). `webhook_server/role.yaml`
+//! has what the server needs, and `OPERATOR_KUBECONFIG` names a user with no more than that.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example webhook_server
@@ -136,7 +138,7 @@ async fn use_it(user: &CachedClient) -> Result {
     Ok(())
 }
 
-/// What the server says, without what was attempted.
+/// Returns the server's message, without the attempted operation.
 fn reason(error: &WriteError) -> String {
     let whole = error.to_string();
     whole.split("denied the request: ").last().unwrap_or(&whole).to_owned()

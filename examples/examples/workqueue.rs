@@ -1,6 +1,7 @@
 //! `WorkQueue`: keys on which work is to be done, with delays, rate limits, priorities and groups.
 //!
-//! A key that is added many times is handed out once, to one worker at a time; an add while it is worked on is not lost.
+//! A key that is added many times is handed out once, to one worker at a time; an add while it is worked on
+//! is not lost.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example workqueue

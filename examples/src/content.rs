@@ -1,4 +1,4 @@
-//! What is on the embedded server, and how it changes.
+//! The objects on the embedded server, and their changes.
 
 use informer::Gvr;
 use informer_apiserver::{ApiError, ApiServer};
@@ -32,7 +32,7 @@ pub(crate) fn fill(server: &ApiServer) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Two pods change, one goes, and the same one comes back.
+/// Changes two pods, deletes one, and re-creates it.
 pub(crate) fn change(server: &ApiServer, step: u64) -> Result<(), ApiError> {
     let restarts = step / 4 + 1;
     match step % 4 {

@@ -1,8 +1,9 @@
 //! Shared set-up of the examples: the embedded server, or the cluster that `KUBECONFIG` names.
 //!
-//! Every example is a program of its own in `examples/`, listed in `docs/examples.md`. By default [`connect`] starts an API
-//! server inside of the process and fills it; with `KUBECONFIG` set it connects to that cluster, which the examples
-//! read and never write to, but for the operators: they make and take away objects of their own.
+//! Every example is a program of its own in `examples/`, listed in `docs/examples.md`. By default [`connect`]
+//! starts an API server inside of the process and fills it; with `KUBECONFIG` set it connects to that
+//! cluster, which the examples read and never write to, but for the operators: they make and take away
+//! objects of their own.
 
 #[cfg(doctest)]
 pub mod book;
@@ -18,10 +19,10 @@ use informer::runtime::Cache;
 use informer_apiserver::ApiServer;
 use tokio::task::JoinHandle;
 
-/// Whatever went wrong.
+/// Any error.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the `main` of an example returns.
+/// The result of the `main` of an example.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// How long examples wait for what takes moments.
@@ -33,7 +34,7 @@ const CHANGE_EVERY: Duration = Duration::from_millis(10);
 /// Changes of [`Cluster::change_for_a_while`].
 const CHANGES: u64 = 30;
 
-/// What an example runs on. Dropping it ends the embedded server.
+/// The server that an example uses. Dropping it ends the embedded server.
 #[derive(Debug)]
 pub struct Cluster {
     server: Option<ApiServer>,
@@ -44,8 +45,8 @@ pub struct Cluster {
 #[must_use = "the changes end when this is dropped"]
 pub struct Changes(Option<JoinHandle<Result>>);
 
-/// A client of the cluster that `KUBECONFIG` names, or else of an embedded server with some pods, deployments and config
-/// maps.
+/// A client of the cluster that `KUBECONFIG` names, or else of an embedded server with some pods, deployments
+/// and config maps.
 ///
 /// # Errors
 ///
@@ -61,8 +62,8 @@ pub async fn connect() -> Result<(Client, Cluster)> {
     Ok((client, Cluster { server: Some(server) }))
 }
 
-/// The client that an operator runs with: of the user that `OPERATOR_KUBECONFIG` names, who may do what its Role says, or else the
-/// one that there is.
+/// The client that an operator runs with: of the user that `OPERATOR_KUBECONFIG` names, who may do what its
+/// Role says, or else the one that there is.
 ///
 /// # Errors
 ///
@@ -84,15 +85,15 @@ impl Cluster {
         self.server.as_ref()
     }
 
-    /// Lets pods of the embedded server change, go and come back until the result is dropped. A real cluster changes by
-    /// itself.
+    /// Lets pods of the embedded server change, go and come back until the result is dropped. A real cluster
+    /// changes by itself.
     pub fn changes(&self) -> Changes {
         let change_for_ever = |server| tokio::spawn(async move { change(&server, u64::MAX).await });
         Changes(self.server.clone().map(change_for_ever))
     }
 
-    /// The same for some moments: 30 changes, and a pause in which they arrive. On a real cluster five seconds, in which
-    /// it changes or not.
+    /// The same for some moments: 30 changes, and a pause in which they arrive. On a real cluster five
+    /// seconds, in which it changes or not.
     ///
     /// # Errors
     ///

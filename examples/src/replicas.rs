@@ -1,5 +1,5 @@
-//! What the examples with several replicas have in common: processes that end with the one that started them, and a user who keeps
-//! asking them for something.
+//! What the examples with several replicas have in common: processes that end with the one that started them,
+//! and a user who keeps asking them for something.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -93,8 +93,8 @@ impl Drop for Replica {
     }
 }
 
-/// Resolves when the standard input ends. It is read by a thread of its own: the runtime would wait for a blocking task of its
-/// own before the process ends, and so would a replica that fails.
+/// Resolves when the standard input ends. It is read by a thread of its own: the runtime would wait for a
+/// blocking task of its own before the process ends, and so would a replica that fails.
 pub async fn parent_gone() {
     let (gone, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -106,7 +106,7 @@ pub async fn parent_gone() {
     let _ = end.await;
 }
 
-/// Waits until something holds, and tells how long it took.
+/// Waits until a condition holds, and returns how long it took.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Every example runs to its end on the embedded server, and prints what it promises.
 //!
-//! Each runs in a process of its own, this very one started again: so `KUBECONFIG` can be kept from it, and its output
-//! can be read.
+//! Each runs in a process of its own, this very one started again: so `KUBECONFIG` can be kept from it, and
+//! its output can be read.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! The certificate of a server: from files, or made where there is none.
+//! The certificate of a server: read from files, or generated if missing.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use informer_apiserver::{Certificate, CertificateAuthority, Tls};
 
 use crate::failure::Failure;
 
-/// Where the certificate is.
+/// The location of the certificate.
 pub(crate) enum Files<'a> {
-    /// In two files that are there.
+    /// In two existing files.
     Named(&'a Path, &'a Path),
-    /// In `apiserver.crt` and `apiserver.key` of this directory, which are made where they are missing.
+    /// In `apiserver.crt` and `apiserver.key` of this directory; they are generated if missing.
     In(&'a Path),
 }
 
-/// The certificate of a server that listens on an address.
+/// Returns the TLS configuration of a server that listens on an address.
 pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
     let [chain, key]: [PathBuf; 2] = match files {
         Files::Named(chain, key) => [chain.to_path_buf(), key.to_path_buf()],
@@ -31,7 +31,7 @@ pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
         .map_err(|error| Failure::caused(format!("cannot use the certificate {}", chain.display()), error))
 }
 
-/// Makes a certificate with its authority in one chain, so that a client that trusts the file trusts the server.
+/// Generates a certificate and its CA in one chain, so that a client that trusts the file trusts the server.
 fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     let failed = |error| Failure::caused("cannot make a certificate", error);
     let authority = CertificateAuthority::new("informer").map_err(failed)?;
@@ -48,7 +48,7 @@ fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a file that nobody else may read.
+/// Writes a file that only its owner can read.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -57,7 +57,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-/// A file as text.
+/// Reads a file as a string.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure::io(&format!("read {}", path.display()), error))
 }

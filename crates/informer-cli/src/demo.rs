@@ -1,4 +1,4 @@
-//! `informer demo`: the whole pipeline on the embedded server, measured and compared at the end.
+//! `informer demo`: runs the whole pipeline on the embedded server, measures it and compares the results.
 
 mod child;
 mod handlers;
@@ -30,16 +30,17 @@ use self::server::{Said, ServerArguments};
 use self::verdict::{Differences, Truth, Versions};
 use crate::failure::Failure;
 
-/// The annotation in which the server writes when it changed a pod.
+/// The annotation in which the server records when it changed a pod.
 const STAMP: &str = "demo.example.com/changed-at";
-/// A second informer beside the pods.
+/// The number of ConfigMaps, which a second informer watches.
 const CONFIG_MAPS: usize = 2000;
-/// A small cluster has this many reconciles at once.
+/// The number of concurrent reconciles.
 const WORKERS: usize = 4;
-/// How long anything may take that should take moments.
+/// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Fills an API server, runs informers, handlers and a small controller against it, and compares what they saw.
+/// Fills an API server, runs informers, handlers and a small controller against it, and compares what they
+/// saw.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArguments {
     /// Pods on the server at the beginning, of about 6 KB each.
@@ -48,10 +49,10 @@ pub(crate) struct DemoArguments {
     /// Changes a second.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: u32,
-    /// How long changes go on.
+    /// The duration of the changes, in seconds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Makes the same objects and changes again.
+    /// The seed of the generated objects and changes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object instead of the table.
@@ -59,7 +60,7 @@ pub(crate) struct DemoArguments {
     json: bool,
 }
 
-/// Runs the demo. True where everything agreed at the end.
+/// Runs the demo. Returns true if all comparisons agree.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
     let progress = progress(arguments.json);
     let child_arguments = ServerArguments {
@@ -85,7 +86,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
 }
 
 fn progress(json: bool) -> ProgressBar {
-    // Draws on stderr, and only where that is a terminal.
+    // Draws on stderr, and only on a terminal.
     let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -165,7 +166,7 @@ impl Demo {
         })
     }
 
-    /// Lets the server change its objects, adds the late handler on the way, and shows what happens.
+    /// Runs the changes, adds the late handler on the way, and shows the progress.
     async fn live(
         &mut self,
         server: &mut DemoServer,
@@ -217,7 +218,7 @@ impl Demo {
         format!("{pods} pods, {events} events, waiting: {}, relists {relists}", depths.join(", "))
     }
 
-    /// Waits until the cache has the server's last version and nothing waits any more.
+    /// Waits until the cache has the server's last version and the queues are empty.
     async fn settle(&mut self, url: &str, progress: &ProgressBar) -> Result<(), Failure> {
         if self.handlers.len() == 2 {
             self.join_late()?;
@@ -229,14 +230,14 @@ impl Demo {
             progress.set_message(format!("catching up: {}", self.line()));
             let waiting: usize = self.pods.state().handlers.iter().map(|handler| handler.depth).sum();
             if waiting == 0 && versions.agree(&self.pods) {
-                // The last event of each handler may still be in its hands; then the controller follows.
+                // A handler may still be processing its last event, and the controller follows it.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let _ = tokio::time::timeout_at(deadline, self.queue.idle()).await;
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // Where time ran out, the verdict says what is missing.
+        // After the timeout, the comparison reports the differences.
         Ok(())
     }
 
@@ -246,7 +247,7 @@ impl Demo {
         arguments: &DemoArguments,
         progress: &ProgressBar,
     ) -> Result<Report, Failure> {
-        // Before the comparison, which is no part of what is measured.
+        // Measured before the comparison, which must not count.
         let (peak_rss_mb, cpu_seconds) = (process::peak_rss_mb(), process::cpu_seconds());
         progress.set_message("comparing with the server");
         let (truth, config_maps) = (Truth::read(url, "pods").await?, Truth::read(url, "configmaps").await?);
@@ -318,7 +319,7 @@ fn start_workers(queue: &WorkQueue<Box<str>>, reconciler: &Reconciler) -> tokio:
     })
 }
 
-/// What was resident before the first request, and when the caches were synced.
+/// Resident memory before the first request, and after the caches were synced.
 struct Memory {
     base_mb: Option<f64>,
     synced_mb: Option<f64>,

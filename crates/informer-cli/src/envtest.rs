@@ -1,6 +1,7 @@
-//! `informer envtest`: programs named `kube-apiserver` and `etcd` for Go programs that start them with envtest.
+//! `informer envtest`: programs named `kube-apiserver` and `etcd`, for Go programs that start them with
+//! envtest.
 //!
-//! They are this program under other names: what it is called decides what it does.
+//! Both are this executable under another name; the name selects the role.
 
 mod apiserver;
 mod etcd;
@@ -15,7 +16,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Stands in for the kube-apiserver and etcd of envtest, controller-runtime's test environment.
+/// Replaces the kube-apiserver and etcd of envtest, controller-runtime's test environment.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EnvtestArguments {
     #[command(subcommand)]
@@ -33,10 +34,10 @@ Example:
 The programs take the flags that envtest passes; a flag that asks for what is not there is an
 error that names it. DIR/kube-apiserver --help lists them.")]
     Install {
-        /// The directory; it is made where it is missing.
+        /// The directory; it is created if missing.
         #[arg(value_name = "DIR")]
         directory: PathBuf,
-        /// The kubectl to link to; by default the first one of PATH.
+        /// The kubectl to link to; by default the first one in PATH.
         #[arg(long, value_name = "FILE")]
         kubectl: Option<PathBuf>,
     },
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: EnvtestArguments) -> Result<(), Failure> {
     }
 }
 
-/// What this program is called, where that is the name of one that it stands in for.
+/// The program that this executable runs as, selected by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Apiserver,
@@ -56,7 +57,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Asks the first argument.
+    /// Returns the role for the program name (the first argument).
     pub(crate) fn of(program: Option<&str>) -> Option<Self> {
         match Path::new(program?).file_stem()?.to_str()? {
             "kube-apiserver" => Some(Self::Apiserver),

@@ -1,10 +1,10 @@
-//! What makes the command end with an error.
+//! The error that ends the command.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// An error with its causes, for the person at the terminal.
+/// An error with its causes, printed on stderr.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
@@ -20,7 +20,7 @@ impl Failure {
         Self { text: text.into(), cause: Some(cause.into()) }
     }
 
-    /// `attempt` says what was tried, as "listen on 127.0.0.1:8080".
+    /// Wraps an I/O error. `attempt` names the operation, as "listen on 127.0.0.1:8080".
     pub(crate) fn io(attempt: &str, error: io::Error) -> Self {
         Self::caused(format!("cannot {attempt}"), error)
     }

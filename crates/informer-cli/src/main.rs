@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// An API server makes and drops small objects most of the time. The libraries bring no allocator. It asks for no huge pages: the system
-/// would clear 2 MB where a few bytes are written, and count all of it as ours.
+/// The embedded API server allocates and frees many small objects, so the binary uses mimalloc; the libraries
+/// do not choose an allocator. Huge pages stay disabled: the kernel would clear 2 MB for a few written bytes
+/// and count all of it as resident.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -51,7 +52,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Under the name of a program that it stands in for, it is that program.
+    // If the executable is named `kube-apiserver` or `etcd`, run as that program.
     let mut given = std::env::args();
     if let Some(role) = envtest::Role::of(given.next().as_deref()) {
         log_to_stderr();
@@ -60,11 +61,11 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
     let outcome = match arguments.command {
-        // It takes leave of its clients at Ctrl-C.
+        // `serve` handles Ctrl-C itself, to shut down gracefully.
         command @ Command::Serve(_) => run(command).await,
         command => tokio::select! {
             outcome = run(command) => outcome,
-            // Children and sockets go with the runtime.
+            // Dropping the runtime closes sockets and ends child processes.
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
         },
     };

@@ -1,9 +1,9 @@
-//! `informer serve`: the embedded API server for other programs.
+//! `informer serve`: runs the embedded API server for other programs.
 //!
 //! # Shutdown
 //!
-//! At Ctrl-C or SIGTERM the listener closes, every watch ends properly, and answers under way are finished; what is not
-//! out after [`GOODBYE`] is cut off.
+//! At Ctrl-C or SIGTERM the listener closes, every watch ends properly, and requests in flight are completed.
+//! Requests that take longer than [`GOODBYE`] are aborted.
 
 mod load;
 
@@ -22,14 +22,14 @@ use crate::certificates::{self, Files};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// How long answers may take to finish at the end: a fault can hold one back for ever.
+/// The timeout of the graceful shutdown. An injected fault can delay a response forever.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Serves a Kubernetes API from memory, for tests and for trying things out.
+/// Serves a Kubernetes API from memory, for tests and experiments.
 ///
-/// Objects of every built-in kind can be created, changed, listed and watched, with kubectl, curl or
-/// any client library. What is written is gone when the server ends, unless --snapshot keeps it. Without TLS, and without
-/// --token-file or --client-ca, it listens on loopback addresses only.
+/// Objects of every built-in kind can be created, changed, listed and watched, with kubectl, curl or any
+/// client library. The state is lost when the server ends, unless --snapshot keeps it. Without TLS, and
+/// without --token-file or --client-ca, it listens on loopback addresses only.
 #[derive(Debug, Clone, Args)]
 #[command(group(ArgGroup::new("users").multiple(true)), after_long_help = "\
 Examples:
@@ -72,43 +72,43 @@ Exit codes:
   1  the address, a manifest, the snapshot or the faults file cannot be used
   2  wrong usage")]
 pub(crate) struct ServeArguments {
-    /// Where to listen, on a loopback address; port 0 is a free one.
+    /// The listen address, a loopback address; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
     listen: String,
-    /// Fill the server with a manifest in YAML or JSON, or with all manifests of a directory. Kinds that are not
-    /// built in are taken from their CustomResourceDefinitions, or guessed.
+    /// Load a manifest in YAML or JSON, or all manifests of a directory. Kinds that are not built in are
+    /// taken from their CustomResourceDefinitions, or guessed.
     #[arg(long, value_name = "FILE|DIR")]
     load: Option<PathBuf>,
-    /// Begin with the state in this file, where it is there, in place of what --load gives; and keep the state there at the end.
+    /// Restore the state from this file if it exists, instead of --load; save the state to it on shutdown.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Ask for one of these bearer tokens: a file with lines of `token,user,uid,"group,group"`, as kube-apiserver
-    /// reads it.
+    /// Require one of these bearer tokens: a file with lines of `token,user,uid,"group,group"`, as
+    /// kube-apiserver reads it.
     #[arg(long, value_name = "FILE", group = "users")]
     token_file: Option<PathBuf>,
-    /// Serve over TLS, and ask for client certificates of the authorities in this file: the common name is the user, the
-    /// organizations are the groups.
+    /// Serve over TLS, and request client certificates of the CAs in this file: the common name is the user,
+    /// the organizations are the groups.
     #[arg(long, value_name = "FILE", group = "users")]
     client_ca: Option<PathBuf>,
-    /// Serve over TLS with apiserver.crt and apiserver.key of this directory, which are made where they are missing.
+    /// Serve over TLS with apiserver.crt and apiserver.key of this directory; they are generated if missing.
     #[arg(long, value_name = "DIR")]
     cert_dir: Option<PathBuf>,
-    /// Serve over TLS with this certificate; its chain may follow it.
+    /// Serve over TLS with this certificate; the file may contain its chain.
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "cert_dir")]
     tls_cert: Option<PathBuf>,
-    /// The key of the certificate.
+    /// The private key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Let roles and bindings decide who may do what; who brings neither token nor certificate is anonymous.
+    /// Authorize requests with RBAC; a request without token and certificate is anonymous.
     #[arg(long, requires = "users")]
     rbac: bool,
-    /// Let requests go wrong as this file says, in YAML or JSON.
+    /// Inject the faults listed in this file, in YAML or JSON.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Write a kubeconfig that leads here. A file that is there is replaced only if this command wrote it.
+    /// Write a kubeconfig for this server. An existing file is replaced only if this command wrote it.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Print what is served as one line of JSON.
+    /// Print the server's URL and contents as one line of JSON.
     #[arg(long)]
     json: bool,
 }
@@ -144,10 +144,10 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     }
     let mut signals = Signals::listen()?;
     let report = Report { listening: &listening, arguments: &arguments, objects, kinds, rules };
-    // Nobody has to read this: the server serves all the same.
+    // A closed stdout does not stop the server.
     let _ = report.write(&mut io::stdout().lock());
     signals.told_to_end().await?;
-    // What is not out by then is cut off when the runtime goes.
+    // Requests that are still in flight are aborted when the runtime is dropped.
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
     match &arguments.snapshot {
         Some(path) => {
@@ -157,7 +157,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// What could not be written at the end is better refused before anybody relies on it.
+/// Checks at startup that the folder exists, so that saving the state does not fail at shutdown.
 fn check_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let kept = format!("cannot keep the state in {}", path.display());
@@ -183,7 +183,7 @@ fn read_authorities(path: &Path) -> Result<ClientCa, Failure> {
 }
 
 impl ServeArguments {
-    /// The certificate, where one is asked for.
+    /// The TLS configuration, if one is requested.
     fn tls(&self, address: SocketAddr) -> Result<Option<Tls>, Failure> {
         let files = match (&self.tls_cert, &self.tls_key, &self.cert_dir) {
             (Some(chain), Some(key), _) => Files::Named(chain, key),
@@ -198,7 +198,7 @@ impl ServeArguments {
         certificates::tls(&files, address.ip()).map(Some)
     }
 
-    /// Why others must not reach the server; `None` where they may.
+    /// Returns the reason why the server must stay on loopback; `None` if any address is allowed.
     fn danger(&self) -> Option<&'static str> {
         if self.token_file.is_none() && self.client_ca.is_none() {
             return Some(
@@ -212,7 +212,7 @@ impl ServeArguments {
     }
 }
 
-/// What is said once the server listens.
+/// The startup report.
 struct Report<'a> {
     listening: &'a Listening,
     arguments: &'a ServeArguments,
@@ -256,7 +256,8 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// The address, if everything that it stands for is on this machine alone, or others may reach it.
+/// Returns the listen address. Fails if it is not a loopback address and remote clients would not be
+/// authenticated.
 async fn address(arguments: &ServeArguments) -> Result<SocketAddr, Failure> {
     let text = &arguments.listen;
     let unclear = |error| {
@@ -287,7 +288,8 @@ fn read_faults(path: &Path) -> Result<FaultFile, Failure> {
     FaultFile::parse(&text).map_err(|error| Failure::caused(format!("{}", path.display()), error))
 }
 
-/// Writes the file, but over nobody else's: `--kubeconfig ~/.kube/config` must not cost someone their clusters.
+/// Writes the file, but never replaces one that this command did not write: `--kubeconfig ~/.kube/config`
+/// must not overwrite the user's clusters.
 fn write_kubeconfig(path: &Path, text: &str) -> Result<(), Failure> {
     const OURS: &str = "apiVersion: v1\nkind: Config\ncurrent-context: informer\n";
     let shown = path.display();

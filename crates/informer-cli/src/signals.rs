@@ -1,9 +1,9 @@
-//! Being told to end.
+//! Termination signals.
 
 use crate::failure::Failure;
 
-/// Ctrl-C and SIGTERM. They are listened for from the moment this is made, which is before anybody is told that the program
-/// is ready: one that comes early would end it without its state being kept.
+/// Ctrl-C and SIGTERM. The handlers are installed on construction, before the program reports that it is
+/// ready. An earlier signal would end the process before its state is saved.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -23,7 +23,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits for one of them.
+    /// Waits for one of the signals.
     pub(crate) async fn told_to_end(&mut self) -> Result<(), Failure> {
         #[cfg(unix)]
         {

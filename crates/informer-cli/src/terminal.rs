@@ -1,10 +1,10 @@
-//! Colours, and only where they are wanted.
+//! Terminal colors.
 
 use std::io::IsTerminal;
 
 use anstyle::Style;
 
-/// The style on a terminal, nothing elsewhere, and nothing where `NO_COLOR` is set.
+/// Returns the style on a terminal; no style elsewhere, or if `NO_COLOR` is set.
 pub(crate) fn style(style: Style) -> Style {
     let wanted =
         std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -1,14 +1,15 @@
-//! `informer watch`: what the handler of an informer is told, as lines.
+//! `informer watch`: prints the events that an informer's handler receives.
 //!
 //! # Threads
 //!
-//! Each kind has an informer with one blocking handler, so that a reader of the output that pauses holds up neither the
-//! cache nor Ctrl-C. The handlers share the [`Printer`]; what is said on stderr goes through the [`Notes`].
+//! Each kind has an informer with one blocking handler. A reader of the output that pauses therefore delays
+//! neither the cache nor Ctrl-C. The handlers share the [`Printer`]; messages on stderr go through the
+//! [`Notes`].
 //!
 //! # Shutdown
 //!
-//! Ctrl-C and a closed output drop the informers: their requests go with the runtime, and a handler that is stuck in a
-//! write goes with the process.
+//! Ctrl-C and a closed output drop the informers, which cancels their requests. A handler that blocks in a
+//! write ends with the process.
 
 mod connect;
 mod diff;
@@ -33,18 +34,18 @@ use self::notes::Notes;
 use self::printer::Printer;
 use crate::failure::Failure;
 
-/// What the cache holds: the text of each object, parsed when a difference is to be shown.
+/// The cached representation: the JSON of each object, parsed only when a difference is shown.
 type Text = Lazy<Value>;
 
-/// How often progress is shown and a recovery is looked for. A person sees no difference below it.
+/// The interval at which progress is shown and recovery is checked.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Watches kinds of objects and prints what the handler of an informer is told.
+/// Watches kinds of objects and prints the events that an informer's handler receives.
 ///
-/// The server is the one of the kubeconfig (KUBECONFIG or ~/.kube/config, or the service account inside a cluster), or
-/// that of --server, which needs neither. What comes first is the list, marked as initial; then every change, until
-/// Ctrl-C. Lost connections, expired versions and relists are the informer's business: they are told on stderr, and
-/// only what really changed is printed.
+/// The server is the one of the kubeconfig (KUBECONFIG or ~/.kube/config, or the service account inside a
+/// cluster), or that of --server, which needs neither. The initial list is printed first and marked as
+/// initial; then every change, until Ctrl-C. The informer handles lost connections, expired versions and
+/// relists: they are reported on stderr, and only real changes are printed.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -82,8 +83,8 @@ Exit codes:
   1  no server, no such kind, or not synced within --timeout
   2  wrong usage, as a selector that cannot be read")]
 pub(crate) struct WatchArguments {
-    /// What to watch: kinds, plurals or short names in any case, with their group where the name alone is not clear,
-    /// as `pods`, `po`, `Deployment`, `deployments.apps`.
+    /// Kinds to watch: kinds, plurals or short names in any case, with their group if the name alone is
+    /// ambiguous, as `pods`, `po`, `Deployment`, `deployments.apps`.
     #[arg(required = true, value_name = "KIND[.GROUP]")]
     kinds: Vec<String>,
     /// Only this namespace; by default that of the kubeconfig.
@@ -98,19 +99,20 @@ pub(crate) struct WatchArguments {
     /// Only objects with these fields, as `spec.nodeName=node-1`; the server selects.
     #[arg(long = "field-selector", value_name = "FIELDS")]
     fields: Option<FieldSelector>,
-    /// How calls of the handler are shown.
+    /// How events are shown.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     /// The URL of the server. No kubeconfig is read then.
     #[arg(long, value_name = "URL", value_parser = connect::server_url)]
     server: Option<http::Uri>,
-    /// Give up when the first list is not there after this time, as `30s`. By default the wait has no end.
+    /// Exit with an error if the initial list is not complete after this time, as `30s`. By default there is
+    /// no timeout.
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
     timeout: Option<Duration>,
-    /// Tell of every object again in this period, as `10m`; at least 1s.
+    /// Deliver every cached object again in this period, as `10m`; at least 1s.
     #[arg(long, value_name = "DURATION", value_parser = period::parse_resync)]
     resync: Option<Duration>,
-    /// Ask for lists as streams: until the server refuses one, always, or never.
+    /// Request initial lists as streams (WatchList): until the server rejects one, always, or never.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     streaming_list: Streaming,
     /// Show the values of Secrets.
@@ -118,15 +120,15 @@ pub(crate) struct WatchArguments {
     show_secrets: bool,
 }
 
-/// How calls of the handler are shown.
+/// How events are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A line for each call, and below an update the fields that changed.
+    /// A line for each event, and below an update the fields that changed.
     #[default]
     Diff,
-    /// One object of JSON for each call, on a line of its own.
+    /// One JSON object for each event, on a line of its own.
     Json,
-    /// `kind/namespace/name` for each call.
+    /// `kind/namespace/name` for each event.
     Name,
 }
 
@@ -138,7 +140,7 @@ enum Streaming {
     Off,
 }
 
-/// Watches until the output is closed; Ctrl-C drops the future.
+/// Watches until the output is closed. Dropping the future (Ctrl-C) stops it.
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let patience = Patience::new(arguments.timeout);
     let notes = Notes::new();
@@ -146,7 +148,7 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let mut found: Vec<Found> = Vec::new();
     for name in &arguments.kinds {
         let kind = connect::find(&client, name, &notes, patience).await?;
-        // `pods po` is one kind.
+        // `pods po` names the same kind twice.
         if !found.contains(&kind) {
             found.push(kind);
         }
@@ -163,7 +165,7 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     }
 }
 
-/// How long the first list may take.
+/// The timeout of the initial list.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     timeout: Option<Duration>,
@@ -238,7 +240,7 @@ fn source(client: &Client, found: &Found, arguments: &WatchArguments) -> KubeLis
     source
 }
 
-/// Shows how the informers are. Returns when one of them is not synced in time.
+/// Shows the progress of the informers. Returns if one of them is not synced in time.
 async fn follow(watched: &mut [Watched], notes: &Notes, patience: Patience) -> Failure {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -1,4 +1,5 @@
-//! The controller of `docs/side-by-side.md`. It runs until it is interrupted, on the cluster of the kubeconfig.
+//! The controller of `docs/side-by-side.md`. It runs until it is interrupted, on the cluster of the
+//! kubeconfig.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::server::{Said, ServerArguments};
 use crate::failure::Failure;
 
-/// The child process. It ends when this is dropped: its input ends, and what still runs is killed.
+/// The child process. Dropping this closes its stdin and kills it.
 #[derive(Debug)]
 pub(crate) struct DemoServer {
     child: Child,
@@ -36,7 +36,7 @@ impl DemoServer {
         Ok(Self { child, input, output: BufReader::new(output).lines() })
     }
 
-    /// The next thing that the server says.
+    /// Returns the next message of the server.
     pub(crate) async fn said(&mut self) -> Result<Said, Failure> {
         let line =
             self.output.next_line().await.map_err(|error| Failure::io("read from the demo server", error))?;
@@ -49,7 +49,7 @@ impl DemoServer {
             .map_err(|error| Failure::new(format!("the demo server said {line:?}: {error}")))
     }
 
-    /// Lets it begin with its changes.
+    /// Starts the changes.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         let failed = |error| Failure::io("speak to the demo server", error);
         match &mut self.input {
@@ -61,10 +61,10 @@ impl DemoServer {
         }
     }
 
-    /// Tells it to end, and waits.
+    /// Asks the child to end, and waits for it.
     pub(crate) async fn end(mut self) {
         self.input = None;
-        // It is killed on drop if it does not.
+        // A child that does not end in time is killed on drop.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await;
     }
 }

@@ -1,4 +1,5 @@
-//! The demo's handlers: each keeps its own view of what is there, checks that its history is legal, and measures.
+//! The demo's handlers. Each keeps its own view of the objects, checks that the history is legal, and
+//! measures.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,18 +19,18 @@ pub(crate) type PodEvent = Event<Lazy<Pod>>;
 /// Latencies above a minute count as a minute.
 const MAX_LATENCY_US: u64 = 60_000_000;
 
-/// What one handler has seen.
+/// The objects and measurements of one handler.
 #[derive(Debug, Clone)]
 pub(crate) struct View(Arc<Mutex<Seen>>);
 
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// What this handler believes is there.
+    /// The objects according to the events of this handler.
     pub(crate) objects: HashMap<ObjectKey, ResourceVersion>,
     pub(crate) events: u64,
-    /// Steps that no legal history has.
+    /// The number of illegal transitions.
     pub(crate) illegal: u64,
-    /// From the server's write to the handler, in microseconds.
+    /// The latency from the server's write to the handler, in microseconds.
     pub(crate) latency_us: Histogram<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Realistic objects from a seed: pods of about 6 KB with managedFields, in workloads, and config maps.
+//! Generates realistic objects from a seed: pods of about 6 KB with managedFields, in workloads, and
+//! ConfigMaps.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Pods of one workload share a template, as they do on a cluster: a workload for 25 pods.
 const PODS_PER_WORKLOAD: usize = 25;
-/// About what the scheduler of a full cluster leaves on a node.
+/// A typical number of pods on a node of a full cluster.
 const PODS_PER_NODE: usize = 60;
 const NAMESPACES: usize = 40;
 
@@ -16,7 +17,7 @@ const WORDS: [&str; 16] = [
     "audit", "batch", "proxy", "cache",
 ];
 
-/// Makes objects. The same seed makes the same objects.
+/// Generates objects. The same seed generates the same objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
     random: StdRng,
@@ -32,7 +33,7 @@ impl Objects {
         self.pods.div_ceil(PODS_PER_NODE).max(1)
     }
 
-    /// The pod of a number.
+    /// Returns the pod with this number.
     pub(crate) fn pod(&mut self, number: usize) -> Value {
         let workload = number / PODS_PER_WORKLOAD;
         let (app, namespace) = (app(workload), namespace(workload));
@@ -136,7 +137,7 @@ impl Objects {
         })
     }
 
-    /// The config map of a number.
+    /// Returns the ConfigMap with this number.
     pub(crate) fn config_map(&mut self, number: usize) -> Value {
         let lines: String =
             (0..8).map(|line| format!("setting-{line}={:016x}\n", hash(number as u64, line))).collect();
@@ -152,7 +153,7 @@ impl Objects {
         })
     }
 
-    /// What a kubelet would write: a stamp, and now and then a restart. The stamp says when, in nanoseconds.
+    /// Changes a pod as a kubelet does: a time stamp in nanoseconds, and sometimes a restart.
     pub(crate) fn touch(&mut self, pod: &mut Value, stamp: u64) {
         pod["metadata"]["annotations"][super::STAMP] = stamp.to_string().into();
         let restarts = self.random.next_u64() % 3;
@@ -200,7 +201,7 @@ fn container(workload: usize, app: &str, index: usize) -> Value {
     })
 }
 
-/// What two managers leave behind: about a third of the pod.
+/// The managed fields of two field managers: about a third of the pod.
 fn managed_fields() -> Value {
     let manager = |name: &str, subresource: Option<&str>, fields: Value| {
         let mut entry = json!({"manager": name, "operation": "Update", "apiVersion": "v1",
@@ -247,7 +248,7 @@ fn managed_fields() -> Value {
     ])
 }
 
-/// A number that looks drawn, and is the same each time.
+/// A deterministic pseudorandom number.
 fn hash(value: u64, salt: u64) -> u64 {
     let mut mixed =
         value.wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -268,7 +269,7 @@ fn uid(value: u64, salt: u64) -> String {
     )
 }
 
-/// Five letters as the server would draw them, unique for each number.
+/// Returns five letters that look like a generated name suffix, unique for each number.
 fn suffix(number: usize) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut rest = number;

@@ -1,11 +1,11 @@
-//! What this process has used so far. Linux tells it in `/proc`; elsewhere the figures are absent.
+//! Resource usage of this process, read from `/proc` on Linux; absent on other systems.
 
-/// The most memory that was resident at any time, in MB.
+/// Returns the peak resident memory, in MB.
 pub(crate) fn peak_rss_mb() -> Option<f64> {
     status_kb("VmHWM:").map(|kb| kb as f64 / 1024.0)
 }
 
-/// The memory that is resident now, in MB.
+/// Returns the current resident memory, in MB.
 pub(crate) fn rss_mb() -> Option<f64> {
     status_kb("VmRSS:").map(|kb| kb as f64 / 1024.0)
 }
@@ -16,12 +16,12 @@ fn status_kb(field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// User and system time, in seconds.
+/// Returns user and system time, in seconds.
 pub(crate) fn cpu_seconds() -> Option<f64> {
     /// The unit of `/proc/self/stat`, which Linux fixes for user space.
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the command may hold spaces; what follows its closing bracket does not.
+    // The command name may contain spaces; the text after its closing bracket does not.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)

@@ -1,4 +1,4 @@
-//! The demo's controller: for each replica set, how many of its pods run, and on how many nodes.
+//! The demo's controller: counts the running pods of each ReplicaSet and the nodes that they use.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 /// The name of the index of pods by the uid of their owner.
 pub(crate) const OWNER: &str = "owner";
 
-/// What is known of one replica set.
+/// The usage of one ReplicaSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) running: usize,
     pub(crate) nodes: usize,
 }
 
-/// The state that the reconciler writes: for each owner, what it has found.
+/// The state that the reconciler writes: the usage for each owner.
 #[derive(Debug, Clone)]
 pub(crate) struct Reconciler {
     pods: SharedInformer<Lazy<Pod>>,
@@ -43,7 +43,7 @@ impl Reconciler {
         }
     }
 
-    /// A handler that queues the owner of every pod that changes.
+    /// Returns a handler that queues the owner of every changed pod.
     pub(crate) fn handler(queue: WorkQueue<Box<str>>) -> impl EventHandler<Lazy<Pod>> {
         on_event(move |event: Event<Lazy<Pod>>| {
             if let Some(owner) = event.object().controller() {
@@ -52,7 +52,7 @@ impl Reconciler {
         })
     }
 
-    /// Looks at the pods of one owner in the cache. It always works, so it is done afterwards.
+    /// Counts the pods of one owner in the cache. It never fails.
     pub(crate) async fn reconcile(self, owner: Box<str>) -> WorkOutcome {
         self.reconciles.fetch_add(1, Ordering::Relaxed);
         let pods = self.pods.by_index(OWNER, &owner).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Reconciler {
     }
 }
 
-/// What the phases and nodes of some pods amount to.
+/// Computes the usage from the phases and nodes of pods.
 pub(crate) fn usage<T: AsRef<str>>(pods: impl Iterator<Item = (Option<T>, Option<T>)>) -> Usage {
     let (mut running, mut nodes) = (0, HashSet::new());
     for (phase, node) in pods {

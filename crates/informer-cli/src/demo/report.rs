@@ -1,4 +1,4 @@
-//! What the demo has to say: a table for people, one JSON object for machines.
+//! The report of the demo: a table, or one JSON object.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
-//! The demo's API server: a child process of the same executable, so that its memory and its time are its own.
+//! The demo's API server: a child process of the same executable, so that its memory and CPU time are
+//! separate.
 //!
-//! It speaks with its parent in lines of JSON: it says where it listens when it is filled, begins to change objects when
-//! it reads a line, says what it did, and ends when its input ends.
+//! It exchanges lines of JSON with its parent. It reports its address when it is filled, starts to change
+//! objects when it reads a line, reports its changes, and ends when its stdin is closed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,9 +18,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::objects::Objects;
 use crate::failure::Failure;
 
-/// Changes come in this many bursts a second: a timer cannot tick for each.
+/// The number of bursts of changes a second: a timer cannot tick for each change.
 const TICKS_PER_SECOND: u64 = 100;
-/// One pod in so many is hot, and has four changes of five: what rollouts look like.
+/// One pod in this number is hot and receives four of five changes, which resembles a rollout.
 const HOT_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Args)]
@@ -36,20 +37,20 @@ pub(crate) struct ServerArguments {
     pub(crate) seed: u64,
 }
 
-/// What the child says.
+/// A message of the child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Said {
-    /// So many objects are made.
+    /// The number of objects created so far.
     Filled(usize),
-    /// The server is filled and listens here.
+    /// The server is filled and listens at this URL.
     Listening(String),
     /// All changes were made.
     Changed { changes: u64, seconds: f64 },
 }
 
 fn say(said: &Said) {
-    // The parent reads lines; one that is gone ends this process by the end of its input.
+    // The parent reads these lines. If the parent exits, the closed stdin ends this process.
     println!("{}", serde_json::to_string(said).expect("plain data is JSON"));
 }
 
@@ -86,7 +87,7 @@ fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) 
     Ok(())
 }
 
-/// The watch of pods that is open is cut off in the middle of the changes, and the one that follows it gets a 410.
+/// Closes the open watch of pods in the middle of the changes, and answers the next one with 410.
 fn spoil(server: &ApiServer, arguments: &ServerArguments) {
     let third = arguments.rate * arguments.seconds / 3;
     let cut = FaultAction::Cut { after_events: Some(third), after_bytes: None, abrupt: true };
@@ -94,7 +95,7 @@ fn spoil(server: &ApiServer, arguments: &ServerArguments) {
     server.faults().on(FaultMatch::watch("pods")).nth(2).then(FaultAction::Expire { after_events: third });
 }
 
-/// Changes pods at the given rate: most are touched, now and then one goes and another comes.
+/// Changes pods at the given rate: most are updated, sometimes one is deleted and another created.
 async fn change(
     server: &ApiServer,
     objects: &mut Objects,
@@ -144,7 +145,7 @@ fn pick(random: &mut StdRng, keys: usize) -> usize {
     }
 }
 
-/// The wall clock, which two processes of one machine share.
+/// Returns the wall clock time, which both processes share.
 pub(crate) fn now_nanos() -> u64 {
     #[expect(
         clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! The comparison at the end: the server is read with a plain HTTP client, and everything that was derived from it on the
-//! way through the informer is held against it, object by object.
+//! The final comparison. It reads the server with a plain HTTP client, and compares each object with the
+//! caches, handlers and reconcilers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ use super::handlers::View;
 use super::reconcile::{Usage, usage};
 use crate::failure::Failure;
 
-/// The versions on the server by key: for the quick look before the whole comparison.
+/// The resourceVersions on the server by key, for a quick check before the whole comparison.
 #[derive(Debug)]
 pub(crate) struct Versions(BTreeMap<String, String>);
 
@@ -33,7 +33,7 @@ impl Versions {
         Ok(Self(versions))
     }
 
-    /// True where the cache has exactly these.
+    /// Returns true if the cache has exactly these versions.
     pub(crate) fn agree(&self, pods: &SharedInformer<Lazy<Pod>>) -> bool {
         let snapshot = pods.snapshot();
         let held = |key: &str, version: &str| {
@@ -43,18 +43,18 @@ impl Versions {
     }
 }
 
-/// What is on the server, read without any of our client code.
+/// The objects on the server, read without our client code.
 #[derive(Debug)]
 pub(crate) struct Truth {
     objects: BTreeMap<String, Value>,
 }
 
-/// What does not agree; nothing, where all is well. At most [`MAX_DIFFERENCES`] are told.
+/// Messages about differences; empty if there is none. At most [`MAX_DIFFERENCES`] are reported.
 pub(crate) type Differences = Vec<String>;
 
-/// Enough to see what is wrong.
+/// The maximum number of reported differences.
 const MAX_DIFFERENCES: usize = 10;
-/// Pages keep the memory of the comparison small.
+/// The page size, which limits the memory of the comparison.
 const PAGE: usize = 500;
 
 impl Truth {
@@ -69,7 +69,7 @@ impl Truth {
         Ok(Self { objects })
     }
 
-    /// Holds the cache against the server: keys, uids, versions and whole contents.
+    /// Compares the cache with the server: keys, uids, versions and whole contents.
     pub(crate) fn compare_cache<K: Send + Sync + 'static>(
         &self,
         informer: &SharedInformer<Lazy<K>>,
@@ -99,7 +99,7 @@ impl Truth {
         }
     }
 
-    /// Holds the view that a handler has kept for itself against the server.
+    /// Compares the view of a handler with the server.
     pub(crate) fn compare_view(&self, name: &str, view: &View, differences: &mut Differences) {
         view.read(|seen| {
             if seen.illegal > 0 {
@@ -120,7 +120,7 @@ impl Truth {
         });
     }
 
-    /// Holds what the reconciler has found against the same computed from the server.
+    /// Compares the usage that the reconciler found with the usage computed from the server.
     pub(crate) fn compare_usage(&self, found: &HashMap<Box<str>, Usage>, differences: &mut Differences) {
         let mut owned: HashMap<&str, Vec<&Value>> = HashMap::new();
         for pod in self.objects.values() {
@@ -205,8 +205,8 @@ fn key(pod: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Takes out what a cached object does not have: the fields that are cut on the way, and the kind, which items of a list
-/// do not carry.
+/// Removes the fields that a cached object does not have: those removed by the transform, and the kind, which
+/// items of a list lack.
 fn strip(object: &mut Value) {
     if let Some(object) = object.as_object_mut() {
         object.remove("kind");

@@ -2,7 +2,8 @@
 //!
 //! # Shutdown
 //!
-//! At SIGTERM the listener closes, watches end, answers under way are finished; then the state goes to `etcd`.
+//! At SIGTERM the listener closes, watches end, and requests in flight are completed. Then the state is saved
+//! in `etcd`.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -67,7 +68,7 @@ const FLAGS: &[Flag] = &[
     idle_switch("watch-cache", "everything is in memory"),
 ];
 
-/// Plugins that are on.
+/// Enabled admission plugins.
 const PLUGINS: [&str; 3] = ["MutatingAdmissionWebhook", "NamespaceLifecycle", "ValidatingAdmissionWebhook"];
 
 pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
@@ -92,14 +93,14 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .await
         .map_err(|error| Failure::caused(format!("cannot listen on {address}"), error))?;
     let mut signals = Signals::listen()?;
-    // Nobody has to read this.
+    // A closed stdout does not stop the server.
     let _ = writeln!(io::stdout(), "serving on {}", listening.url());
     signals.told_to_end().await?;
     listening.shutdown().await;
     store.keep(&server).await
 }
 
-/// Writes the service by which pods reach the server, as upstream does: clients of tests count on it.
+/// Writes the `kubernetes` Service, which clients of tests expect, as kube-apiserver does.
 fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(), Failure> {
     let range = given.last("service-cluster-ip-range").unwrap_or("10.0.0.0/24");
     let first = first_address(range)
@@ -131,7 +132,8 @@ fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(),
         (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), slice),
     ];
     for (gvr, object) in all {
-        // Not validated: the state in etcd may have another service range, and an endpoint may be a loopback address.
+        // Skips validation: the state in etcd may have another service range, and an endpoint may be a
+        // loopback address.
         let written = match server.get(&gvr, "default", "kubernetes") {
             Ok(_) => server.raw().update(&gvr, "default", object),
             Err(_) => server.raw().create(&gvr, "default", object),
@@ -141,7 +143,7 @@ fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(),
     Ok(())
 }
 
-/// The first address of a range that is not its network's: upstream gives it to the API server.
+/// Returns the first host address of a range; kube-apiserver takes it for its own Service.
 fn first_address(range: &str) -> Option<String> {
     let network = range.split(',').next()?.split_once('/')?.0;
     Some(match network.parse().ok()? {
@@ -150,7 +152,7 @@ fn first_address(range: &str) -> Option<String> {
     })
 }
 
-/// The address, if whoever reaches it from elsewhere is asked who they are.
+/// Returns the listen address. An address that remote clients can reach requires authentication.
 fn address(given: &Given) -> Result<SocketAddr, Failure> {
     let ip: IpAddr = match given.last("bind-address") {
         None => Ipv4Addr::LOCALHOST.into(),
@@ -204,15 +206,15 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
     Ok(server)
 }
 
-/// Gates that are on in a server of this version, as this one behaves.
+/// Feature gates that are on by default in kube-apiserver of this version and that this server implements.
 const DEFAULT_GATES: [&str; 3] = ["AggregatedDiscoveryEndpoint", "WatchList", "CustomResourceFieldSelectors"];
 
-/// Whether roles decide. Nodes need no authorizer of their own, since there are none.
+/// Returns true if RBAC is enabled. There are no nodes, so the Node authorizer has no effect.
 fn rbac(given: &Given) -> Result<bool, Failure> {
     let mut rbac = false;
     for mode in given.list("authorization-mode") {
         match mode {
-            // Whoever is always allowed needs no role.
+            // `AlwaysAllow` makes RBAC superfluous.
             "AlwaysAllow" => return Ok(false),
             "RBAC" => rbac = true,
             "Node" => {}

@@ -1,7 +1,7 @@
-//! `etcd`, as far as envtest and our own `kube-apiserver` need it: it is healthy, and keeps one value.
+//! `etcd`, as far as envtest and our own `kube-apiserver` need it: it is healthy, and stores one value.
 //!
-//! The value is the state of the API server, which leaves it here when it is stopped and finds it here when it is started
-//! again. It is in the data directory, so that it outlives this program, too.
+//! The value is the state of the API server, which writes it on shutdown and reads it on start. It is stored
+//! in the data directory, so that it also survives a restart of this program.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,11 +21,11 @@ use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// Where the state of the API server is.
+/// The URL path of the state of the API server.
 pub(super) const STATE_PATH: &str = "/informer/state";
 /// The file in the data directory.
 const STATE_FILE: &str = "informer-state.json";
-/// How long it waits behind a connection that it could not accept.
+/// The delay after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
 const FLAGS: &[Flag] = &[
@@ -55,7 +55,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
     let state = Arc::new(directory.join(STATE_FILE));
     let mut signals = Signals::listen()?;
-    // Nobody has to read this.
+    // A closed stdout does not stop the server.
     let _ = writeln!(io::stdout(), "serving on http://{address}");
     tokio::select! {
         () = serve(listener, state) => Ok(()),
@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     }
 }
 
-/// The address of a URL, which must be on this machine: nobody is asked who they are.
+/// Returns the address of a URL. It must be a loopback address, because clients are not authenticated.
 fn address(url: &str) -> Result<SocketAddr, Failure> {
     let bad = |why: &str| Failure::new(format!("invalid value {url:?} for flag --listen-client-urls: {why}"));
     let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is served"))?;
@@ -78,7 +78,8 @@ fn address(url: &str) -> Result<SocketAddr, Failure> {
 async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of files, or a peer that left at once: it must not turn in circles.
+            // The process is out of file descriptors, or the peer closed at once. The delay prevents a busy
+            // loop.
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
@@ -122,7 +123,7 @@ async fn answer(
     })
 }
 
-/// Writes a file whole or not at all. Nobody else may read it: Secrets are in it.
+/// Replaces a file atomically. Only its owner can read it, because it contains Secrets.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     // A temporary file has a random name, and only its owner can read it.
@@ -133,8 +134,8 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if a web page may have sent the request: it has an `Origin`, or a `Host` that a page can bind to this address
-/// (DNS rebinding).
+/// Returns true if a web page may have sent the request: it has an `Origin`, or a `Host` that a page can bind
+/// to this address (DNS rebinding).
 fn is_of_web_page(request: &Request<Incoming>) -> bool {
     let own = |host: &http::HeaderValue| {
         let host = host.to_str().ok().and_then(|host| host.parse::<http::uri::Authority>().ok());

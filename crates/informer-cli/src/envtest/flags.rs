@@ -5,21 +5,21 @@ use std::fmt::Write;
 
 use crate::failure::Failure;
 
-/// What a flag is for.
+/// The use of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It takes a value that counts.
+    /// It takes a value that has an effect.
     Value,
-    /// It is accepted, because it makes no difference here; whether it is a switch.
+    /// It is accepted without effect; `switch` is true if it takes no value.
     Nothing { switch: bool },
 }
 
-/// A flag that is known.
+/// A known flag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) does: Use,
-    /// For people: what it does, or why it does nothing.
+    /// The help text: its effect, or why it has none.
     pub(super) about: &'static str,
 }
 
@@ -35,7 +35,7 @@ pub(super) const fn idle_switch(name: &'static str, about: &'static str) -> Flag
     Flag { name, does: Use::Nothing { switch: true }, about }
 }
 
-/// What was given.
+/// The parsed flags.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     values: BTreeMap<&'static str, Vec<String>>,
@@ -46,7 +46,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Reads arguments; what is not known is an error that names it.
+    /// Parses arguments. An unknown flag is an error that names it.
     pub(super) fn parse(
         arguments: impl IntoIterator<Item = String>,
         known: &[Flag],
@@ -81,12 +81,12 @@ impl Given {
         Ok(given)
     }
 
-    /// The last value of a flag.
+    /// Returns the last value of a flag.
     pub(super) fn last(&self, name: &str) -> Option<&str> {
         self.values.get(name)?.last().map(String::as_str)
     }
 
-    /// All values of a flag that is a list, apart by commas or given several times.
+    /// Returns all values of a list flag, separated by commas or given several times.
     pub(super) fn list(&self, name: &str) -> impl Iterator<Item = &str> {
         let values = self.values.get(name).into_iter().flatten();
         values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
@@ -99,7 +99,7 @@ fn unknown(name: &str) -> Failure {
     ))
 }
 
-/// The flags for people, one below the other.
+/// Formats the help of the flags, one per line.
 pub(super) fn help(known: &[Flag]) -> String {
     let mut text = String::new();
     for Flag { name, does, about } in known {

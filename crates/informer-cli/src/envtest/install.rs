@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The programs that this one stands in for.
+/// The programs that this executable replaces.
 const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
-/// Says that the programs of a directory were written by this command, and may be replaced by it.
+/// Marks a directory whose programs were written by this command, so that it may replace them.
 const MARK: &str = ".informer-envtest";
 
 pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     let kubectl = kubectl.map(Path::to_owned).or_else(|| find("kubectl"));
     let linked = kubectl.as_deref().map(|target| link(target, &directory.join("kubectl"))).transpose()?;
     let mut out = io::stdout().lock();
-    // Nobody has to read this.
+    // A closed stdout is not an error.
     let _ = writeln!(
         out,
         "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
@@ -45,7 +45,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     Ok(())
 }
 
-/// Puts a program under another name: the same file where both are on one file system, a copy elsewhere.
+/// Installs a program under another name: a hard link on the same file system, otherwise a copy.
 fn place(program: &Path, path: &Path) -> io::Result<()> {
     remove(path)?;
     fs::hard_link(program, path).or_else(|_| fs::copy(program, path).map(drop))
@@ -69,7 +69,7 @@ fn link(target: &Path, path: &Path) -> Result<(), Failure> {
     linked.map_err(failed)
 }
 
-/// The first program of this name in PATH.
+/// Returns the first program of this name in PATH.
 fn find(name: &str) -> Option<PathBuf> {
     let file = Path::new(name).with_extension(std::env::consts::EXE_EXTENSION);
     std::env::split_paths(&std::env::var_os("PATH")?)

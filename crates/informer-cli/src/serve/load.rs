@@ -1,4 +1,4 @@
-//! A server with the objects of manifests, and with the kinds that they need.
+//! Builds a server from manifests and registers the kinds that they need.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// Kinds that manifests may bring along. Each costs one more pass over the files.
+/// The maximum number of custom kinds in manifests. Each costs one more pass over the files.
 const MAX_KINDS: usize = 256;
 
-/// Who may do what.
+/// The authentication and authorization settings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
     pub(super) tokens: Tokens,
@@ -19,21 +19,21 @@ pub(super) struct Access {
     pub(super) rbac: bool,
 }
 
-/// A server, and what was loaded into it.
+/// A server and the summary of its loaded objects.
 pub(super) struct Loaded {
     pub(super) server: ApiServer,
     pub(super) objects: usize,
-    /// The kinds beside the built-in ones.
+    /// The kinds that are not built in.
     pub(super) kinds: Vec<String>,
 }
 
-/// A server that holds the manifests of a file or directory.
+/// Builds a server that holds the manifests of a file or directory.
 pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
     let mut kinds = Kinds { access: access.clone(), ..Kinds::default() };
     let Some(path) = path else {
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
     };
-    // A kind may be used before its definition is read, so each kind that turns up begins a new pass.
+    // A kind may be used before its definition is read, so each new kind starts another pass.
     for _ in 0..=MAX_KINDS {
         let server = kinds.server();
         let outcome = server.load_yaml(path);
@@ -54,7 +54,7 @@ pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
     )))
 }
 
-/// The kinds beside the built-in ones.
+/// The kinds that are not built in.
 #[derive(Default)]
 struct Kinds {
     access: Access,
@@ -80,7 +80,7 @@ impl Kinds {
         self.iter().map(|kind| kind.gvr().to_string()).collect()
     }
 
-    /// Takes definitions over, in place of what was guessed. True where one of them is new.
+    /// Adds declared kinds, which replace guessed ones. Returns true if one of them is new.
     fn define(&mut self, declared: Vec<Kind>) -> bool {
         let before = self.defined.len();
         for kind in declared {
@@ -93,22 +93,23 @@ impl Kinds {
     }
 }
 
-/// True where objects of one are objects of the other, whatever their plurals.
+/// Returns true if both have the same group, version and kind, whatever their plurals.
 fn is_same(one: &Kind, other: &Kind) -> bool {
     one.kind() == other.kind() && one.gvr().api_version() == other.gvr().api_version()
 }
 
-/// The kind of an object whose definition is nowhere: namespaced, its plural by the rule.
+/// Guesses a kind without a definition: namespaced, with a regular plural.
 fn guessed(error: &LoadError) -> Option<Kind> {
     let LoadError::UnknownKind { kind, api_version, .. } = error else { return None };
     let (group, version) = api_version.split_once('/')?;
-    // Groups without a dot, and those of Kubernetes itself, are built in: the kind or the version is misspelt.
+    // Groups without a dot, and those of Kubernetes itself, are built in: the kind or the version is
+    // misspelt.
     let custom =
         group.contains('.') && !group.ends_with(".k8s.io") && !version.is_empty() && !kind.is_empty();
     custom.then(|| Kind::custom(group, version, kind))
 }
 
-/// The kinds that the CustomResourceDefinitions on the server define.
+/// Returns the kinds that the CustomResourceDefinitions on the server define.
 fn declared(server: &ApiServer) -> Vec<Kind> {
     let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definitions = server.list(&definitions, "").unwrap_or_default();
@@ -141,7 +142,7 @@ fn texts(value: &Value) -> Vec<String> {
     items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// Paths, without the dot that they begin with.
+/// Returns the paths without their leading dot.
 fn texts_at(value: &Value, member: &str) -> Vec<String> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(|item| Some(item[member].as_str()?.trim_start_matches('.').to_owned())).collect()

@@ -1,4 +1,4 @@
-//! The way to the server, and what it calls the kinds.
+//! The client of the server, and discovery of kinds.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::notes::{Notes, chain};
 use super::{Patience, near};
 use crate::failure::Failure;
 
-/// The first wait before discovery is tried again; each one is twice as long as the one before.
+/// The initial backoff of discovery; each delay is twice the previous one.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
-/// The longest wait: a server that comes up is seen soon, and one that is down is not pestered.
+/// The maximum backoff of discovery.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// A kind that the server has.
@@ -34,7 +34,7 @@ pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
     }
 }
 
-/// A client of the server that is named, or of the one of the environment.
+/// Returns a client of the given server, or of the one configured in the environment.
 pub(super) async fn client(server: Option<http::Uri>) -> Result<Client, Failure> {
     match server {
         Some(url) => {
@@ -48,7 +48,7 @@ pub(super) async fn client(server: Option<http::Uri>) -> Result<Client, Failure>
     }
 }
 
-/// Finds a kind. While the server cannot be reached, or cannot answer, it is asked again.
+/// Finds a kind. Retries while the server is unreachable or temporarily unavailable.
 pub(super) async fn find(
     client: &Client,
     name: &str,
@@ -94,10 +94,10 @@ pub(super) async fn find(
     }
 }
 
-/// What the notes call the search for kinds.
+/// The name of discovery in the notes.
 const DISCOVERY: &str = "discovery";
 
-/// True where the server may well answer later.
+/// Returns true if the error is transient.
 fn passes(kind: SourceErrorKind) -> bool {
     matches!(
         kind,
@@ -109,7 +109,7 @@ fn passes(kind: SourceErrorKind) -> bool {
     )
 }
 
-/// How long to wait: as the server asks, within reason, or about as long as it is our turn to.
+/// Returns the delay: the server's Retry-After within limits, or the jittered backoff.
 fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
     asked
         .map_or_else(|| wait.mul_f64(rand::rng().random_range(0.5..=1.0)), |asked| asked.min(MAX_RETRY_AFTER))

@@ -1,8 +1,8 @@
-//! What differs between two states of an object, by path.
+//! Computes the differences between two states of an object, by path.
 //!
-//! Arrays whose items have names (containers, ports, conditions, owners) are compared by these, so that an item that
-//! comes in front does not make all others look changed; other arrays are compared by position, from the first to the
-//! last item that differs.
+//! Arrays whose items have names (containers, ports, conditions, owners) are compared by name, so that an
+//! inserted item does not mark all others as changed. Other arrays are compared by position, from the first
+//! to the last item that differs.
 
 mod render;
 #[cfg(test)]
@@ -14,22 +14,22 @@ use serde_json::{Map, Value};
 
 pub(super) use render::Rendering;
 
-/// Members that identify an item of an array, in this order.
+/// Fields that identify an item of an array, in order of preference.
 const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// One step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segment<'a> {
-    /// A member.
+    /// A field.
     Key(&'a str),
     /// An item, by position.
     Index(usize),
-    /// An item, by the member that identifies it.
+    /// An item, by the field that identifies it.
     Item { by: &'static str, value: &'a str },
 }
 
 impl<'a> Segment<'a> {
-    /// The name of the member; empty for items.
+    /// The name of the field; empty for items.
     pub(super) fn key(&self) -> &'a str {
         match self {
             Self::Key(key) => key,
@@ -38,7 +38,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// One difference: `old` is absent where something came, `new` where something went.
+/// One difference. `old` is absent for an added value, `new` for a removed one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference<'a> {
     pub(super) path: Vec<Segment<'a>>,
@@ -46,7 +46,8 @@ pub(super) struct Difference<'a> {
     pub(super) new: Option<&'a Value>,
 }
 
-/// The differences of two states, in the order of their paths. The version and the managed fields are no difference.
+/// Returns the differences of two states, in the order of their paths. Ignores the resourceVersion and
+/// managed fields.
 pub(super) fn differences<'a>(old: &'a Value, new: &'a Value) -> Vec<Difference<'a>> {
     let mut walk = Walk { path: Vec::new(), found: Vec::new() };
     walk.values(old, new);
@@ -59,7 +60,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Recursion is bounded by the parser, which refuses what is nested deeper than 128.
+    /// Compares two values. The parser limits the nesting to 128, which bounds the recursion.
     fn values(&mut self, old: &'a Value, new: &'a Value) {
         match (old, new) {
             (Value::Object(old), Value::Object(new)) => self.objects(old, new),
@@ -85,7 +86,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// True for members that change with every write.
+    /// Returns true for fields that change with every write.
     fn is_noise(&self, key: &str) -> bool {
         self.path == [Segment::Key("metadata")] && matches!(key, "resourceVersion" | "managedFields")
     }
@@ -136,7 +137,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The member that identifies every item of both arrays.
+/// Returns the field that identifies every item of both arrays.
 fn identity(old: &[Value], new: &[Value]) -> Option<&'static str> {
     IDENTITIES.into_iter().find(|by| identifies(by, old) && identifies(by, new))
 }

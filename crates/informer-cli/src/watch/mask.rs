@@ -1,16 +1,16 @@
-//! What of a Secret is hidden.
+//! Hides the values of Secrets.
 
 use serde_json::Value;
 
 use super::diff::Segment;
 
-/// What stands for a hidden value. Its length tells nothing.
+/// The replacement of a hidden value; it does not reveal the length.
 pub(super) const HIDDEN: &str = "***";
 
-/// `kubectl apply` writes the whole object here, data and all.
+/// The annotation in which `kubectl apply` stores the whole object, including data.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The value at a path of a Secret, without what is to be kept secret.
+/// Returns the value at a path of a Secret with its secret parts hidden.
 pub(super) fn hide(path: &[Segment<'_>], value: &Value) -> Value {
     let keys: Vec<&str> = path.iter().map(Segment::key).collect();
     hidden(&keys, value)
@@ -28,7 +28,7 @@ fn hidden(path: &[&str], value: &Value) -> Value {
             });
             Value::Object(members.collect())
         }
-        // `data` is an object of values; anything else there is not to be trusted.
+        // `data` is an object of strings; a value of any other type (except null) is hidden as a whole.
         Value::Null => Value::Null,
         _ if matches!(path, ["data" | "stringData"]) => Value::String(HIDDEN.to_owned()),
         other => other.clone(),

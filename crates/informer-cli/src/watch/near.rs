@@ -1,4 +1,4 @@
-//! What a kind that the server does not have may have been meant to be.
+//! Suggests similar names for a kind that the server does not have.
 
 use std::time::Duration;
 
@@ -10,18 +10,19 @@ use informer::client::Client;
 use serde::Deserialize;
 use similar::get_close_matches;
 
-/// The advice is an extra: it must not keep anybody waiting.
+/// The timeout of the suggestion, which is optional.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Servers with thousands of custom resources send some MB; nobody needs advice from more.
+/// The limit of a discovery document. Servers with thousands of custom resources send some MB.
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
-/// More suggestions than this are no help.
+/// The maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 3;
-/// How alike two names are, from 0 to 1, to be suggested: `pdos` and `pods` are, `web` and `pods` are not.
+/// The minimum similarity of two names, from 0 to 1, for a suggestion: `pdos` matches `pods`, `web` does not.
 const MIN_SIMILARITY: f32 = 0.6;
 
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// "; did you mean …?", or nothing. A server that has no kinds at all is probably something else.
+/// Returns "; did you mean …?", or an empty string. A server without any kinds is probably not a Kubernetes
+/// API server.
 pub(super) async fn advice(client: &Client, name: &str) -> String {
     let resources = tokio::time::timeout(PATIENCE, resources(client)).await.unwrap_or_default();
     if resources.is_empty() {
@@ -31,16 +32,16 @@ pub(super) async fn advice(client: &Client, name: &str) -> String {
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
 }
 
-/// A collection under all its names.
+/// A resource with all its names.
 #[derive(Debug)]
 struct Resource {
-    /// As `deployments.apps`: what is suggested.
+    /// The suggested name, as `deployments.apps`.
     full: String,
     names: Vec<String>,
 }
 
 fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
-    // The group may be what is wrong, so the name alone is compared.
+    // The group may be misspelt, so only the name is compared.
     let wanted = wanted.split('.').next().unwrap_or_default().to_lowercase();
     let names: Vec<&str> = resources.iter().flat_map(|it| &it.names).map(String::as_str).collect();
     let mut near: Vec<String> = Vec::new();
@@ -55,7 +56,7 @@ fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
     near
 }
 
-/// Everything that can be named; empty where the server does not tell it in one document.
+/// Returns all resources; empty if the server does not support aggregated discovery.
 async fn resources(client: &Client) -> Vec<Resource> {
     let mut resources = Vec::new();
     for path in ["/api", "/apis"] {

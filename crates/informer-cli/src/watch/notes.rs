@@ -1,8 +1,8 @@
-//! What is said on stderr: progress, what went wrong, and that it is over. Each thing once.
+//! Messages on stderr: progress, failures and recoveries. Each is reported once.
 //!
 //! # Lock order
 //!
-//! One lock, around what was said; it is held while a line is written, so that lines come in order.
+//! One lock guards the reported failures. It is held while a line is written, so that lines stay in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -17,11 +17,11 @@ use informer::cache::reflector::ReflectorPhase;
 use informer::source::{SourceError, SourceErrorKind};
 use parking_lot::Mutex;
 
-/// Different failures that are told of in one outage. A server that words each of its answers differently must not
-/// fill the screen.
+/// The maximum number of distinct failures reported in one outage. It limits the output if each response of
+/// the server has a different message.
 const MAX_FAILURES: usize = 8;
 
-/// Says things on stderr. Clones say them in turn.
+/// Writes messages to stderr. Clones share the state.
 #[derive(Clone)]
 pub(super) struct Notes {
     said: Arc<Mutex<Said>>,
@@ -30,7 +30,7 @@ pub(super) struct Notes {
 
 #[derive(Default)]
 struct Said {
-    /// The failures that were told, since something last worked, by what failed.
+    /// The failures reported since the last success, by operation.
     outages: BTreeMap<String, Outage>,
     progress: BTreeMap<String, String>,
 }
@@ -38,13 +38,13 @@ struct Said {
 #[derive(Default)]
 struct Outage {
     told: BTreeSet<String>,
-    /// True where something is wrong, as opposed to what is a normal part of watching.
+    /// True for an error; false for a normal part of watching.
     wrong: bool,
 }
 
 impl Notes {
     pub(super) fn new() -> Self {
-        // Draws on stderr, and only where that is a terminal.
+        // Draws on stderr, and only on a terminal.
         let bar = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -53,12 +53,12 @@ impl Notes {
         Self { said: Arc::default(), bar }
     }
 
-    /// The progress line, which others must suspend while they write to the terminal.
+    /// The progress bar, which other writers must suspend while they write to the terminal.
     pub(super) fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
 
-    /// A list, a watch or a search for kinds failed and will be tried again.
+    /// Reports that a list, a watch or discovery failed and will be retried.
     pub(super) fn failed(&self, what: &str, error: &SourceError) {
         let text = chain(error);
         let mut said = self.said.lock();
@@ -73,7 +73,7 @@ impl Notes {
         }
     }
 
-    /// Something works, or works again.
+    /// Reports that an operation succeeded again.
     pub(super) fn recovered(&self, what: &str) {
         let mut said = self.said.lock();
         if said.outages.remove(what).is_some_and(|outage| outage.wrong) {
@@ -81,7 +81,7 @@ impl Notes {
         }
     }
 
-    /// The first list is in the cache.
+    /// Reports that the initial list is in the cache.
     pub(super) fn synced(&self, resource: &str, objects: usize) {
         let mut said = self.said.lock();
         said.progress.insert(resource.to_owned(), "synced".to_owned());
@@ -89,7 +89,7 @@ impl Notes {
         self.say(&format!("{resource}: synced, {objects} object{plural}"));
     }
 
-    /// How far the first list is.
+    /// Shows the progress of the initial list.
     pub(super) fn progress(&self, resource: &str, state: &InformerState) {
         let reflector = &state.reflector;
         let far = match reflector.phase {
@@ -112,12 +112,12 @@ impl Notes {
     }
 
     fn say(&self, text: &str) {
-        // Nobody has to read this.
+        // Ignore errors of a closed stderr.
         self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(text))));
     }
 }
 
-/// An error with its causes, those that say something new.
+/// Formats an error with those causes that add information.
 pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -131,7 +131,7 @@ pub(super) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Text for a terminal: what servers send must not move the cursor or colour the screen.
+/// Escapes text for a terminal: strings of the server must not move the cursor or change colors.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

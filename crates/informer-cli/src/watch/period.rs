@@ -1,4 +1,4 @@
-//! Lengths of time as people write them.
+//! Parses durations.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         rest = next;
     }
     let period = Duration::try_from_secs_f64(sum).map_err(|_| unclear())?;
-    // The empty text is zero, too.
+    // An empty string is zero, too.
     if period.is_zero() {
         Err(format!("{text:?} is not a duration above zero; write for example 30s"))
     } else {

@@ -1,9 +1,9 @@
-//! What handlers see, as lines on standard output.
+//! Prints handler events as lines on stdout.
 //!
 //! # Lock order
 //!
-//! One lock, around the output. It is held while a line is written, which may block for as long as the reader of the
-//! output likes: so only the threads of blocking handlers take it.
+//! One lock guards the output. It is held while a line is written, which may block until the reader of the
+//! output continues. Only the threads of blocking handlers take it.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -25,26 +25,26 @@ use crate::terminal;
 /// Prints events, from any thread, line by line.
 pub(super) struct Printer {
     out: Mutex<Out>,
-    /// The progress line, where lines are written to the same terminal. Elsewhere a reader may pause, and must not hold
-    /// up whoever says something on stderr meanwhile.
+    /// The progress bar, if stdout is the same terminal. If stdout is not a terminal, its reader may pause,
+    /// and must not block messages on stderr.
     bar: Option<ProgressBar>,
     output: Output,
     show_secrets: bool,
-    /// Whether lines have to say which kind they are about.
+    /// Whether lines include the kind.
     several_kinds: bool,
     styles: Styles,
 }
 
 struct Out {
     stdout: io::Stdout,
-    /// Told of the first failure; nothing is written after it.
+    /// Notified of the first failure; nothing is written after it.
     failed: Option<oneshot::Sender<io::Error>>,
 }
 
 /// Waits for the output to fail.
 pub(super) struct Closed(oneshot::Receiver<io::Error>);
 
-/// The colours of signs; none where they are not wanted.
+/// The colors of the line prefixes; empty if colors are disabled.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Styles {
     pub(super) added: Style,
@@ -66,19 +66,19 @@ impl Styles {
 }
 
 impl Closed {
-    /// Ends when nothing more can be written: well where the reader has gone, as `head` does.
+    /// Waits until nothing more can be written. A closed pipe, as `head` leaves it, is not an error.
     pub(super) async fn wait(self) -> Result<(), Failure> {
         match self.0.await {
             Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Ok(error) => Err(Failure::io("write to the standard output", error)),
-            // The printer is gone, and with it the informers.
+            // The printer and its informers were dropped.
             Err(_) => Ok(()),
         }
     }
 }
 
 impl Printer {
-    /// A printer, and the wait for its end.
+    /// Returns a printer, and the future that waits for its end.
     pub(super) fn new(arguments: &WatchArguments, several_kinds: bool, bar: ProgressBar) -> (Self, Closed) {
         let (failed, closed) = oneshot::channel();
         let printer = Self {
@@ -114,7 +114,7 @@ impl Printer {
         if let Err(error) = written
             && let Some(failed) = out.failed.take()
         {
-            // Whoever waited for it may be on the way out already.
+            // The receiver may be dropped already.
             let _ = failed.send(error);
         }
     }
@@ -145,7 +145,7 @@ impl Printer {
         }
     }
 
-    /// The lines below an update.
+    /// Formats the lines below an update.
     fn changes(&self, kind: &ResourceKind, old: &Text, new: &Text) -> String {
         let (old, new) = match (old.get(), new.get()) {
             (Ok(old), Ok(new)) => (old, new),
@@ -168,7 +168,7 @@ impl Printer {
     }
 }
 
-/// A call of the handler, for machines.
+/// An event as JSON.
 #[derive(Default, Serialize)]
 struct Line<'a> {
     r#type: &'static str,

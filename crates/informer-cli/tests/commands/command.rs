@@ -1,4 +1,4 @@
-//! A command under test: what it says, line by line, and how it ends.
+//! A command under test: its output, line by line, and its exit code.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// How long one line, or the end, may take on a machine that does other things, too.
+/// The timeout of one line, or of the exit, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 /// A running command.
@@ -23,10 +23,10 @@ pub(crate) struct Running {
     _home: TempDir,
 }
 
-/// The lines of one of its outputs.
+/// The lines of stdout or stderr.
 pub(crate) struct Said<R>(Lines<BufReader<R>>);
 
-/// How a command ended, and what it had said.
+/// The exit code and the output of a command.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -37,7 +37,7 @@ pub(crate) fn start<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Runni
     start_with(args, None)
 }
 
-/// Starts the command in an environment where only this kubeconfig, if any, can be found.
+/// Starts the command in an environment in which it finds only this kubeconfig, if any.
 pub(crate) fn start_with<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     kubeconfig: Option<&Path>,
@@ -64,7 +64,7 @@ pub(crate) fn start_program<S: AsRef<OsStr>>(
     Running { child, out: Some(out), err, _home: home }
 }
 
-/// Runs a command that ends by itself.
+/// Runs a command until it exits.
 pub(crate) async fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ended {
     start(args).ended().await
 }
@@ -95,14 +95,14 @@ impl Running {
         Ended { code, out, err: self.err.rest().await }
     }
 
-    /// What Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does.
     #[cfg(unix)]
     pub(crate) async fn interrupt(&self) {
         let id = self.child.id().expect("it still runs").to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
     }
 
-    /// What SIGTERM does.
+    /// Sends SIGTERM.
     #[cfg(unix)]
     pub(crate) async fn terminate(&self) {
         let id = self.child.id().expect("it still runs").to_string();
@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin> Said<R> {
         self.next().await.expect("another line")
     }
 
-    /// Lines up to and including the first that holds `part`.
+    /// Returns the lines up to and including the first that contains `part`.
     pub(crate) async fn up_to(&mut self, part: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {

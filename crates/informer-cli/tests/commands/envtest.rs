@@ -1,4 +1,4 @@
-//! The programs that stand in for those of envtest.
+//! The programs that replace those of envtest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::command::{Running, run, start_program, start_with};
 
-/// An installation, and what its programs are started with.
+/// An installation, and the arguments of its programs.
 struct Installed {
     folder: TempDir,
     etcd: ReservedPort,
@@ -77,7 +77,7 @@ impl Installed {
         apiserver
     }
 
-    /// A client of the API server with these credentials.
+    /// Returns a client of the API server with these credentials.
     async fn client(&self, user: &str) -> Client {
         let config = kubeconfig(self.apiserver.number(), &self.path("certs/apiserver.crt"), user);
         let config = Kubeconfig::from_yaml(&config).unwrap();
@@ -85,14 +85,14 @@ impl Installed {
         Client::try_from(config).unwrap()
     }
 
-    /// The same, proven by the certificate of this name.
+    /// Returns a client that authenticates with the certificate of this name.
     async fn client_of(&self, name: &str) -> Client {
         let path = self.path(name);
         let path = path.display();
         self.client(&format!("client-certificate: '{path}', client-key: '{path}'")).await
     }
 
-    /// The objects of a kind as `informer watch` tells them: key and version.
+    /// Returns key and version of the objects of a kind, as `informer watch` prints them.
     async fn seen(&self, kind: &str, count: usize) -> Vec<(String, String)> {
         let config = self.path("kubeconfig");
         let authority = self.path("certs/apiserver.crt");
@@ -120,9 +120,9 @@ fn kubeconfig(port: u16, authority: &Path, user: &str) -> String {
     )
 }
 
-/// Two ports; held until both are found, so that they differ.
+/// Two ports; both listeners stay open until both are found, so that they differ.
 #[tokio::test]
-async fn an_apiserver_that_is_started_again_beside_its_etcd_has_what_it_had() {
+async fn restarted_apiserver_restores_its_state_from_etcd() {
     let installed = Installed::new().await;
     let _etcd = installed.etcd().await;
     let mut first = installed.apiserver().await;
@@ -149,9 +149,9 @@ async fn the_data_directory_of_etcd_outlives_both_programs() {
     assert_eq!(before[0], before[1]);
 }
 
-/// As envtest asks them before it hands anything on.
+/// envtest checks these endpoints before it returns.
 #[tokio::test]
-async fn the_health_endpoints_answer_whoever_asks() {
+async fn health_endpoints_allow_anonymous_requests() {
     let installed = Installed::new().await;
     let (_etcd, _apiserver) = (installed.etcd().await, installed.apiserver().await);
     let client = installed.client("").await;
@@ -222,7 +222,7 @@ async fn help_is_what_envtest_looks_for() {
 }
 
 #[tokio::test]
-async fn programs_of_somebody_else_are_not_overwritten() {
+async fn install_does_not_overwrite_foreign_programs() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("etcd"), "precious").unwrap();
     let ended = run(["envtest", "install", folder.path().to_str().unwrap()]).await;

@@ -1,4 +1,4 @@
-//! The built command, as people and scripts use it: over real sockets, in real time, with a deadline for each line.
+//! Tests of the built command over real sockets, in real time, with a deadline for each line.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! What cannot work: the exit code, and a message that says what was attempted and what to do.
+//! Errors: the exit code, and a message that names the operation and the remedy.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ async fn wrong_usage_is_exit_code_2_and_names_the_argument() {
 }
 
 #[tokio::test]
-async fn a_missing_or_broken_kubeconfig_is_told_with_the_way_out() {
+async fn missing_or_invalid_kubeconfig_error_names_the_remedy() {
     check(&run(["watch", "pods"]).await, 1, &["KUBECONFIG", "--server"]);
     let directory = tempfile::tempdir().unwrap();
     let broken = directory.path().join("config");
@@ -43,7 +43,7 @@ async fn a_missing_or_broken_kubeconfig_is_told_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_is_told_with_what_is_near() {
+async fn unknown_kind_error_suggests_similar_names() {
     let server = ApiServer::builder().build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let url = listening.url();
@@ -81,7 +81,7 @@ async fn serve_listens_on_loopback_only() {
     for open in ["0.0.0.0:0", "[::]:0"] {
         check(&run(["serve", "--listen", open]).await, 1, &["refusing", "no authentication"]);
     }
-    // A token that is sent in the open is everybody's.
+    // A token that is sent without TLS can be intercepted.
     let directory = tempfile::tempdir().unwrap();
     let tokens = directory.path().join("tokens.csv");
     fs::write(&tokens, "secret,admin,admin\n").unwrap();

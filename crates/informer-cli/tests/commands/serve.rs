@@ -1,4 +1,4 @@
-//! `informer serve`, from other programs.
+//! `informer serve`, used by other programs.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: web-2}, spec: {containers: [{name: main, image: web}]}}
 ";
 
-/// Read after the manifests that use it.
+/// Loaded after the manifests that use it.
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -79,18 +79,18 @@ async fn serve(directory: &Path) -> (Running, Value) {
     (serve, said)
 }
 
-/// The body of a watch, until the server ends it, as raw HTTP.
+/// Returns the events of a watch until the server ends it, read as raw HTTP.
 async fn raw_watch(said: &Value) -> Vec<Value> {
     let address: SocketAddr = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // Without a version it begins with what is there.
+    // Without a resourceVersion the watch starts with the existing objects.
     let request = "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     let reading = stream.read_to_string(&mut text);
     tokio::time::timeout(DEADLINE, reading).await.expect("the server ends the watch").unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    // The lines of chunks hold no brace.
+    // The chunk-size lines contain no brace.
     text.lines()
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap())
@@ -98,7 +98,7 @@ async fn raw_watch(said: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn it_serves_what_it_loads_to_whoever_has_its_kubeconfig() {
+async fn loaded_manifests_are_served_to_clients_of_the_kubeconfig() {
     let directory = tempfile::tempdir().unwrap();
     let (_serve, said) = serve(directory.path()).await;
     assert_eq!((&said["objects"], &said["faults"]), (&6.into(), &2.into()));
@@ -154,7 +154,7 @@ async fn an_interrupt_ends_it_and_its_watches_properly() {
     serve.interrupt().await;
     let ended = serve.ended().await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
-    // The informer goes on, and says why nothing comes.
+    // The informer retries and reports the failure.
     let told = watch.err.up_to("trying again").await;
     assert!(told.last().is_some_and(|line| line.starts_with("configmaps: ")), "{told:?}");
 }

@@ -1,4 +1,4 @@
-//! `informer serve --snapshot`: the state of a server that ended, in the next one.
+//! `informer serve --snapshot`: restores the state of a previous server.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ async fn serve(path: &Path) -> (Running, String) {
     (serve, address)
 }
 
-/// Status and body of one request, as raw HTTP: in its first version, in which bodies come as they are.
+/// Returns status and body of one raw HTTP/1.0 request, whose response is not chunked.
 async fn ask(address: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
@@ -63,7 +63,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test]
-async fn a_server_goes_on_where_the_last_one_ended() {
+async fn snapshot_restores_the_previous_state() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let (first, address) = serve(&path).await;
@@ -124,7 +124,7 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
         assert!(ended.err.contains(told) && !ended.err.contains("hunter2"), "{}", ended.err);
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "it may be mended by hand");
     }
-    // It was only the file.
+    // Only the file was invalid.
     fs::write(&path, &whole).unwrap();
     let (_second, address) = serve(&path).await;
     assert_eq!(ask(&address, "GET", &format!("{MAPS}/settings"), "").await.0, 200);

@@ -1,4 +1,4 @@
-//! `informer watch` on servers inside of the test.
+//! `informer watch` with servers inside the test.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ async fn each_call_of_the_handler_is_a_line_of_json() {
 }
 
 #[tokio::test]
-async fn an_update_is_told_as_the_fields_that_changed() {
+async fn update_prints_the_changed_fields() {
     let (server, listening) = server().await;
     server.create(&maps(), "default", map("a", "1")).unwrap();
     let mut watch = watch(&listening, &["configmaps"]);
@@ -90,7 +90,7 @@ async fn values_of_secrets_are_masked_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn kinds_are_found_by_every_name_and_told_apart() {
+async fn kinds_are_found_by_every_name_and_printed_with_their_kind() {
     let (server, listening) = server().await;
     server.create(&maps(), "default", map("a", "1")).unwrap();
     let template = json!({
@@ -99,7 +99,7 @@ async fn kinds_are_found_by_every_name_and_told_apart() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template});
     let deployment = json!({"metadata": {"name": "web"}, "spec": spec});
     server.create(&Gvr::new("apps", "v1", "deployments"), "default", deployment).unwrap();
-    // Two of the names are of one kind, which is watched once.
+    // Two of the names denote the same kind, which is watched once.
     let mut names = watch(&listening, &["ConfigMap", "cm", "deploy.apps", "-o", "name"]);
     let mut lines = [names.line().await, names.line().await];
     lines.sort();
@@ -127,7 +127,7 @@ async fn namespace_and_selectors_choose_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_resync_tells_of_what_is_there_without_a_request() {
+async fn resync_delivers_cached_objects_without_a_request() {
     let (server, listening) = server().await;
     server.create(&maps(), "default", map("a", "1")).unwrap();
     let mut watch = watch(&listening, &["cm", "--resync", "1s", "-o", "json"]);
@@ -171,13 +171,13 @@ async fn a_server_that_comes_up_later_is_waited_for() {
     server.create(&maps(), "default", map("a", "1")).unwrap();
     let _listening = server.listen(port.address()).await.unwrap();
     assert_eq!(watch.line().await, "configmap/default/a");
-    // The same refusal was not told again.
+    // The same error was not reported again.
     let told = watch.err.up_to("synced").await;
     assert_eq!(told, ["discovery: the server answers again", "configmaps: synced, 1 object"]);
 }
 
 #[tokio::test]
-async fn a_failure_that_stays_is_told_once() {
+async fn persistent_failure_is_reported_once() {
     let (server, listening) = server().await;
     let broken = FaultMatch { resource: Some("configmaps".to_owned()), ..FaultMatch::default() };
     let fault = server.faults().on(broken).times(3).status(500);
@@ -186,7 +186,7 @@ async fn a_failure_that_stays_is_told_once() {
     assert_eq!(fault.fired(), 3);
     let failures: Vec<&String> = told.iter().filter(|line| line.ends_with("trying again")).collect();
     assert!(!failures.is_empty() && failures.iter().all(|line| line.contains("500")), "{told:?}");
-    // A watch may fail after the list before it was answered: that is told anew.
+    // A watch may fail before the list is answered; its error is then reported again.
     for until_answered in told.split(|line| line.ends_with("the server answers again")) {
         let failures: Vec<_> = until_answered.iter().filter(|line| line.ends_with("trying again")).collect();
         assert_eq!(failures.len(), failures.iter().collect::<BTreeSet<_>>().len(), "{told:?}");
@@ -222,7 +222,7 @@ async fn an_interrupt_ends_it_well() {
 #[tokio::test]
 async fn an_interrupt_ends_it_while_its_reader_pauses() {
     let (server, listening) = server().await;
-    // More lines than a pipe holds.
+    // More lines than the buffer of a pipe holds.
     let objects = (0..10_000).map(|number| {
         json!({"metadata": {"name": format!("a-rather-long-name-{number}"), "namespace": "default"}})
     });

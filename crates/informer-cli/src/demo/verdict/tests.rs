@@ -26,7 +26,7 @@ fn truth(pods: &[Value]) -> Truth {
     Truth { objects: pods.iter().map(|pod| (super::key(pod), pod.clone())).collect::<BTreeMap<_, _>>() }
 }
 
-/// What the comparison says of a cache that holds `cached` while the server has `served`.
+/// Returns the differences between a cache that holds `cached` and a server that has `served`.
 async fn compared(cached: &[Value], served: &[Value]) -> Differences {
     let objects = cached.iter().map(|pod| Lazy::<Pod>::from_json(&pod.to_string()).unwrap());
     let informer = SharedInformer::new(StaticSource::new(objects, "9"));
@@ -52,7 +52,7 @@ async fn a_cache_that_differs_in_one_object_is_not_equal() {
 }
 
 #[test]
-fn a_handler_that_was_not_told_of_an_object_is_not_equal() {
+fn missed_event_of_a_handler_is_a_difference() {
     let mut differences = Differences::new();
     truth(&[pod("one", "1", "Running")]).compare_view("slow", &View::new(), &mut differences);
     let says =

@@ -17,7 +17,7 @@ fn events_stay_as_long_as_the_flag_says() {
 }
 
 #[test]
-fn a_time_that_is_none_is_refused_by_its_flag() {
+fn invalid_duration_is_rejected_and_names_its_flag() {
     for text in ["soon", "0s", ""] {
         let given = Given::parse([format!("--event-ttl={text}")], FLAGS).unwrap();
         let error = server(&given).unwrap_err().to_string();

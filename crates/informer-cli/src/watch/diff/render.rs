@@ -1,4 +1,4 @@
-//! Differences as lines.
+//! Formats differences as lines.
 
 use std::fmt::Write;
 
@@ -10,14 +10,14 @@ use crate::watch::mask;
 use crate::watch::notes::plain;
 use crate::watch::printer::Styles;
 
-/// Values are cut here: a difference is to be read, and the object can be fetched.
+/// The length at which values are truncated.
 const MAX_VALUE_CHARS: usize = 400;
-/// Lines shown around those of a text that changed.
+/// Context lines around a change in a multi-line string.
 const CONTEXT_LINES: usize = 1;
-/// Lines of one text that are shown; what is beyond is a rewrite, and nobody compares it on a terminal.
+/// The maximum number of printed lines of one multi-line string.
 const MAX_TEXT_LINES: usize = 40;
 
-/// How differences are written.
+/// Options for the format of differences.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::watch) struct Rendering<'a> {
     /// Hides the values of Secrets.
@@ -26,7 +26,7 @@ pub(in crate::watch) struct Rendering<'a> {
 }
 
 impl Rendering<'_> {
-    /// The lines below an update.
+    /// Formats the lines below an update.
     pub(in crate::watch) fn lines(&self, differences: &[Difference<'_>]) -> String {
         let mut lines = String::new();
         for difference in differences {
@@ -56,7 +56,7 @@ impl Rendering<'_> {
     }
 }
 
-/// A path as `spec.containers[name=web].ports[0]`; the whole object is a dot.
+/// Formats a path as `spec.containers[name=web].ports[0]`; the whole object is a dot.
 fn path(segments: &[Segment<'_>]) -> String {
     let mut path = String::new();
     for segment in segments {
@@ -77,7 +77,7 @@ fn is_word(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// A value as JSON, cut where it is long.
+/// Formats a value as JSON, truncated if it is long.
 fn short(value: &Value) -> String {
     if *value == mask::HIDDEN {
         return mask::HIDDEN.to_owned();
@@ -89,7 +89,7 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// True where lines are what to compare.
+/// Returns true if the strings are compared by line.
 fn is_text(old: &str, new: &str) -> bool {
     old.trim_end().contains('\n') || new.trim_end().contains('\n')
 }

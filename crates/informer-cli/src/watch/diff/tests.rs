@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{Rendering, Segment, differences};
 use crate::watch::printer::Styles;
 
-/// The lines of the difference, as they are printed without colours.
+/// Returns the lines of the difference, without colors.
 fn lines(old: &Value, new: &Value) -> Vec<String> {
     render(old, new, false)
 }
@@ -44,7 +44,7 @@ fn an_item_that_comes_in_front_leaves_the_others_alone() {
 }
 
 #[test]
-fn items_in_another_order_are_told_as_such() {
+fn reordered_items_are_reported_as_one_difference() {
     let old = json!({"c": [{"name": "a"}, {"name": "b"}]});
     let new = json!({"c": [{"name": "b"}, {"name": "a"}]});
     assert_eq!(lines(&old, &new), [r#"~ c: [{"name":"a"},{"name":"b"}] -> [{"name":"b"},{"name":"a"}]"#]);
@@ -117,7 +117,7 @@ fn no_value_of_a_secret_is_shown() {
     );
 }
 
-/// Puts a difference into a value, member by member.
+/// Applies a difference to a value.
 fn apply(value: &mut Value, path: &[Segment<'_>], new: Option<&Value>) {
     let Some((first, rest)) = path.split_first() else {
         *value = new.expect("the whole is there").clone();
