@@ -48,7 +48,7 @@ async fn unknown_kind_error_suggests_similar_names() {
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let url = listening.url();
     for (kind, near) in [("pdos", "did you mean pods"), ("deployments.extensions", "deployments.apps")] {
-        check(&run(["watch", kind, "--server", &url]).await, 1, &[kind, "the server has none", near]);
+        check(&run(["watch", kind, "--server", &url]).await, 1, &[kind, "the server has no such kind", near]);
     }
     let ended = run(["watch", "xyzzy", "--server", &url]).await;
     check(&ended, 1, &["xyzzy"]);
