@@ -7,12 +7,16 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::Connect;
 use parking_lot::Mutex;
 
+use super::error::is_unprocessed;
 use super::{BoxError, ResponseBody};
 
 /// Maximum number of requests on one HTTP/2 connection. Servers allow 100 streams. If all streams are in use,
 /// the HTTP/2 client queues further requests until one ends. Watches are long-lived, so a list in that queue
 /// could wait forever.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
+
+/// Maximum number of times a request is sent if the server does not process it.
+const MAX_ATTEMPTS: u32 = 4;
 
 /// Connection pools for one server. It opens another pool before the streams of the existing ones are used
 /// up.
@@ -42,14 +46,23 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 
     /// Sends a request over a connection that uses this or a later generation of the client certificate.
+    ///
+    /// A request that reaches a connection while the server closes it is sent again, as Go's HTTP client does.
+    /// kube-apiserver closes the connection after each anonymous request, and at random with `--goaway-chance`.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
         identity_generation: u64,
     ) -> Result<Response<ResponseBody>, BoxError> {
-        let (client, stream) = self.checkout(identity_generation);
-        let response = client.request(request).await?;
-        Ok(response.map(|body| ResponseBody::new(body).holding(stream)))
+        let mut attempt = 1;
+        loop {
+            let (client, stream) = self.checkout(identity_generation);
+            match client.request(request.clone()).await {
+                Ok(response) => return Ok(response.map(|body| ResponseBody::new(body).holding(stream))),
+                Err(error) if attempt < MAX_ATTEMPTS && is_unprocessed(&error) => attempt += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Returns a client with a free stream, and the stream's guard. Pools with an older certificate are

@@ -78,6 +78,21 @@ pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
     causes(error).any(|error| alerts.contains(&error.to_string()))
 }
 
+/// Returns true if the server did not process the request, so that even a write can be sent again.
+///
+/// A server that closes a connection gracefully names the last stream that it processes; only requests on later
+/// streams fail with its GOAWAY. See [RFC 9113](https://www.rfc-editor.org/rfc/rfc9113.html#section-8.7).
+pub(super) fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
+    causes(error).filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
+        error.is_remote()
+            && match error.reason() {
+                Some(h2::Reason::NO_ERROR) => error.is_go_away(),
+                Some(h2::Reason::REFUSED_STREAM) => error.is_reset(),
+                _ => false,
+            }
+    })
+}
+
 /// Iterates over an error and its causes, outermost first.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {

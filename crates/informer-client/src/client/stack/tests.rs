@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
@@ -14,10 +15,12 @@ use hyper::body::Frame;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::DuplexStream;
+use informer_cache::source::SourceErrorKind;
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-use super::super::ClientOptions;
 use super::super::connections::Connections;
+use super::super::{BoxError, ClientOptions, RequestError};
 use super::{builder, is_loopback};
 
 /// One end of an in-memory pipe that replaces a socket.
@@ -131,6 +134,96 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
     assert_eq!(body.unwrap().to_bytes(), "{}");
     assert_eq!(opened.load(Ordering::SeqCst), 1, "they share a connection");
     drop(unread);
+}
+
+/// A frame with which [`serve_frames`] replies to a request.
+#[derive(Clone, Copy)]
+enum Reply {
+    /// A response with status 200 and no body.
+    Ok,
+    /// The server resets the stream before it processes the request.
+    RefusedStream,
+    /// The server resets the stream while it processes the request.
+    InternalError,
+    /// The server closes the connection gracefully. It has not processed the request.
+    GoAwayBefore,
+    /// The server closes the connection gracefully, and breaks it before the response.
+    GoAwayAfter,
+}
+
+/// Serves HTTP/2 connections, each with the next replies of the list. A connection ends with a GOAWAY.
+async fn serve_frames(mut io: DuplexStream, replies: Arc<Mutex<VecDeque<Reply>>>) -> io::Result<()> {
+    let mut preface = [0; 24];
+    io.read_exact(&mut preface).await?;
+    io.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await?;
+    loop {
+        let mut header = [0; 9];
+        io.read_exact(&mut header).await?;
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+        io.read_exact(&mut vec![0; length]).await?;
+        if header[3] != 1 {
+            continue;
+        }
+        let id = [header[5], header[6], header[7], header[8]];
+        let reply = replies.lock().pop_front().expect("the test lists a reply to each request");
+        let (kind, flags, stream, payload) = match reply {
+            Reply::Ok => (1, 5, id, vec![0x88]),
+            Reply::RefusedStream => (3, 0, id, vec![0, 0, 0, 7]),
+            Reply::InternalError => (3, 0, id, vec![0, 0, 0, 2]),
+            Reply::GoAwayBefore => (7, 0, [0; 4], vec![0; 8]),
+            Reply::GoAwayAfter => (7, 0, [0; 4], [id, [0; 4]].concat()),
+        };
+        let length = u8::try_from(payload.len()).expect("short payload");
+        io.write_all(&[&[0, 0, length, kind, flags], stream.as_slice(), &payload].concat()).await?;
+        if kind == 7 {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends a create to a server with these replies. Returns the status, and the number of unused replies.
+async fn create_with(replies: &[Reply]) -> (Result<u16, BoxError>, usize) {
+    let replies = Arc::new(Mutex::new(VecDeque::from(replies.to_vec())));
+    let left = Arc::clone(&replies);
+    let connector = tower::service_fn(move |_uri: Uri| {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        tokio::spawn(serve_frames(theirs, Arc::clone(&replies)));
+        std::future::ready(Ok::<_, io::Error>(Pipe(TokioIo::new(ours))))
+    });
+    let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
+    let connections = Connections::new(connector, builder(&options));
+    let request = Request::post("http://server/api/v1/pods").body(Full::from("{}")).unwrap();
+    let response = connections.send(request, 0).await;
+    (response.map(|response| response.status().as_u16()), left.lock().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_refused_by_a_closing_connection_is_sent_again() {
+    for refusals in [
+        vec![Reply::GoAwayBefore],
+        vec![Reply::RefusedStream],
+        vec![Reply::RefusedStream, Reply::GoAwayBefore, Reply::GoAwayBefore],
+    ] {
+        let (status, unused) = create_with(&[refusals.as_slice(), &[Reply::Ok]].concat()).await;
+        assert_eq!((status.unwrap(), unused), (200, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_that_may_have_been_processed_is_not_sent_again() {
+    for reply in [Reply::GoAwayAfter, Reply::InternalError] {
+        let (status, unused) = create_with(&[reply, Reply::Ok]).await;
+        assert!(status.is_err());
+        assert_eq!(unused, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_refused_by_every_connection_fails() {
+    let (status, unused) = create_with(&[Reply::GoAwayBefore; 10]).await;
+    let error = RequestError::new("http://server/", status.unwrap_err());
+    assert_eq!(error.kind(), SourceErrorKind::Connection);
+    assert_eq!(unused, 6);
 }
 
 #[test]
