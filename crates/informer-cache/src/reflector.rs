@@ -114,8 +114,8 @@ pub const MAX_SHORT_WATCHES: u32 = 3;
 
 /// The longest silence of a watch before the server's version is checked. A Kubernetes API server sends a
 /// bookmark every minute. A server that was restored from a backup accepts a watch from a version that it has
-/// not reached, and sends nothing. The check follows a watch without any event, if no version was confirmed
-/// for this time.
+/// not reached, and sends nothing. The check follows a watch at whose end no version was confirmed for this
+/// time.
 pub const MAX_WATCH_SILENCE: Duration = Duration::from_secs(90);
 
 /// The longest `Retry-After` that is respected. A longer one is shortened to this time.

@@ -24,7 +24,7 @@
 //! last version. If the server does not have that version, it lags or was restored from a backup, and a list
 //! follows. The check runs before the next watch in these cases:
 //!
-//! - A watch ended without an event, and the version was not confirmed for a long time.
+//! - A watch ended, and the version was not confirmed for a long time.
 //! - A watch has sent only bookmarks older than its start version.
 //! - A watch request reached no server: the next server may have been restarted with an older state.
 //!

@@ -32,13 +32,10 @@ impl Checking {
 
 impl<O: Object> ReflectorState<O> {
     /// Continues after a watch that was accepted and has ended. The next watch follows; a version check comes
-    /// first if the watch had no event and the version was not confirmed for a long time.
-    pub(super) fn resume_watch(&mut self, events: u64, turn: &mut Turn<'_, O>) -> Phase<O> {
-        if events > 0 || self.is_vouched_for(turn.now) {
-            self.begin_watch(turn)
-        } else {
-            self.begin_check(turn)
-        }
+    /// first if the version was not confirmed for a long time. Early events of the watch do not count: the
+    /// server may have been restored after them.
+    pub(super) fn resume_watch(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
+        if self.is_vouched_for(turn.now) { self.begin_watch(turn) } else { self.begin_check(turn) }
     }
 
     /// Returns true if the server has recently confirmed the last version or a later one.

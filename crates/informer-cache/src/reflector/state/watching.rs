@@ -232,7 +232,7 @@ impl<O: Object> ReflectorState<O> {
     /// no event.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
         let Some(next) = self.after_end(watching, turn.now) else {
-            return self.resume_watch(watching.events, turn);
+            return self.resume_watch(turn);
         };
         let error = self.error(SourceErrorKind::Other, &format!("a watch was closed within {SHORT_WATCH:?}"));
         self.pause_after(watching, error, next, turn)
@@ -263,7 +263,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.pause_after(watching, error, next, turn);
             }
             self.recover(error, turn);
-            return self.resume_watch(watching.events, turn);
+            return self.resume_watch(turn);
         }
         if watching.lasted(turn.now) {
             self.short_watches = 0;
@@ -314,7 +314,7 @@ impl<O: Object> ReflectorState<O> {
             }
             self.status.silent_watches += 1;
             turn.effects.notices.push(ReflectorNotice::SilentWatch);
-            return self.resume_watch(watching.events, turn);
+            return self.resume_watch(turn);
         }
         if watching.open {
             self.resync_if_due(turn);

@@ -38,6 +38,23 @@ async fn a_server_that_went_back_is_noticed_when_a_watch_from_a_version_that_it_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_version_is_checked_after_a_watch_that_had_events_and_then_was_silent() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    watch.send(added(object("default/a", 11)));
+    tokio::time::sleep(MAX_WATCH_SILENCE).await;
+    watch.close();
+    let check = world.server.expect_list().await.assert_version("11");
+    assert_check(&check);
+    check.fail_with(SourceErrorKind::VersionTooLarge);
+    world.server.expect_list().await.assert_version("11").gone();
+    world.server.expect_list().await.assert_version("").reply_page([], 10);
+    world.server.expect_list().await.assert_version("").reply_page([], 10);
+    let _open = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.told().await.last().map(String::as_str), Some("Replaced[] @10 rewound"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_was_started_again_with_an_older_state_is_noticed_before_it_is_watched() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([object("default/a", 9)], 10).await;

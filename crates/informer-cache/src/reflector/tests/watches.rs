@@ -336,6 +336,8 @@ async fn a_silent_watch_is_cut_past_its_timeout_and_resumed_from_the_last_versio
     world.lap();
     watch.dropped().await;
     assert_eq!(world.lap().as_secs(), (timeout + ReflectorConfig::default().watch_grace).as_secs());
+    let check = world.server.expect_list().await.assert_version("11").assert_limit(Some(1));
+    check.reply_page([], 11);
     let _open = world.server.expect_watch().await.assert_version("11").accept();
     assert_eq!(world.lap(), Duration::ZERO);
     assert_eq!(world.status().silent_watches, 1);
