@@ -28,7 +28,8 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Controllers, beside those of controller-runtime and kube-rs; the start of a manager; the forms of a cache.
+    /// Controllers, beside those of controller-runtime and kube-rs; the start of a manager; the forms of a
+    /// cache.
     Runtime,
     /// The work queue, beside those of client-go and controller-runtime.
     Workqueue,

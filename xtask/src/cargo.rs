@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Cargo as a shell would start it. What cargo says about this program to this program is not handed on: build scripts of
-/// some crates run again when it changes, and all that stands on them is built anew.
+/// Cargo as a shell would start it. What cargo says about this program to this program is not handed on:
+/// build scripts of some crates run again when it changes, and all that stands on them is built anew.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("cargo");
     let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

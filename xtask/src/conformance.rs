@@ -35,8 +35,8 @@ pub(crate) struct Conformance {
     /// Without the scenarios that take most of a minute.
     #[arg(long)]
     quick: bool,
-    /// The directory of a real server that runs already (`cargo xtask real up`); without it one is started for the suite,
-    /// and stopped after it.
+    /// The directory of a real server that runs already (`cargo xtask real up`); without it one is started
+    /// for the suite, and stopped after it.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
@@ -49,13 +49,14 @@ enum Suite {
     Kubectl,
     /// Scripts of requests, whose answers are compared with what a real server was recorded to answer.
     Apiserver,
-    /// Programs on client-go, controller-runtime and kube-rs as people write them, against `informer serve` or a real server
-    /// with its controllers. Needs Go.
+    /// Programs on client-go, controller-runtime and kube-rs as people write them, against `informer serve`
+    /// or a real server with its controllers. Needs Go.
     Programs,
-    /// The operators among the examples under the least Role that each ships, against `informer serve` or a real server with
-    /// its controllers. Needs Go, which builds kubectl.
+    /// The operators among the examples under the least Role that each ships, against `informer serve` or a
+    /// real server with its controllers. Needs Go, which builds kubectl.
     Operators,
-    /// controller-runtime's own test suites with `informer envtest install`, beside what they come to on the real pair.
+    /// controller-runtime's own test suites with `informer envtest install`, beside what they come to on the
+    /// real pair.
     Envtest,
 }
 

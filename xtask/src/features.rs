@@ -1,5 +1,5 @@
-//! Feature combinations: cargo-hack checks each library crate without features, with each single one and with all, and tests
-//! run with the combinations that change behavior.
+//! Feature combinations: cargo-hack checks each library crate without features, with each single one and with
+//! all, and tests run with the combinations that change behavior.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,8 @@ pub(crate) struct FeaturesArguments {
     no_tests: bool,
 }
 
-/// The version of Kubernetes' types that libraries are checked with; a program chooses it by a feature of `k8s-openapi`.
+/// The version of Kubernetes' types that libraries are checked with; a program chooses it by a feature of
+/// `k8s-openapi`.
 const KUBERNETES: &str = "1.37";
 
 /// The crates with features.

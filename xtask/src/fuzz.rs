@@ -1,4 +1,5 @@
-//! Fuzzing: the targets of `fuzz/`, under libFuzzer where a nightly toolchain and cargo-fuzz are there, else in the harness.
+//! Fuzzing: the targets of `fuzz/`, under libFuzzer where a nightly toolchain and cargo-fuzz are there, else
+//! in the harness.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -106,7 +107,8 @@ fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Reads the last line of the harness, which holds the executions. Who ends without one is told by how it ended.
+/// Reads the last line of the harness, which holds the executions. Who ends without one is told by how it
+/// ended.
 fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     let text = String::from_utf8_lossy(stdout);
     let last: Value =
@@ -126,7 +128,8 @@ fn tell(said: &[u8]) {
     let _ = std::io::stderr().lock().write_all(said);
 }
 
-/// Runs each target under libFuzzer from its seeds. What it finds stays in the corpus below the build products.
+/// Runs each target under libFuzzer from its seeds. What it finds stays in the corpus below the build
+/// products.
 fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
     let built = cargo_fuzz(root, "build").arg("target").status();

@@ -10,7 +10,8 @@ use thiserror::Error;
 pub(crate) enum Module {
     /// kube-apiserver, etcd, kube-controller-manager and kubectl.
     Servers,
-    /// The programs of `Servers` that can be built with the newest Go types of Kubernetes, which are newer than the server.
+    /// The programs of `Servers` that can be built with the newest Go types of Kubernetes, which are newer
+    /// than the server.
     NewestTypes,
     /// Programs on client-go and controller-runtime.
     Peers,
@@ -77,8 +78,8 @@ impl Go {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Builds `cmd/PROGRAM` of a module and returns where it is. Go's own build cache makes this short when nothing
-    /// changed.
+    /// Builds `cmd/PROGRAM` of a module and returns where it is. Go's own build cache makes this short when
+    /// nothing changed.
     pub(crate) fn build(&self, module: Module, program: &str) -> Result<PathBuf, GoError> {
         let output = target(&self.root).join("go").join(module.binary(program));
         let status = Command::new("go")

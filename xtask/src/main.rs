@@ -43,7 +43,8 @@ struct Arguments {
 enum Command {
     /// The state machines of an informer under seeds that draw faults; see docs/simulator.md.
     Simulate(simulate::SimulateArguments),
-    /// Check the rules that the compiler does not: dependencies between crates and layers, sizes, names, language, tests that docs name.
+    /// Check the rules that the compiler does not: dependencies between crates and layers, sizes, names,
+    /// language, tests that docs name.
     Tidy(tidy::TidyArguments),
     /// Check that each combination of features compiles, and run the tests of some of them. Needs cargo-hack.
     Features(features::FeaturesArguments),
@@ -57,14 +58,17 @@ enum Command {
     Bench(bench::Bench),
     /// The suite of informer behaviour, on the embedded server or on a real one.
     Conformance(conformance::Conformance),
-    /// Informers of client-go, of kube-rs and ours on one server, whose views must be equal after changes and cuts.
+    /// Informers of client-go, of kube-rs and ours on one server, whose views must be equal after changes and
+    /// cuts.
     Fleet(fleet::Fleet),
-    /// Our pipeline against processes that are killed, held and restarted, and connections that break, in real time.
+    /// Our pipeline against processes that are killed, held and restarted, and connections that break, in
+    /// real time.
     Ordeal(ordeal::Ordeal),
-    /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say whether it is what
-    /// they give.
+    /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say
+    /// whether it is what they give.
     Schema(schema::Options),
-    /// client-go's informer, work queue and leader election beside ours on the same scripts: equal, or different as listed. Needs Go.
+    /// client-go's informer, work queue and leader election beside ours on the same scripts: equal, or
+    /// different as listed. Needs Go.
     Parity(parity::ParityArguments),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
@@ -94,8 +98,8 @@ fn main() -> ExitCode {
     finish(&report, &arguments)
 }
 
-/// Prints a report and turns it into an exit code: 0, 1 for a missed target with `--check`, 2 for a report that could not
-/// be written.
+/// Prints a report and turns it into an exit code: 0, 1 for a missed target with `--check`, 2 for a report
+/// that could not be written.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         // What was asked for goes to stdout by itself: a path, a state.

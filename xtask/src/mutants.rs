@@ -1,7 +1,9 @@
-//! Mutation testing: cargo-mutants over the library crates, with their unit tests and the simulator as judges.
+//! Mutation testing: cargo-mutants over the library crates, with their unit tests and the simulator as
+//! judges.
 //!
-//! A run tests a sample of each crate's mutants, chosen by a seed, or all of them with `--all`. `docs/mutants.md` has the
-//! table of the newest run; `conformance/mutants.txt` lists each surviving mutant with the reason why no test catches it.
+//! A run tests a sample of each crate's mutants, chosen by a seed, or all of them with `--all`.
+//! `docs/mutants.md` has the table of the newest run; `conformance/mutants.txt` lists each surviving mutant
+//! with the reason why no test catches it.
 
 mod outcomes;
 mod survivors;
@@ -148,13 +150,15 @@ fn selected(names: &[String]) -> Result<Vec<&'static Subject>, String> {
     names.iter().map(find).collect()
 }
 
-/// Tests a sample of a crate's mutants with the crate's own tests, and those that survive with all of its judges.
+/// Tests a sample of a crate's mutants with the crate's own tests, and those that survive with all of its
+/// judges.
 fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> Result<Tally, String> {
     let all = list(tree, subject)?;
     let sample = if arguments.all { all.clone() } else { draw(&all, arguments.sample, arguments.seed) };
     let own = [subject.package()];
     let mut outcomes = Stage { tree, subject, judges: &own, name: "own" }.run(&sample, None)?;
-    // cargo-mutants also tests every mutant that deletes a field in the files of the sample, whatever expressions select.
+    // cargo-mutants also tests every mutant that deletes a field in the files of the sample, whatever
+    // expressions select.
     if outcomes.len() < sample.len() {
         let (name, tested, drawn) = (subject.name, outcomes.len(), sample.len());
         return Err(format!("informer-{name}: {tested} of {drawn} mutants were tested"));
@@ -183,7 +187,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tests these mutants; without a time limit, cargo-mutants measures the tests of the unchanged crate first.
+    /// Tests these mutants; without a time limit, cargo-mutants measures the tests of the unchanged crate
+    /// first.
     fn run(&self, mutants: &[String], timeout: Option<u64>) -> Result<Outcomes, String> {
         let folder = self.tree.products.join(self.subject.name).join(self.name);
         std::fs::create_dir_all(&folder).map_err(|error| format!("create {}: {error}", folder.display()))?;
@@ -212,8 +217,8 @@ impl Stage<'_> {
         read_outcomes(&written)
     }
 
-    /// Runs all judges without a mutant, as cargo-mutants does only with the tests of the mutated crate. Returns the time
-    /// limit for a mutant in seconds.
+    /// Runs all judges without a mutant, as cargo-mutants does only with the tests of the mutated crate.
+    /// Returns the time limit for a mutant in seconds.
     fn test_without_mutant(&self) -> Result<u64, String> {
         self.test(&["--no-run"])?;
         let clock = Deadline::after(Duration::MAX);
@@ -275,7 +280,8 @@ fn list(tree: &Tree, subject: &Subject) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Draws mutants by the hash of their names and the seed: code that did not change keeps its place in the order.
+/// Draws mutants by the hash of their names and the seed: code that did not change keeps its place in the
+/// order.
 fn draw(all: &[String], count: usize, seed: u64) -> Vec<String> {
     let mut ordered: Vec<_> = all.iter().map(|name| (order(name, seed), name)).collect();
     ordered.sort();

@@ -12,7 +12,8 @@ use crate::report::Report;
 /// What to compare.
 #[derive(Debug, Args)]
 pub(crate) struct ParityArguments {
-    /// Only this script of conformance/parity; that of a queue is queue/NAME, that of an election election/NAME.
+    /// Only this script of conformance/parity; that of a queue is queue/NAME, that of an election
+    /// election/NAME.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
     /// Print what both did, line by line.

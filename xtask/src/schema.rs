@@ -25,8 +25,8 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 /// What to do beside writing the table.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave the table; fill this many new objects of each kind, and compare the transcoder and the merging of patches
-    /// with Go's.
+    /// Leave the table; fill this many new objects of each kind, and compare the transcoder and the merging
+    /// of patches with Go's.
     #[arg(long, value_name = "N")]
     verify: Option<usize>,
     /// The seed of the objects to verify with [default: another one each time].
@@ -111,7 +111,8 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
     Ok(())
 }
 
-/// The Go program `schema`, built with one release of the types, and the file with the catalog of these types.
+/// The Go program `schema`, built with one release of the types, and the file with the catalog of these
+/// types.
 struct Built {
     program: PathBuf,
     catalog: PathBuf,
@@ -141,7 +142,8 @@ impl Types {
         Ok(Self { served, newest })
     }
 
-    /// Objects of every kind of both releases: those of the newest types, then those of kinds that these no longer have.
+    /// Objects of every kind of both releases: those of the newest types, then those of kinds that these no
+    /// longer have.
     fn objects(&self, fill: Fill) -> Result<Vec<u8>, SchemaError> {
         let mut objects = filled(&self.newest.program, "corpus", fill, &[])?;
         let without = [OsStr::new("--without"), self.newest.catalog.as_os_str()];
@@ -155,7 +157,8 @@ fn lists(program: &Path, kubeconfig: &OsStr) -> Result<Vec<u8>, SchemaError> {
     output(program, &[OsStr::new("served"), "--kubeconfig".as_ref(), kubeconfig])
 }
 
-/// Runs two servers: one that serves every version, and one as it is without flags, which says what is served by default.
+/// Runs two servers: one that serves every version, and one as it is without flags, which says what is served
+/// by default.
 fn with_servers<T>(
     root: &Path,
     go: &Go,

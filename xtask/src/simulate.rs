@@ -26,10 +26,12 @@ pub(crate) struct SimulateArguments {
     /// Play the script in this file.
     #[arg(long)]
     script: Option<std::path::PathBuf>,
-    /// Build and run each deliberate defect of `conformance/simulator/mutants`: each must be found from each of three seeds.
+    /// Build and run each deliberate defect of `conformance/simulator/mutants`: each must be found from each
+    /// of three seeds.
     #[arg(long)]
     mutants: bool,
-    /// With `--mutants`: run only this many defects, drawn by `--seed`. With `--seconds` no further one is begun after this time.
+    /// With `--mutants`: run only this many defects, drawn by `--seed`. With `--seconds` no further one is
+    /// begun after this time.
     #[arg(long, requires = "mutants")]
     sample: Option<usize>,
     /// Of those, only the ones whose name contains this, or one of these between commas.

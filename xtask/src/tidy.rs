@@ -1,5 +1,6 @@
-//! The rules that the compiler does not check: dependencies between crates and between the layers of a crate, lengths of files, forbidden names,
-//! tests that documents name, programs that documents show, patches of deliberate defects, and real time in tests.
+//! The rules that the compiler does not check: dependencies between crates and between the layers of a crate,
+//! lengths of files, forbidden names, tests that documents name, programs that documents show, patches of
+//! deliberate defects, and real time in tests.
 
 mod defects;
 mod edges;

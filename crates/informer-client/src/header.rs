@@ -1,6 +1,8 @@
-//! The header of an object, read from its bytes without serde: who it is, which version, and what can be cut away.
+//! The header of an object, read from its bytes without serde: who it is, which version, and what can be cut
+//! away.
 //!
-//! One walk over the members of the object and of its `metadata`, whose places it keeps; everything else is skipped at the speed of
+//! One walk over the members of the object and of its `metadata`, whose places it keeps; everything else is
+//! skipped at the speed of
 //! [`Structure`](crate::scan::Structure). What a key means twice is what serde makes of it: the last one counts.
 
 mod build;

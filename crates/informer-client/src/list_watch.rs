@@ -54,14 +54,14 @@ pub(crate) type Wire = SharedKindSchema;
 ///
 /// # Wire
 ///
-/// Built-in kinds are asked for as protobuf, which is half the bytes and a third of the server's work; see [`Encodings`].
-/// Queries are as client-go sends them, in the order of their names; `resourceVersion=0` and `limit` are both sent
-/// where both are asked for. Nothing is retried here; every status is told as it came.
+/// Built-in kinds are asked for as protobuf, which is half the bytes and a third of the server's work; see
+/// [`Encodings`]. Queries are as client-go sends them, in the order of their names; `resourceVersion=0` and
+/// `limit` are both sent where both are asked for. Nothing is retried here; every status is told as it came.
 ///
-/// A body is read as it arrives: beyond the objects that are handed on, memory holds one object and one network frame. Where more
-/// arrives than one task reads, on a runtime of several threads, batches of some 256 KiB are decoded by tasks of their own, at most
-/// eight at once; objects and events come in the order of the body all the same. On a runtime of one thread everything is read
-/// where it arrives.
+/// A body is read as it arrives: beyond the objects that are handed on, memory holds one object and one
+/// network frame. Where more arrives than one task reads, on a runtime of several threads, batches of some
+/// 256 KiB are decoded by tasks of their own, at most eight at once; objects and events come in the order of
+/// the body all the same. On a runtime of one thread everything is read where it arrives.
 pub struct KubeListWatch<O> {
     client: Client,
     kind: Arc<ResourceKind>,
@@ -120,9 +120,10 @@ pub struct ReadOptions {
     /// How many bytes of typed views are kept though nobody holds them, so that what is read again and again
     /// is decoded once. 0 by default: a view lasts as long as somebody holds it.
     ///
-    /// Counts for all objects of a source in the forms [`Lazy`](crate::Lazy) and `Packed`, by an estimate: the size of the type and
-    /// several times the bytes that it is read from. The views that were decoded first make room, but for those in use. A view
-    /// of an object that has changed or is gone stays until its place is needed.
+    /// Counts for all objects of a source in the forms [`Lazy`](crate::Lazy) and `Packed`, by an estimate:
+    /// the size of the type and several times the bytes that it is read from. The views that were decoded
+    /// first make room, but for those in use. A view of an object that has changed or is gone stays until its
+    /// place is needed.
     pub view_bytes: usize,
 }
 
@@ -254,10 +255,11 @@ impl<O: Representation> KubeListWatch<O> {
     /// Lists all namespaces side by side, in place of one list of everything or a streaming one: for servers
     /// with more than a few cores, which encode a list on one of them.
     ///
-    /// A list is split if all namespaces are read without selectors, namespaces may be listed, and the server tells how many
-    /// objects there are. Any other list is one request, and so is the list after a split list that failed. A request with a limit,
-    /// an exact version or a minimum version is never split; informers on such a source ask for lists without a limit. A split list
-    /// is a consistent read; the server must still have its version when the last namespace is asked for.
+    /// A list is split if all namespaces are read without selectors, namespaces may be listed, and the server
+    /// tells how many objects there are. Any other list is one request, and so is the list after a split list
+    /// that failed. A request with a limit, an exact version or a minimum version is never split; informers
+    /// on such a source ask for lists without a limit. A split list is a consistent read; the server must
+    /// still have its version when the last namespace is asked for.
     pub fn split_lists(mut self, split: SplitLists) -> Self {
         self.split_lists = Some(split);
         self
@@ -406,7 +408,8 @@ impl<O: Representation> KubeListWatch<O> {
 
 impl<O: Representation> ListSource<O> for KubeListWatch<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
-        // A request with a limit or a condition on the version must be sent as it is, for example the version check of one object.
+        // A request with a limit or a condition on the version must be sent as it is, for example the version
+        // check of one object.
         let is_complete = request.continue_token.is_none()
             && request.limit.is_none()
             && request.version_match == VersionMatch::Unset;

@@ -51,8 +51,8 @@ use crate::unknown_fields::UnknownFields;
 
 /// A form of objects that the client can make from what a server sends.
 ///
-/// The seam between the wire and the cache: other encodings and other forms are other implementations of the two sides of
-/// it, and nothing else knows of them.
+/// The seam between the wire and the cache: other encodings and other forms are other implementations of the
+/// two sides of it, and nothing else knows of them.
 pub trait Representation: Object + Sized {
     /// True if the server need only send the metadata of each object.
     const METADATA_ONLY: bool = false;

@@ -2,12 +2,12 @@
 //!
 //! Two readers, of which neither allocates nor recurses:
 //!
-//! - [`Structure`] finds the end of an object or array at memory speed, resumable at any byte. It knows strings,
-//!   escapes and brackets and nothing else.
+//! - [`Structure`] finds the end of an object or array at memory speed, resumable at any byte. It knows
+//!   strings, escapes and brackets and nothing else.
 //! - [`Cursor`] walks the members of a complete value, and skips what nobody asked for with the first.
 //!
-//! What is skipped is checked for balanced brackets and closed strings, not for the whole grammar: that is the price of
-//! not reading it, and a typed read of the object finds the rest.
+//! What is skipped is checked for balanced brackets and closed strings, not for the whole grammar: that is
+//! the price of not reading it, and a typed read of the object finds the rest.
 
 pub(crate) mod block;
 mod cursor;

@@ -1,8 +1,9 @@
 //! Cuts a body into its objects while it arrives, at whatever borders.
 //!
-//! Shapes of body: [`list`] (one object whose `items` are wanted one by one), [`frames`] (values one after the other, a watch)
-//! and [`lengths`] (a watch in protobuf). All are fed network frames and hand out slices: of the frame where a value lies in
-//! one frame whole, of a buffer where it does not. A list in protobuf is cut by `informer-schema`.
+//! Shapes of body: [`list`] (one object whose `items` are wanted one by one), [`frames`] (values one after
+//! the other, a watch) and [`lengths`] (a watch in protobuf). All are fed network frames and hand out slices:
+//! of the frame where a value lies in one frame whole, of a buffer where it does not. A list in protobuf is
+//! cut by `informer-schema`.
 //!
 //! # Invariants
 //!

@@ -20,7 +20,8 @@ use crate::report::Report;
 
 const TLS: &str = "embedded, TLS";
 const PLAIN: &str = "embedded, plaintext";
-/// In the process of whoever asks, as a test has it: client and server are one program, and neither process nor socket is its own.
+/// In the process of whoever asks, as a test has it: client and server are one program, and neither process
+/// nor socket is its own.
 const HERE: &str = "embedded, in process";
 const REAL: &str = "kube-apiserver 1.36.3, TLS";
 
@@ -40,7 +41,8 @@ const TARGETS: [Target; 3] = [
     Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
 ];
 
-/// What is to be so many times the throughput of the real one, which speaks TLS alone: over TLS, and each way in which tests use it.
+/// What is to be so many times the throughput of the real one, which speaks TLS alone: over TLS, and each way
+/// in which tests use it.
 const FASTER: [&str; 4] = [CREATES, LIST, LIST_PROTOBUF, DELIVERIES];
 const TIMES: f64 = 20.0;
 
@@ -50,7 +52,8 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// An API server under load.
 #[derive(Debug, Args)]
 pub(crate) struct Apiserver {
-    /// How many pods are created and listed. Of 100,000 a real server needs some 8 GB of memory and five minutes a run.
+    /// How many pods are created and listed. Of 100,000 a real server needs some 8 GB of memory and five
+    /// minutes a run.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
     /// Without the real one: no ratios, and no Go.

@@ -47,14 +47,15 @@ pub(crate) struct Informers {
     /// On which server.
     #[arg(long, value_enum, default_value_t)]
     server: Which,
-    /// The directory of a real server that runs already (`cargo xtask real up`); it keeps its objects. Without it one is started, and
-    /// stopped afterwards.
+    /// The directory of a real server that runs already (`cargo xtask real up`); it keeps its objects.
+    /// Without it one is started, and stopped afterwards.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
     /// Nothing after the first list.
     #[arg(long)]
     only_sync: bool,
-    /// Peers also in the forms that no target is about: client-go in JSON, dynamic and of metadata, kube-rs dynamic.
+    /// Peers also in the forms that no target is about: client-go in JSON, dynamic and of metadata, kube-rs
+    /// dynamic.
     #[arg(long)]
     all: bool,
     /// Counts the allocations of our sync, too, in a build of its own.

@@ -1,7 +1,8 @@
 //! Programs that run in turn, what they measured, and how it compares.
 //!
-//! A program prints one JSON object on the last line of its output: a figure for each case. Every program runs once
-//! before any runs again, so that whatever else the machine does hits all of them alike; figures are medians.
+//! A program prints one JSON object on the last line of its output: a figure for each case. Every program
+//! runs once before any runs again, so that whatever else the machine does hits all of them alike; figures
+//! are medians.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,14 +20,15 @@ pub(crate) struct Turns {
     /// How often each program runs; figures are medians.
     #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Runs all programs, the server included, with real-time priority (`chrt -f 10`), so that what else the machine does hardly
-    /// enters into it. Needs the right to do so.
+    /// Runs all programs, the server included, with real-time priority (`chrt -f 10`), so that what else the
+    /// machine does hardly enters into it. Needs the right to do so.
     #[arg(long, global = true)]
     realtime: bool,
 }
 
-/// For mimalloc, which asks for huge pages otherwise. The system then clears 2 MB where a few bytes are written, and all of it
-/// counts as resident: a first list of 10,000 pods held 70 MB in place of 41, and took up to three times as long.
+/// For mimalloc, which asks for huge pages otherwise. The system then clears 2 MB where a few bytes are
+/// written, and all of it counts as resident: a first list of 10,000 pods held 70 MB in place of 41, and took
+/// up to three times as long.
 const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 
 impl Turns {
@@ -128,7 +130,8 @@ fn build(
     }
 }
 
-/// Builds a program of `conformance/kube-rs`, in a folder of its own: it has other features of the same libraries.
+/// Builds a program of `conformance/kube-rs`, in a folder of its own: it has other features of the same
+/// libraries.
 pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     let folder = target(root).join("kube-rs");
     let status = crate::cargo::command()
@@ -273,7 +276,8 @@ impl Samples {
         text
     }
 
-    /// How many times those of a peer the medians are, as a table in Markdown: of throughput more is better, of all else less.
+    /// How many times those of a peer the medians are, as a table in Markdown: of throughput more is better,
+    /// of all else less.
     pub(crate) fn times(&self, programs: &[Program], peer: &str) -> String {
         let mut text = format!("| to {peer} |");
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
@@ -325,8 +329,8 @@ pub(crate) enum Limit {
 }
 
 impl Target {
-    /// Adds the limit to the figures, and to the problems if it is missed. A target without its peer is not judged; whether this
-    /// one was.
+    /// Adds the limit to the figures, and to the problems if it is missed. A target without its peer is not
+    /// judged; whether this one was.
     fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
         let figure = samples.median(self.program, self.case);
         let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };

@@ -17,8 +17,9 @@ const HAND_OVER: &str = "add to a waiting worker, p50 us";
 const ADD_AFTER: &str = "add_after of a million keys, ns";
 const OVERHEAD: &str = "overhead of a waiting key, bytes";
 
-/// What client-go needed for an `AddAfter` where the target of 100 ns was set, the middle of 217 and 352 ns, and the case
-/// in which it did: a smaller one than ours. Both are told by the clock, so that a busy machine moves both.
+/// What client-go needed for an `AddAfter` where the target of 100 ns was set, the middle of 217 and 352 ns,
+/// and the case in which it did: a smaller one than ours. Both are told by the clock, so that a busy machine
+/// moves both.
 const ADD_AFTER_OF_FEW: &str = "add_after of 100,000 string keys, ns";
 const ADD_AFTER_THERE: f64 = 285.0;
 

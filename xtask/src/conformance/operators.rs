@@ -1,7 +1,9 @@
-//! The operators among the examples, each as a user of its own who may do what its role says and nothing else.
+//! The operators among the examples, each as a user of its own who may do what its role says and nothing
+//! else.
 //!
-//! What a real server has allowed and refused is read from its audit log: a permission that is missing is a problem, and so is one
-//! that is not used. On both servers each operator is run once more without one permission, and has to fail.
+//! What a real server has allowed and refused is read from its audit log: a permission that is missing is a
+//! problem, and so is one that is not used. On both servers each operator is run once more without one
+//! permission, and has to fail.
 
 mod audit;
 mod kubectl;
@@ -259,7 +261,8 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Runs an operator, with a kubeconfig for itself and the administrator's for its user. It has ended, or is ended in time.
+    /// Runs an operator, with a kubeconfig for itself and the administrator's for its user. It has ended, or
+    /// is ended in time.
     fn start(&self, operator: &Operator, limit: Duration) -> Result<(Option<ExitStatus>, String), String> {
         let config = self.kubectl.config_of(operator.role, NAMESPACE, self.config)?;
         let output = self.config.with_file_name(format!("{}.log", operator.name));
@@ -292,7 +295,8 @@ impl Proof<'_> {
         Ok(granted)
     }
 
-    /// The controllers of the server have scaled the deployment of the sample controller, and collected all below it.
+    /// The controllers of the server have scaled the deployment of the sample controller, and collected all
+    /// below it.
     fn controllers_have_worked(&self) -> Result<(), String> {
         let events = self.kubectl.run(&["get", "events", "-n", "default", "-o", "json"])?;
         for scaled in ["from 0 to 2", "from 2 to 3"] {

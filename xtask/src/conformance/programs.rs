@@ -1,4 +1,5 @@
-//! Programs of others that know nothing of the server: each does what such programs do, and says which of it went well.
+//! Programs of others that know nothing of the server: each does what such programs do, and says which of it
+//! went well.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! The servers as programs of others meet them: over TLS, with a token for the administrator, and roles that decide. Either
-//! `informer serve`, or a real server with its controllers.
+//! The servers as programs of others meet them: over TLS, with a token for the administrator, and roles that
+//! decide. Either `informer serve`, or a real server with its controllers.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

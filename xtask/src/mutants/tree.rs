@@ -1,5 +1,5 @@
-//! The copy of the workspace in which mutants are tested: always at the same path, so that a run builds again only the
-//! crates that changed.
+//! The copy of the workspace in which mutants are tested: always at the same path, so that a run builds again
+//! only the crates that changed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,8 +17,9 @@ pub(super) struct Tree {
     pub(super) products: PathBuf,
 }
 
-/// Makes the copy equal to the workspace: files that git tracks or would add. Equal files keep their modification time, by
-/// which cargo decides what to build; files of a mutant whose test was interrupted are restored.
+/// Makes the copy equal to the workspace: files that git tracks or would add. Equal files keep their
+/// modification time, by which cargo decides what to build; files of a mutant whose test was interrupted are
+/// restored.
 pub(super) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
     let wanted = files(workspace)?;
     fs::create_dir_all(copy).map_err(|error| format!("create {}: {error}", copy.display()))?;

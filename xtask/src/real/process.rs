@@ -1,7 +1,7 @@
 //! Processes that outlive the command that started them, and are stopped by a later one.
 //!
-//! A process is known by its pid and by its *identity*, which holds when it was started and what it runs: a pid alone may
-//! belong to somebody else by now, and nobody else's process is ever sent a signal.
+//! A process is known by its pid and by its *identity*, which holds when it was started and what it runs: a
+//! pid alone may belong to somebody else by now, and nobody else's process is ever sent a signal.
 
 use std::fs::File;
 use std::io;
@@ -131,7 +131,8 @@ fn command_line(pid: u32) -> Option<String> {
 fn identity(pid: u32) -> Option<String> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The second field is the name in parentheses, which may hold spaces. The third is the state, the 22nd the start.
+    // The second field is the name in parentheses, which may hold spaces. The third is the state, the 22nd
+    // the start.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;

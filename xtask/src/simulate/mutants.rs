@@ -1,5 +1,5 @@
-//! Deliberate defects: each is a small patch, applied to a scratch copy of the tree, built, and run until the simulator
-//! finds it, from each of three seeds.
+//! Deliberate defects: each is a small patch, applied to a scratch copy of the tree, built, and run until the
+//! simulator finds it, from each of three seeds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,8 +22,8 @@ struct Simulator {
     members: &'static [&'static str],
     /// A defect must be found within so many schedules, from each seed.
     schedules_max: u64,
-    /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out, so that CI fails
-    /// for other defects only; a full run reports them.
+    /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out,
+    /// so that CI fails for other defects only; a full run reports them.
     rare: &'static [&'static str],
     /// Arguments of every run.
     arguments: &'static [&'static str],

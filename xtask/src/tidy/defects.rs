@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::report::Report;
 
-/// Where the deliberate defects of a simulator are, and the first cell of the header of the table that says when each is found.
+/// Where the deliberate defects of a simulator are, and the first cell of the header of the table that says
+/// when each is found.
 struct Defects {
     folder: &'static str,
     header: &'static str,
@@ -18,8 +19,8 @@ const DEFECTS: [Defects; 2] = [
 /// Where it is said how soon each was found.
 const PAGE: &str = "docs/simulator.md";
 
-/// Checks that the deliberate defects of the simulators apply to the tree, and that the documentation lists them. Building and finding
-/// each takes long and has a command of its own: `cargo xtask simulate --mutants`.
+/// Checks that the deliberate defects of the simulators apply to the tree, and that the documentation lists
+/// them. Building and finding each takes long and has a command of its own: `cargo xtask simulate --mutants`.
 pub(super) fn check(root: &Path, report: &mut Report) {
     let page = std::fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     let mut count = 0;

@@ -2,7 +2,8 @@ use std::path::Path;
 
 use crate::report::Report;
 
-/// Which crates of ours each crate may depend on, and which crates it must not know: the absences of ARCHITECTURE.md.
+/// Which crates of ours each crate may depend on, and which crates it must not know: the absences of
+/// ARCHITECTURE.md.
 const RULES: [(&str, &[&str], &[&str]); 11] = [
     ("informer-core", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi", "serde"]),
     ("informer-workqueue", &[], &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),

@@ -76,7 +76,8 @@ fn height(layers: &[&str], module: &str) -> Option<usize> {
     layers.iter().position(|layer| *layer == module)
 }
 
-/// The names that follow `crate::`, those in braces included, outside of comments and of the unit tests at the end.
+/// The names that follow `crate::`, those in braces included, outside of comments and of the unit tests at
+/// the end.
 fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

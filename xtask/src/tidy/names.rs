@@ -13,8 +13,8 @@ const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
 /// Names that are not ours and stand in rows all the same.
 const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 
-/// Holds the table of public names against both sides: every name of upstream has a row in the part of its package, and every
-/// name of ours that a row has exists.
+/// Holds the table of public names against both sides: every name of upstream has a row in the part of its
+/// package, and every name of ours that a row has exists.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))

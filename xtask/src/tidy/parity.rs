@@ -37,8 +37,8 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("fn ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
 }
 
-/// The names in the last column that stand in backticks and look like test functions: snake case of several words, with or
-/// without the module before them.
+/// The names in the last column that stand in backticks and look like test functions: snake case of several
+/// words, with or without the module before them.
 fn named(row: &str) -> impl Iterator<Item = &str> {
     let last = row.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
     let names = last.split('`').skip(1).step_by(2).filter_map(|name| name.rsplit("::").next());

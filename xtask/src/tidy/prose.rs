@@ -1,5 +1,5 @@
-//! Language: words of the glossary, openings of sentences, long sentences and long lines in comments, messages, test names and
-//! documents.
+//! Language: words of the glossary, openings of sentences, long sentences and long lines in comments,
+//! messages, test names and documents.
 //!
 //! A folder in [`CLEAN`] must have no finding. For the others the number of findings is a figure, and
 //! `cargo xtask tidy --prose FOLDER` lists them.
@@ -184,8 +184,8 @@ fn check_source(file: &str, text: &str, rules: &Rules, findings: &mut Vec<Findin
     }
 }
 
-/// Checks a line of a paragraph. The paragraph so far is kept, because a sentence may begin on one line and a phrase may
-/// continue on the next.
+/// Checks a line of a paragraph. The paragraph so far is kept, because a sentence may begin on one line and a
+/// phrase may continue on the next.
 fn check_line(line: &str, paragraph: &mut String, rules: &Rules, find: &mut dyn FnMut(String)) {
     let is_block = ["|", "- ", "* ", "#", "1."].iter().any(|start| line.starts_with(start));
     if line.is_empty() || is_block {

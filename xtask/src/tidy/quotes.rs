@@ -5,8 +5,8 @@ use crate::report::Report;
 /// What stands before a block that is the text of a file: `<!-- text of PATH -->`.
 const BEFORE: &str = "<!-- text of ";
 
-/// Holds blocks of the pages against the files that they show: each has to stand in its file as it is, so that what is shown is what is
-/// compiled.
+/// Holds blocks of the pages against the files that they show: each has to stand in its file as it is, so
+/// that what is shown is what is compiled.
 pub(super) fn check(root: &Path, report: &mut Report) {
     let Ok(entries) = std::fs::read_dir(root.join("docs")) else { return };
     let mut quotes = 0;

@@ -1,9 +1,10 @@
-//! Refuses real time in tests. A test that sleeps in real time, or compares with the wall clock, fails on a loaded
-//! machine.
+//! Refuses real time in tests. A test that sleeps in real time, or compares with the wall clock, fails on a
+//! loaded machine.
 //!
-//! Paused tokio time is fine, so a test with `start_paused` may sleep and measure. A test without it may not, nor may a
-//! helper that it calls. Scenarios of the conformance suite run in real time against real servers: they wait for states,
-//! and never for a time. `clippy.toml` forbids the clocks and the sleep of `std` everywhere.
+//! Paused tokio time is fine, so a test with `start_paused` may sleep and measure. A test without it may not,
+//! nor may a helper that it calls. Scenarios of the conformance suite run in real time against real servers:
+//! they wait for states, and never for a time. `clippy.toml` forbids the clocks and the sleep of `std`
+//! everywhere.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -128,7 +129,8 @@ fn by_name(functions: &[Function]) -> HashMap<&str, Vec<&Function>> {
     helpers
 }
 
-/// Files whose functions may call each other: those of one folder of tests, or the tests inside one source file.
+/// Files whose functions may call each other: those of one folder of tests, or the tests inside one source
+/// file.
 fn group(name: &str) -> String {
     let at = name.find("/tests/").or_else(|| name.find("/tests.rs"));
     at.map_or(name, |at| &name[..at]).to_owned()
@@ -138,7 +140,8 @@ fn is_test_file(name: &str) -> bool {
     name.contains("/tests/") || name.ends_with("/tests.rs")
 }
 
-/// Collects the functions of test code: all of a test file, and those in modules under `#[cfg(test)]` elsewhere.
+/// Collects the functions of test code: all of a test file, and those in modules under `#[cfg(test)]`
+/// elsewhere.
 fn functions(path: &str, items: &[Item], in_test: bool, into: &mut Vec<Function>) {
     for item in items {
         match item {

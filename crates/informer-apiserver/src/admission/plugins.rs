@@ -1,8 +1,9 @@
 //! The admission plugins that are enabled by default, in the order of kube-apiserver.
 //!
-//! A new plugin is a file below this module that implements [`AdmissionPlugin`], and an entry of [`PLUGINS`]. Plugins hold no lock
-//! while they decide. Writes of the server itself and of the embedding program skip them. Webhooks and policies run after all
-//! plugins of a phase; ResourceQuota is charged after them, see `pipeline/quota_usage.rs`.
+//! A new plugin is a file below this module that implements [`AdmissionPlugin`], and an entry of [`PLUGINS`].
+//! Plugins hold no lock while they decide. Writes of the server itself and of the embedding program skip
+//! them. Webhooks and policies run after all plugins of a phase; ResourceQuota is charged after them, see
+//! `pipeline/quota_usage.rs`.
 
 mod classes;
 mod limit_ranger;

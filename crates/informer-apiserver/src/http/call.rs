@@ -286,8 +286,8 @@ impl Call<'_> {
         found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
     }
 
-    /// Runs a write, then the controllers, even if the request is cancelled. Retries a 409 if the CRD has changed
-    /// in the meantime.
+    /// Runs a write, then the controllers, even if the request is cancelled. Retries a 409 if the CRD has
+    /// changed in the meantime.
     async fn write(mut self, body: &[u8]) -> Result<(ApiResponse, Encoding), ApiError> {
         let _controllers = RunControllers(self.shared);
         loop {

@@ -1,8 +1,8 @@
-//! The rules of the built-in kinds: how defaults, validation and warnings are written down and applied. The rules
-//! themselves are in `kinds/<group>/<kind>.rs`.
+//! The rules of the built-in kinds: how defaults, validation and warnings are written down and applied. The
+//! rules themselves are in `kinds/<group>/<kind>.rs`.
 //!
-//! A kind has a list of [`Default`]s and lists of [`Check`]s, in the order in which kube-apiserver applies them. The
-//! order matters: it is the order of the causes in a 422 response.
+//! A kind has a list of [`Default`]s and lists of [`Check`]s, in the order in which kube-apiserver applies
+//! them. The order matters: it is the order of the causes in a 422 response.
 
 pub(crate) mod checks;
 pub(crate) mod defaults;

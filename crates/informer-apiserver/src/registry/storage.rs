@@ -365,8 +365,8 @@ impl Storage {
     /// Replaces all objects, given by table and with their versions, like a restart from a snapshot. Drops
     /// the history and ends all watches.
     ///
-    /// A version that was the current one may now stand for another state. So the version never stays the same, and
-    /// a watch from it gets 410.
+    /// A version that was the current one may now stand for another state. So the version never stays the
+    /// same, and a watch from it gets 410.
     pub(crate) fn restore(&mut self, version: u64, mut tables: HashMap<usize, Vec<(Draft, u64)>>) {
         self.version = version.max(self.version + 1);
         self.origin = self.version;

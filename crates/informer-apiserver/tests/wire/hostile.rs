@@ -1,5 +1,5 @@
-//! What a hostile or broken client sends: refused in time and in little memory, with nothing written, and the next request is
-//! answered.
+//! What a hostile or broken client sends: refused in time and in little memory, with nothing written, and the
+//! next request is answered.
 
 use bytes::Bytes;
 use http::Request;

@@ -1,4 +1,5 @@
-//! Faults that a server under load, an older one, or a wrong one has: in watches, in lists, and once a write is done.
+//! Faults that a server under load, an older one, or a wrong one has: in watches, in lists, and once a write
+//! is done.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Pod security: what the labels of a namespace ask of pods. The words are held against the real server's by the differential suite;
-//! here is what that cannot show: checks that a server without `--allow-privileged` never comes to, and what is not looked at.
+//! Pod security: what the labels of a namespace ask of pods. The words are held against the real server's by
+//! the differential suite; here is what that cannot show: checks that a server without `--allow-privileged`
+//! never comes to, and what is not looked at.
 
 use informer_apiserver::ApiServer;
 use informer_core::Gvr;

@@ -1,4 +1,5 @@
-//! Objects that the embedding program writes are like those that requests write: every client can change them.
+//! Objects that the embedding program writes are like those that requests write: every client can change
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -122,7 +123,8 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
         } else if content(&labeled) != content(&loaded) {
             failures.push(format!("label {}: changed more:\n{loaded}\n{labeled}", kind.gvr));
         }
-        // As `kubectl apply` does with an object that it has not created: the whole manifest, and an annotation.
+        // As `kubectl apply` does with an object that it has not created: the whole manifest, and an
+        // annotation.
         let mut applied = manifest.clone();
         applied["metadata"]["annotations"] =
             json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});

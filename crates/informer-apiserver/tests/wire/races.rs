@@ -1,4 +1,5 @@
-//! Writes under which something else happens: at each place where a write looks at the clock, one after the other.
+//! Writes under which something else happens: at each place where a write looks at the clock, one after the
+//! other.
 
 use std::fmt;
 use std::sync::Arc;

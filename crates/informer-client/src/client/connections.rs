@@ -47,8 +47,9 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
 
     /// Sends a request over a connection that uses this or a later generation of the client certificate.
     ///
-    /// A request that reaches a connection while the server closes it is sent again, as Go's HTTP client does.
-    /// kube-apiserver closes the connection after each anonymous request, and at random with `--goaway-chance`.
+    /// A request that reaches a connection while the server closes it is sent again, as Go's HTTP client
+    /// does. kube-apiserver closes the connection after each anonymous request, and at random with
+    /// `--goaway-chance`.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,

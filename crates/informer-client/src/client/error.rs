@@ -80,8 +80,9 @@ pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
 
 /// Returns true if the server did not process the request, so that even a write can be sent again.
 ///
-/// A server that closes a connection gracefully names the last stream that it processes; only requests on later
-/// streams fail with its GOAWAY. See [RFC 9113](https://www.rfc-editor.org/rfc/rfc9113.html#section-8.7).
+/// A server that closes a connection gracefully names the last stream that it processes; only requests on
+/// later streams fail with its GOAWAY. See [RFC
+/// 9113](https://www.rfc-editor.org/rfc/rfc9113.html#section-8.7).
 pub(super) fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
     causes(error).filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
         error.is_remote()

@@ -225,7 +225,8 @@ impl<O: Representation> ObjectReader<O> {
 /// Runs the decoder of one object. A panic in it, for example of a `Deserialize` implementation, fails only
 /// this object: the list or watch continues with the next one.
 fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, HeaderError> {
-    // The panic's message may quote the object, so that it is not part of the error; the panic hook has printed it.
+    // The panic's message may quote the object, so that it is not part of the error; the panic hook has
+    // printed it.
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| HeaderError::new("", Problem::DecoderPanicked))
 }
 

@@ -1,5 +1,5 @@
-//! Work of one stream that other tasks of the runtime do, so that it is spread over the cores. Its outcomes come in the order
-//! in which it was begun.
+//! Work of one stream that other tasks of the runtime do, so that it is spread over the cores. Its outcomes
+//! come in the order in which it was begun.
 //!
 //! # Invariants
 //!

@@ -1,5 +1,5 @@
-//! A protobuf watch that ends with "expired" once the kind has to be read as JSON, so that the reflector lists
-//! again, as JSON.
+//! A protobuf watch that ends with "expired" once the kind has to be read as JSON, so that the reflector
+//! lists again, as JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;

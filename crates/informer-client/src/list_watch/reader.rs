@@ -1,9 +1,11 @@
 //! The body of an answer as a stream of what is in it: one for lists and watches, in either encoding.
 //!
-//! This task takes frames from the network and cuts them into objects. Reading those is ten times the work; where there is a
-//! backlog, batches of them are read by other tasks, side by side, while this one cuts on. What arrives alone is read here.
+//! This task takes frames from the network and cuts them into objects. Reading those is ten times the work;
+//! where there is a backlog, batches of them are read by other tasks, side by side, while this one cuts on.
+//! What arrives alone is read here.
 //!
-//! A stream by hand and not of futures: what is at hand is handed out by a look into a queue, and nothing is moved but the item.
+//! A stream by hand and not of futures: what is at hand is handed out by a look into a queue, and nothing is
+//! moved but the item.
 //!
 //! # Shutdown
 //!

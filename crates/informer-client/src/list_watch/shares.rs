@@ -22,15 +22,15 @@ const MAX_SHARES: u32 = 1024;
 /// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each hold a
 /// part of them.
 ///
-/// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends no other objects than those. Every other
-/// server ignores what it is asked for, and the rest is dropped as it arrives: that saves memory, but neither traffic nor the scan
-/// of what is dropped.
+/// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends no other
+/// objects than those. Every other server ignores what it is asked for, and the rest is dropped as it
+/// arrives: that saves memory, but neither traffic nor the scan of what is dropped.
 ///
-/// The hash is that of the server: FNV-1a, 64 bits, of the uid or of the namespace. So an object that is deleted and made anew may come to
-/// another share. Objects that cannot be read are told to everybody.
+/// The hash is that of the server: FNV-1a, 64 bits, of the uid or of the namespace. So an object that is
+/// deleted and made anew may come to another share. Objects that cannot be read are told to everybody.
 ///
-/// Nothing hands a share over from one replica to another: who changes the number of replicas stops them all first, or uses what the
-/// replicas agree about while they run (`ShardGroup` of `informer-runtime`).
+/// Nothing hands a share over from one replica to another: who changes the number of replicas stops them all
+/// first, or uses what the replicas agree about while they run (`ShardGroup` of `informer-runtime`).
 ///
 /// ```
 /// use informer_client::HashShares;
@@ -40,7 +40,8 @@ const MAX_SHARES: u32 = 1024;
 /// # Ok::<(), informer_client::HashSharesError>(())
 /// ```
 ///
-/// Upstream: [KEP-5866](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5866-server-side-sharded-list-and-watch).
+/// Upstream:
+/// [KEP-5866](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5866-server-side-sharded-list-and-watch).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashShares {
     key: HashKey,

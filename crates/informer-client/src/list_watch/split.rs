@@ -1,13 +1,14 @@
 //! One list as many: each namespace by itself, all at one exact version, several at a time.
 //!
-//! A server encodes a list on one of its threads. Lists at one exact version are parts of one state, so together they are the list, and
-//! a watch goes on from that version.
+//! A server encodes a list on one of its threads. Lists at one exact version are parts of one state, so
+//! together they are the list, and a watch goes on from that version.
 //!
 //! # Invariants
 //!
-//! 1. What is handed on is the state at one version, or ends in an error: the objects of all namespaces are as many as the server has
-//!    counted at that version.
-//! 2. A list that failed after it had begun is not split again: the kind is remembered, and the next list of it is whole.
+//! 1. What is handed on is the state at one version, or ends in an error: the objects of all namespaces are
+//!    as many as the server has counted at that version.
+//! 2. A list that failed after it had begun is not split again: the kind is remembered, and the next list of
+//!    it is whole.
 //!
 //! # Shutdown
 //!
@@ -128,7 +129,8 @@ async fn plan<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
 ) -> Result<Option<Plan>, SourceError> {
-    // The newest state, whatever was asked for: nothing older was seen than that. One object says how many there are.
+    // The newest state, whatever was asked for: nothing older was seen than that. One object says how many
+    // there are.
     let first = ListRequest {
         limit: Some(1),
         version_match: VersionMatch::Unset,

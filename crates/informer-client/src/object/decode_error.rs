@@ -5,7 +5,8 @@ use crate::ResourceKind;
 
 /// An object that could not be read as its type.
 ///
-/// Names kind, key, version and field. It never shows a value: what serde says is reduced to what it expected.
+/// Names kind, key, version and field. It never shows a value: what serde says is reduced to what it
+/// expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {kind} {key} at version {version}: {}{problem}", Place(.field))]
 pub struct DecodeError {

@@ -1,7 +1,8 @@
 //! What objects have in common, held once: the labels and owners of the pods of one workload are the same.
 //!
-//! It remembers the last ones that it saw, in places by their hash, and not all that are in use: a workload's objects stand side by
-//! side in a list, and an object's next version mostly has the labels of its last one. What is forgotten is held twice, no more.
+//! It remembers the last ones that it saw, in places by their hash, and not all that are in use: a workload's
+//! objects stand side by side in a list, and an object's next version mostly has the labels of its last one.
+//! What is forgotten is held twice, no more.
 //!
 //! # Lock order
 //!

@@ -3,11 +3,13 @@
 //! # Invariants
 //!
 //! 1. The bytes never change, so every typed view of one object is equal to every other.
-//! 2. `view` points to a view that somebody holds, or to none: it keeps nothing alive. Where views are kept, the source keeps them.
+//! 2. `view` points to a view that somebody holds, or to none: it keeps nothing alive. Where views are kept,
+//!    the source keeps them.
 //!
 //! # Lock order
 //!
-//! `view` only. Neither decoding, which runs code of the type, nor keeping a view, which takes another lock, happens under it.
+//! `view` only. Neither decoding, which runs code of the type, nor keeping a view, which takes another lock,
+//! happens under it.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -25,8 +27,9 @@ use crate::{ResourceKind, StaticKind};
 
 /// An object as header and bytes, typed when it is asked for.
 ///
-/// The form that caches hold by default: what it costs is the bytes themselves, protobuf for built-in kinds where the server
-/// speaks it, JSON elsewhere. Key, labels, owners and versions are read without a decode, [`field`](Object::field) and
+/// The form that caches hold by default: what it costs is the bytes themselves, protobuf for built-in kinds
+/// where the server speaks it, JSON elsewhere. Key, labels, owners and versions are read without a decode,
+/// [`field`](Object::field) and
 /// [`annotation`](Object::annotation) by a scan of the bytes. Nothing but [`json`](Self::json) and
 /// [`encoding`](Self::encoding) tells the encodings apart.
 ///
@@ -59,8 +62,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     ///
     /// # Errors
     ///
-    /// When the object does not fit the type. The error names the field; the first failure of each version is also
-    /// reported to the informer that the object comes from, and counted there.
+    /// When the object does not fit the type. The error names the field; the first failure of each version is
+    /// also reported to the informer that the object comes from, and counted there.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);

@@ -10,8 +10,8 @@ use crate::{ResourceKind, StaticKind};
 
 /// The metadata of an object and nothing else: the server sends no more.
 ///
-/// The smallest form, for controllers that only need to know that an object is there, what labels, annotations,
-/// owners and finalizers it has, and when it goes.
+/// The smallest form, for controllers that only need to know that an object is there, what labels,
+/// annotations, owners and finalizers it has, and when it goes.
 pub struct Metadata<K = DynamicObject> {
     header: Header,
     annotations: Labels,

@@ -21,10 +21,10 @@ use crate::{ResourceKind, StaticKind};
 
 /// An object as header and compressed bytes, typed when it is asked for.
 ///
-/// What [`Lazy`] is, in a fraction of its memory: the bytes are packed with a dictionary that is trained on the first objects of
-/// the informer, and again when objects no longer resemble them. Secrets are packed each by itself. Key, labels, owners and
-/// versions cost nothing; [`field`](Object::field), [`annotation`](Object::annotation) and [`get`](Self::get) unpack first, which
-/// takes a microsecond or two.
+/// What [`Lazy`] is, in a fraction of its memory: the bytes are packed with a dictionary that is trained on
+/// the first objects of the informer, and again when objects no longer resemble them. Secrets are packed each
+/// by itself. Key, labels, owners and versions cost nothing; [`field`](Object::field),
+/// [`annotation`](Object::annotation) and [`get`](Self::get) unpack first, which takes a microsecond or two.
 ///
 /// Needs the feature `packed`.
 pub struct Packed<K> {

@@ -2,13 +2,15 @@
 //!
 //! # Invariants
 //!
-//! 1. A dictionary never changes: what was compressed with one is read with that very one, which the object holds.
+//! 1. A dictionary never changes: what was compressed with one is read with that very one, which the object
+//!    holds.
 //! 2. No dictionary is made of Secrets: parts of them would stay in memory after they are gone.
 //!
 //! # Lock order
 //!
-//! `training`, and `writers` and `readers` by themselves. Compression happens under none of them; a dictionary is trained under
-//! `training`, and other tasks that read objects of the list wait for it: what they pack meanwhile would be packed without.
+//! `training`, and `writers` and `readers` by themselves. Compression happens under none of them; a
+//! dictionary is trained under `training`, and other tasks that read objects of the list wait for it: what
+//! they pack meanwhile would be packed without.
 
 use std::fmt;
 use std::sync::Arc;

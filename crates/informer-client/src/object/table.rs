@@ -1,8 +1,9 @@
 //! A table of what was seen lately and is still in use, by its hash. It keeps nothing alive.
 //!
-//! Each hash has a set of places, the one found last first. Who comes anew has the place of what nobody uses, so that what passes by
-//! never drives out what is in use. Where it often meets sets that are nearly full, the table grows, up to a limit. In a set that is
-//! full all the same, the one that was found longest ago is forgotten; it is held twice then, no more.
+//! Each hash has a set of places, the one found last first. Who comes anew has the place of what nobody uses,
+//! so that what passes by never drives out what is in use. Where it often meets sets that are nearly full,
+//! the table grows, up to a limit. In a set that is full all the same, the one that was found longest ago is
+//! forgotten; it is held twice then, no more.
 //!
 //! # Lock order
 //!

@@ -1,7 +1,8 @@
-//! Labels, annotations and owners that bodies have in common, held once: what a template gives is the same in all its objects.
+//! Labels, annotations and owners that bodies have in common, held once: what a template gives is the same in
+//! all its objects.
 //!
-//! A body then has only what is its own, an object like any other but for the members that it lacks; and each part is an object
-//! that has nothing else, so that both are read as all bytes are.
+//! A body then has only what is its own, an object like any other but for the members that it lacks; and each
+//! part is an object that has nothing else, so that both are read as all bytes are.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use crate::{ResourceKind, StaticKind, fields};
 
 /// An object decoded when it arrived.
 ///
-/// Reads cost nothing, memory costs five to ten times what [`Lazy`](crate::Lazy) needs. It dereferences to the type.
+/// Reads cost nothing, memory costs five to ten times what [`Lazy`](crate::Lazy) needs. It dereferences to
+/// the type.
 pub struct Typed<K> {
     header: Header,
     object: Arc<K>,

@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! 1. What is kept takes no more than the budget, by an estimate of what each view takes.
-//! 2. The oldest go first. Those that somebody holds get another turn: to forget them would free nothing, and cost a decode later.
+//! 2. The oldest go first. Those that somebody holds get another turn: to forget them would free nothing, and
+//!    cost a decode later.
 //!
 //! # Lock order
 //!

@@ -8,7 +8,8 @@ const MAX_SKIP_DEPTH: usize = usize::MAX;
 
 /// A reader at one place of a complete JSON text.
 ///
-/// The text is valid UTF-8. Methods leave the cursor behind what they read; after an error it is where the error is.
+/// The text is valid UTF-8. Methods leave the cursor behind what they read; after an error it is where the
+/// error is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
@@ -107,7 +108,8 @@ impl<'a> Cursor<'a> {
             if rest.len() < found + 2 {
                 return Err(self.error("the end of a string"));
             }
-            // The escaped byte may begin a character of several; its other bytes are neither quote nor backslash.
+            // The escaped byte may begin a character of several; its other bytes are neither quote nor
+            // backslash.
             self.at += 2;
         }
     }

@@ -2,8 +2,8 @@ use super::block::{BLOCK, masks, parity};
 
 /// Finds where an object or array ends, at whatever borders its bytes arrive.
 ///
-/// The first byte it is given must be the opening bracket. Kinds of brackets are checked, so that `{]` is an error and
-/// not the end of something.
+/// The first byte it is given must be the opening bracket. Kinds of brackets are checked, so that `{]` is an
+/// error and not the end of something.
 #[derive(Debug)]
 pub(crate) struct Structure {
     depth_max: usize,

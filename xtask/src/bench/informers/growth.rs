@@ -11,7 +11,8 @@ use super::server::Server;
 use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
 use crate::report::Report;
 
-/// How much an object of many may cost, in parts of one of few: caches of the processor are smaller than those of informers.
+/// How much an object of many may cost, in parts of one of few: caches of the processor are smaller than
+/// those of informers.
 const GROWTH_MAX: f64 = 2.0;
 /// How much of the cores is to be at work while bytes wait.
 const CORES_MIN: f64 = 80.0;

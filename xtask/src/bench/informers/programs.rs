@@ -106,7 +106,8 @@ impl Lineup<'_> {
         self.program(name, &self.built.ours, &["many"], &["--kinds", kinds])
     }
 
-    /// Everybody, in the order of the table. Forms of which memory alone is asked do nothing after the first list.
+    /// Everybody, in the order of the table. Forms of which memory alone is asked do nothing after the first
+    /// list.
     pub(super) fn everybody(&self) -> Vec<Program> {
         [self.drains(), self.all_of_ours(), self.all_of_go(), self.all_of_kube_rs()].concat()
     }

@@ -1,6 +1,7 @@
 //! What is aimed at, in parts of the peers' figures.
 //!
-//! A target in ns, us or seconds holds where the peer shows what it did where the target was set; elsewhere it moves with the peer.
+//! A target in ns, us or seconds holds where the peer shows what it did where the target was set; elsewhere
+//! it moves with the peer.
 
 use super::arguments::Kind;
 use super::names::{

@@ -93,8 +93,8 @@ struct Failure {
     message: String,
 }
 
-/// Runs the tests of a package. One that breaks off is run again: some of its tests have a time limit of a millisecond, and
-/// end the whole program when it is missed, on the real pair too.
+/// Runs the tests of a package. One that breaks off is run again: some of its tests have a time limit of a
+/// millisecond, and end the whole program when it is missed, on the real pair too.
 pub(super) fn of_package(
     module: &Path,
     modfile: &Path,
@@ -161,7 +161,8 @@ fn add_spec(spec: Spec, outcome: &mut Outcome) {
     }
 }
 
-/// Adds the plain tests: those without others below them. Tells whether the package has a Ginkgo suite, and what was printed last.
+/// Adds the plain tests: those without others below them. Tells whether the package has a Ginkgo suite, and
+/// what was printed last.
 fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut printed: BTreeMap<&str, String> = BTreeMap::new();

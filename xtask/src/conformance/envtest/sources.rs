@@ -1,5 +1,5 @@
-//! controller-runtime's sources where its tests can run: they write beside themselves and start scripts, which Go's module
-//! cache does not allow.
+//! controller-runtime's sources where its tests can run: they write beside themselves and start scripts,
+//! which Go's module cache does not allow.
 
 use std::fs;
 use std::io;

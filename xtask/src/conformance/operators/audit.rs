@@ -38,9 +38,9 @@ impl fmt::Display for Permission {
 const ASKED_BY_ADMISSION: &str = "/finalizers";
 
 impl Permission {
-    /// Whether it is needed although this run shows no request: by admission; to list where a server has no streaming lists,
-    /// as this one has; to create by server-side apply, which shows as a patch; to write on an event that comes again, which it may
-    /// or may not.
+    /// Whether it is needed although this run shows no request: by admission; to list where a server has no
+    /// streaming lists, as this one has; to create by server-side apply, which shows as a patch; to write on
+    /// an event that comes again, which it may or may not.
     pub(super) fn is_needed_elsewhere(&self, allowed: &BTreeSet<Self>) -> bool {
         let did = |verb: &str| allowed.contains(&Self { verb: verb.to_owned(), ..self.clone() });
         self.resource.ends_with(ASKED_BY_ADMISSION)

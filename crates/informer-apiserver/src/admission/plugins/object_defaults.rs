@@ -1,4 +1,5 @@
-//! Plugins that look at the new object only: DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition.
+//! Plugins that look at the new object only: DefaultTolerationSeconds, StorageObjectInUseProtection,
+//! TaintNodesByCondition.
 
 use super::{AdmissionPlugin, NewObject};
 use crate::admission::Admission;

@@ -1,4 +1,5 @@
-//! The `Priority` plugin: sets the priority of pods by their PriorityClass, and allows one default PriorityClass.
+//! The `Priority` plugin: sets the priority of pods by their PriorityClass, and allows one default
+//! PriorityClass.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};

@@ -12,7 +12,8 @@ use crate::model::write_options::WriteMode;
 
 /// Everything that the server knows about a built-in kind and that the schema table does not contain.
 ///
-/// Each kind has a static of this type in `kinds/<group>/<kind>.rs`, or in `kinds/<group>.rs` if it has no rules.
+/// Each kind has a static of this type in `kinds/<group>/<kind>.rs`, or in `kinds/<group>.rs` if it has no
+/// rules.
 /// [`super::registry`] lists them. A kind without a descriptor is stored as it is.
 pub(crate) struct KindDescriptor {
     pub(crate) group: &'static str,
@@ -40,8 +41,8 @@ pub(crate) struct KindDescriptor {
     pub(crate) stored_as: Option<(&'static str, &'static str)>,
     /// Defaults and validation. Objects of kinds without rules are not converted to the form that Go encodes.
     pub(crate) rules: Option<Rules>,
-    /// Returns the cells of a table, for the columns of the schema table. Without it a table has the columns `Name`
-    /// and `Created At`.
+    /// Returns the cells of a table, for the columns of the schema table. Without it a table has the columns
+    /// `Name` and `Created At`.
     pub(crate) cells: Option<fn(&TableRow<'_>) -> Vec<Value>>,
     pub(crate) hooks: Hooks,
 }
