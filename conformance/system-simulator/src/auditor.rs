@@ -56,6 +56,19 @@ impl History {
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Recorded) -> T) -> T {
         look(&self.0.lock())
     }
+
+    /// Compares the last recorded states with what the server has. Returns a difference: a state that the
+    /// auditor's watch has not delivered yet.
+    pub(crate) fn difference(&self, objects: &[Value]) -> Option<String> {
+        let recorded = self.0.lock();
+        let last: BTreeMap<&str, &State> =
+            recorded.states.iter().map(|state| (state.key.as_str(), state)).collect();
+        let last = last.into_values().filter(|state| state.object.is_some());
+        let last: BTreeMap<String, u64> = last.map(|state| (state.key.clone(), state.version)).collect();
+        let server: BTreeMap<String, u64> =
+            objects.iter().map(|object| (key_of(object), version_of(object))).collect();
+        (last != server).then(|| format!("the auditor has recorded {last:?}; the server has {server:?}"))
+    }
 }
 
 /// Follows one kind until it is dropped.

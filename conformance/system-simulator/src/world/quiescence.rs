@@ -83,8 +83,8 @@ impl World {
         }
     }
 
-    /// Waits until every view and every handler shows what the server has. Returns false if one does not in
-    /// time.
+    /// Waits until every view and every handler shows what the server has, and the auditors have recorded it.
+    /// Returns false if one does not in time.
     async fn converge(&self) -> bool {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
@@ -100,9 +100,14 @@ impl World {
         true
     }
 
+    /// Returns a difference between the server and a view, a handler or the record of an auditor, against
+    /// which reads are checked.
     async fn difference(&self) -> Option<String> {
         for (at, raw) in self.kinds.iter().enumerate() {
             let objects: Vec<Value> = self.raw.list(&raw.gvr).await.map(|list| list.0).unwrap_or_default();
+            if let Some(found) = self.auditors[at].history().difference(&objects) {
+                return Some(format!("{}: {found}", raw.gvr.resource));
+            }
             for program in &self.programs {
                 let view = &*program.kinds[at].view;
                 let found = view::difference(view, &objects);
