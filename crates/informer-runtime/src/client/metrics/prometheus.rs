@@ -91,9 +91,8 @@ impl ClientMetrics for PrometheusClient {
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         let labels = KindLabels { group: kind.group.clone(), kind: kind.kind.clone() };
         self.waits.get_or_create(&labels).observe(waited.as_secs_f64());
-        if !shown {
-            self.timeouts.get_or_create(&labels).inc();
-        }
+        // The series exists before the first timeout, so that its increase can be computed.
+        self.timeouts.get_or_create(&labels).inc_by(u64::from(!shown));
     }
 
     fn unknown_fields(&self, kind: &Gvk) {
