@@ -34,12 +34,12 @@ use reply::{Answer, Opened};
 pub use shares::{HashKey, HashShares, HashSharesError};
 pub use split::SplitLists;
 
-/// What is known of the protobuf form of a kind.
+/// The schema of a kind's protobuf encoding.
 pub(crate) type Wire = SharedKindSchema;
 
 /// Lists and watches one kind of a Kubernetes API server, in one namespace or in all, with selectors.
 ///
-/// The form of the objects is the type parameter: [`Lazy`](crate::Lazy), [`Typed`](crate::Typed),
+/// The type parameter is the representation of the objects: [`Lazy`](crate::Lazy), [`Typed`](crate::Typed),
 /// [`Dynamic`](crate::Dynamic) or [`Metadata`](crate::Metadata).
 ///
 /// ```no_run
@@ -54,14 +54,15 @@ pub(crate) type Wire = SharedKindSchema;
 ///
 /// # Wire
 ///
-/// Built-in kinds are asked for as protobuf, which is half the bytes and a third of the server's work; see
-/// [`Encodings`]. Queries are as client-go sends them, in the order of their names; `resourceVersion=0` and
-/// `limit` are both sent where both are asked for. Nothing is retried here; every status is told as it came.
+/// Built-in kinds are requested as protobuf, which is half the bytes and a third of the server's work; see
+/// [`Encodings`]. Query parameters are those of client-go, sorted by name. `resourceVersion=0` and `limit`
+/// are both sent if the request has both. This type does not retry; every error status is returned to the
+/// caller.
 ///
-/// A body is read as it arrives: beyond the objects that are handed on, memory holds one object and one
-/// network frame. Where more arrives than one task reads, on a runtime of several threads, batches of some
-/// 256 KiB are decoded by tasks of their own, at most eight at once; objects and events come in the order of
-/// the body all the same. On a runtime of one thread everything is read where it arrives.
+/// A response body is decoded as it arrives: besides the objects already returned, memory holds one object
+/// and one network frame. If data arrives faster than one task decodes it, on a multi-threaded runtime,
+/// separate tasks decode batches of about 256 KiB, at most eight at once; objects and events keep the order
+/// of the body. On a single-threaded runtime the task that reads the body also decodes it.
 pub struct KubeListWatch<O> {
     client: Client,
     kind: Arc<ResourceKind>,
@@ -69,20 +70,20 @@ pub struct KubeListWatch<O> {
     options: ReadOptions,
     streaming_lists: StreamingLists,
     split_lists: Option<SplitLists>,
-    /// The typed views of the objects of all answers, where they are kept.
+    /// The cache of typed views for the objects of all responses; `None` if views are not kept.
     views: Option<Arc<Views>>,
-    /// What the objects of all answers have in common.
+    /// Shares equal parts (labels, owners and others) between the objects of all responses.
     interner: Arc<Interner>,
     unknown_fields: Arc<UnknownFields>,
-    /// Whether the last list came as protobuf.
+    /// Whether the last list was received as protobuf.
     listed_protobuf: Arc<AtomicBool>,
-    /// What the objects of all answers are packed with.
+    /// Compresses the objects of all responses.
     #[cfg(feature = "packed")]
     packing: Arc<crate::object::Packing>,
     form: PhantomData<fn() -> O>,
 }
 
-/// Which objects.
+/// The objects to list and watch: namespace, selectors and shares.
 #[derive(Debug, Clone, Default)]
 struct Selection {
     namespace: Option<String>,
@@ -94,36 +95,35 @@ struct Selection {
 }
 
 impl Selection {
-    /// Returns the namespace in URLs.
+    /// Returns the namespace for request URLs.
     fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|_| !self.cluster_scoped.load(Ordering::Relaxed))
     }
 }
 
-/// How answers are read.
+/// Options for reading responses: limits, pruning, encodings and timeouts.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// How large the parts of an answer may be.
+    /// The size limits for the parts of a response.
     pub limits: Limits,
-    /// What is cut out of each object.
+    /// The fields that are removed from each object.
     pub pruning: Pruning,
-    /// In which encodings objects are asked for.
+    /// The encodings in which objects are requested.
     pub encodings: Encodings,
-    /// How long the server may take to answer with its headers. 75 s by default: servers end requests after
-    /// 60.
+    /// The timeout for the response headers. 75 s by default: servers end requests after 60.
     pub response_timeout: Duration,
-    /// How long the body of a list may be silent. 60 s by default.
+    /// The idle timeout of the body of a list. 60 s by default.
     pub list_idle_timeout: Duration,
-    /// How long a watch may be silent beyond the time after which the server was asked to close it. 30 s by
-    /// default. A dead connection is noticed earlier, by the transport.
+    /// The idle timeout of a watch, added to the `timeoutSeconds` of the request. 30 s by default. The
+    /// transport detects a dead connection earlier.
     pub watch_idle_margin: Duration,
-    /// How many bytes of typed views are kept though nobody holds them, so that what is read again and again
-    /// is decoded once. 0 by default: a view lasts as long as somebody holds it.
+    /// The number of bytes of typed views to keep after their last user has dropped them, so that an object
+    /// that is read repeatedly is decoded once. 0 by default: a view lives as long as a caller holds it.
     ///
-    /// Counts for all objects of a source in the forms [`Lazy`](crate::Lazy) and `Packed`, by an estimate:
-    /// the size of the type and several times the bytes that it is read from. The views that were decoded
-    /// first make room, but for those in use. A view of an object that has changed or is gone stays until its
-    /// place is needed.
+    /// The limit covers all objects of a source in the representations [`Lazy`](crate::Lazy) and `Packed`.
+    /// The size of a view is estimated: the size of the type and several times the bytes from which it is
+    /// decoded. The oldest views are evicted first, except those in use. A view of an object that was changed
+    /// or deleted stays until its space is needed.
     pub view_bytes: usize,
 }
 
@@ -141,27 +141,27 @@ impl Default for ReadOptions {
     }
 }
 
-/// In which encodings objects are asked for.
+/// The encodings in which objects are requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encodings {
-    /// Protobuf where the kind is built in, the [form](Representation::takes_protobuf) takes it and nothing
-    /// but managed fields is pruned; JSON everywhere else. Where a server has no protobuf of a kind, the
-    /// client asks for JSON there and then, and remembers it.
+    /// Protobuf if the kind is built in, its [representation](Representation::takes_protobuf) supports it and
+    /// only managed fields are pruned; JSON otherwise. If the server has no protobuf for a kind, the client
+    /// repeats the request as JSON immediately and requests the kind as JSON from then on.
     ///
-    /// The fields of built-in kinds are those of the table in `informer-schema`. What a newer server has
-    /// beyond them is not in objects that came as protobuf
-    /// ([`Object::is_partial`](informer_core::Object::is_partial)). Once a read asks for such a field, by its
-    /// path, by its type or for the JSON of a partial object, informers of the kind list again as JSON.
+    /// The fields of built-in kinds are those of the table in `informer-schema`. If a newer server has more
+    /// fields, objects received as protobuf lack them
+    /// ([`Object::is_partial`](informer_core::Object::is_partial)). Once a read needs such a field (by its
+    /// path, by its type, or for the JSON of a partial object), informers of the kind list again as JSON.
     #[default]
     Auto,
-    /// JSON always.
+    /// Always JSON.
     Json,
 }
 
-/// Whether a list is asked for as a watch with initial events.
+/// Whether a list is requested as a watch with initial events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StreamingLists {
-    /// Until the server refuses one; the client remembers that for the kind.
+    /// Until the server rejects such a request; the client remembers that for the kind.
     #[default]
     Auto,
     /// Always.
@@ -171,12 +171,12 @@ pub enum StreamingLists {
 }
 
 impl<O: Representation + StaticKind> KubeListWatch<O> {
-    /// All objects of the kind, in all namespaces.
+    /// Lists and watches all objects of the kind, in all namespaces.
     pub fn all(client: impl Into<Client>) -> Self {
         Self::of(client, O::resource_kind())
     }
 
-    /// What an `Api` of kube reads: its client and its namespace.
+    /// Lists and watches the objects of a kube `Api`, with its client and its namespace.
     pub fn from_api<K: kube_core::Resource>(api: kube_client::Api<K>) -> Self {
         let namespace = api.namespace().unwrap_or_default().to_owned();
         Self::all(api).namespace(namespace)
@@ -184,7 +184,7 @@ impl<O: Representation + StaticKind> KubeListWatch<O> {
 }
 
 impl<O: Representation> KubeListWatch<O> {
-    /// All objects of a kind that is known at run time only, in all namespaces.
+    /// Lists and watches all objects of a kind that is known only at run time, in all namespaces.
     pub fn of(client: impl Into<Client>, kind: impl Into<ResourceKind>) -> Self {
         let (client, kind) = (client.into(), kind.into());
         Self {
@@ -204,68 +204,68 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Only the objects of one namespace. A kind that is known to be
-    /// [cluster-scoped](ResourceKind::is_cluster_scoped) has no objects in namespaces: all of them are read,
-    /// as by the caches of controller-runtime. If the scope of the kind is not known and the server has no
-    /// such collection in the namespace (404), discovery is asked for the scope.
+    /// Selects the objects of one namespace. A kind that is known to be
+    /// [cluster-scoped](ResourceKind::is_cluster_scoped) has no objects in namespaces: all of its objects are
+    /// read, as in the caches of controller-runtime. If the scope of the kind is unknown and the server has
+    /// no such collection in the namespace (404), the client looks up the scope in discovery.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self.selection.namespace = namespace.filter(|_| !self.kind.is_cluster_scoped());
         self
     }
 
-    /// Only objects with these labels; the server selects.
+    /// Selects the objects with these labels; the server filters.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = (!selector.is_everything()).then(|| selector.to_string());
         self
     }
 
-    /// Only objects with these fields; the server selects, and knows few fields of each kind.
+    /// Selects the objects with these fields; the server filters, and supports few fields of each kind.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.selection.fields = (!selector.is_everything()).then(|| selector.to_string());
         self
     }
 
-    /// Only a share of the objects, by a hash; the server selects, where it knows how. The others are dropped
-    /// here.
+    /// Selects a share of the objects, by a hash. Servers that support it filter; from other servers the
+    /// client drops the remaining objects.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.selection.shares = Some(shares);
         self
     }
 
-    /// Sets limits, pruning, timeouts and what is kept of typed views.
+    /// Sets limits, pruning, encodings, timeouts and the size of the view cache.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
         self.views = Views::within(options.view_bytes);
         self.options = options;
         self
     }
 
-    /// Sets in which encodings objects are asked for.
+    /// Sets the encodings in which objects are requested.
     pub fn encodings(mut self, encodings: Encodings) -> Self {
         self.options.encodings = encodings;
         self
     }
 
-    /// Sets whether lists are asked for as streams.
+    /// Sets whether lists are requested as streaming lists.
     pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {
         self.streaming_lists = streaming_lists;
         self
     }
 
-    /// Lists all namespaces side by side, in place of one list of everything or a streaming one: for servers
-    /// with more than a few cores, which encode a list on one of them.
+    /// Lists the namespaces in parallel instead of sending one list request or streaming list for all of
+    /// them: for servers with more than a few cores, which encode a list on one core.
     ///
-    /// A list is split if all namespaces are read without selectors, namespaces may be listed, and the server
-    /// tells how many objects there are. Any other list is one request, and so is the list after a split list
-    /// that failed. A request with a limit, an exact version or a minimum version is never split; informers
-    /// on such a source ask for lists without a limit. A split list is a consistent read; the server must
-    /// still have its version when the last namespace is asked for.
+    /// A list is split if it covers all namespaces without selectors, the client may list namespaces, and the
+    /// server returns the number of objects. Any other list is one request, and so is the list after a failed
+    /// split list. A request with a limit, an exact version or a minimum version is never split; informers on
+    /// such a source request lists without a limit. A split list is a consistent read; the server must still
+    /// have its version when the last namespace is requested.
     pub fn split_lists(mut self, split: SplitLists) -> Self {
         self.split_lists = Some(split);
         self
     }
 
-    /// How a list is to be split, if it is.
+    /// Returns how to split a list of this selection; `None` if it must not be split.
     fn splits(&self) -> Option<SplitLists> {
         let Selection { namespace, labels, fields, shares, .. } = &self.selection;
         let whole = namespace.is_none() && labels.is_none() && fields.is_none() && shares.is_none();
@@ -291,12 +291,12 @@ impl<O: Representation> KubeListWatch<O> {
         &self.kind
     }
 
-    /// What is read, for the errors of one request.
+    /// Describes the request, for error messages.
     fn attempt(&self, verb: &str) -> String {
         format!("{verb} {}", self.describe())
     }
 
-    /// What is known of the protobuf form, where objects are to come so.
+    /// Returns the protobuf schema of the kind; `None` if objects are requested as JSON.
     fn wire(&self) -> Option<Wire> {
         let wanted = O::takes_protobuf()
             && self.options.encodings == Encodings::Auto
@@ -305,8 +305,9 @@ impl<O: Representation> KubeListWatch<O> {
         wanted.then(|| self.client.protobuf_of(&self.kind, O::METADATA_ONLY)).flatten()
     }
 
-    /// Asks for an answer in the encodings that the kind may have. Where the server has no protobuf, JSON is
-    /// asked for at once.
+    /// Sends the request with the encodings that the kind supports. If the server has no protobuf, the
+    /// request is repeated as JSON. If the collection is not found because the kind is cluster-scoped, the
+    /// request is repeated without the namespace.
     async fn open(
         &self,
         attempt: &str,
@@ -360,7 +361,7 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Where the objects of an answer come from.
+    /// Returns the origin of the objects in a response.
     fn origin(&self, context: &SourceContext<O>, wire: Option<Wire>) -> Origin {
         let origin = Origin::new((*self.kind).clone(), context.undecodable().clone())
             .with_wire(wire)

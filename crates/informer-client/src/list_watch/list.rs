@@ -20,34 +20,33 @@ use crate::Representation;
 use crate::object::{Encoding, Origin};
 use crate::splitter::Slice;
 
-/// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole
-/// list.
+/// The kind of a list when only metadata was requested. Servers that do not support that send the whole list.
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
-/// What cuts one list.
+/// Splits the body of one list into items.
 pub(super) struct ListParts<O: informer_core::Object> {
     cutter: Cutter,
     decoder: ListDecoder<O>,
 }
 
-/// What cuts the body into its items, by its encoding.
+/// The splitter for the encoding of the body.
 enum Cutter {
     Json(json::JsonList),
     Protobuf(protobuf::ProtobufList),
 }
 
-/// What reads the items of a list.
+/// Decodes the items of a list.
 pub(super) struct ListDecoder<O: informer_core::Object> {
     attempt: Arc<str>,
     encoding: Encoding,
     objects: ObjectReader<O>,
     expected: Arc<Expected>,
-    /// Whether an item did not say its kind, so that the kind of the list must; of all tasks that read items
-    /// of it.
+    /// Whether any item lacked its `kind`, so that the kind of the list must match. Shared by all tasks that
+    /// decode items of the list.
     untyped_items: Arc<AtomicBool>,
 }
 
-/// What the list is to be.
+/// The expected type of the list.
 #[derive(Debug)]
 struct Expected {
     list_kind: String,
@@ -55,13 +54,13 @@ struct Expected {
     metadata_only: bool,
 }
 
-/// Why a body is no list of the kind.
+/// An error in the body of a list.
 enum ListProblem {
-    /// What came is not what the protocol allows.
+    /// The body violates the protocol.
     Protocol(String),
-    /// It is a list of something else.
+    /// The body is a list of another kind.
     OtherKind(String),
-    /// It ended too early, after so many objects.
+    /// The body ended early, after this number of objects.
     BrokeOff(u64),
 }
 
@@ -168,7 +167,7 @@ impl<O: Representation> ListDecoder<O> {
         }
         let object = self.objects.read(item, true);
         if !object.has_kind {
-            // Seen where the list ends: the tasks that read its items have ended then.
+            // Read at the end of the list, after all decoding tasks have finished.
             self.untyped_items.store(true, Ordering::Relaxed);
         }
         object.read
@@ -188,10 +187,10 @@ fn failed(attempt: &str, problem: ListProblem) -> SourceError {
     }
 }
 
-/// What a list ends with, how many objects it had, and the most bytes that were buffered.
+/// The end of a list, its number of objects, and the maximum number of buffered bytes.
 type Ended = (ListEnd, u64, usize);
 
-/// Objects on their way to the parts of a list.
+/// Collects decoded objects into the parts of a list.
 struct Batch<'p, O> {
     items: Vec<Listed<O>>,
     parts: &'p mut VecDeque<ListPart<O>>,
@@ -202,7 +201,7 @@ impl<'p, O> Batch<'p, O> {
         Self { items: Vec::new(), parts }
     }
 
-    /// Takes an object; the error says which other kind it is of.
+    /// Adds an object. The error names the kind of the object if it differs from that of the list.
     fn take(&mut self, read: Read<O>) -> Result<(), String> {
         match read {
             Read::Fresh(object) => self.items.push(Listed::Fresh(object)),

@@ -13,10 +13,10 @@ use crate::scan::Cursor;
 use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};
 
-/// The kind that a server gives objects whose metadata alone was asked for.
+/// The kind of objects in a metadata-only response.
 pub(super) const METADATA_KIND: &str = "PartialObjectMetadata";
 
-/// Makes objects of their bytes.
+/// Decodes objects from their bytes.
 pub(super) struct ObjectReader<O: informer_core::Object> {
     origin: Arc<Origin>,
     api_version: Arc<str>,
@@ -32,17 +32,17 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
 const EXAMINED_FIRST: usize = 64;
 const EXAMINED_OF: usize = 128;
 
-/// What became of one object.
+/// The result of reading one object.
 pub(super) enum Read<O> {
     Fresh(Arc<O>),
-    /// The very state that is held already.
+    /// The same uid and version as the cached object.
     Known(Arc<O>),
     Undecodable(Undecodable),
-    /// It is of another kind than was asked for.
+    /// The object is not of the requested kind.
     OtherKind(String),
 }
 
-/// A read object, and whether it said its kind itself.
+/// A read object, and whether its bytes contain its `kind`.
 pub(super) struct ReadObject<O> {
     pub(super) read: Read<O>,
     pub(super) has_kind: bool,
@@ -72,18 +72,18 @@ impl<O: Representation> ObjectReader<O> {
         self.origin.kind()
     }
 
-    /// What is known of the kind's protobuf form, where the body is one.
+    /// Returns the protobuf schema of the kind; `None` if the body is JSON.
     pub(super) fn wire(&self) -> Option<&Wire> {
         self.origin.wire()
     }
 
-    /// Group and version of the kind, as `apps/v1`.
+    /// Returns group and version of the kind, such as `apps/v1`.
     pub(super) fn api_version(&self) -> &str {
         &self.api_version
     }
 
-    /// Reads one object from a message without envelope; where it `may_be_known`, it is first compared with
-    /// what is held.
+    /// Reads one object from a message without envelope. If `may_be_known` is true, the object is first
+    /// compared with the cached one.
     pub(super) fn read_message(&mut self, message: &[u8], may_be_known: bool) -> Read<O> {
         let (scan, error) = Scan::partial(message);
         if let Some(error) = error {
@@ -134,7 +134,7 @@ impl<O: Representation> ObjectReader<O> {
         self.context.unchanged(&self.key, scan.uid(), &version)
     }
 
-    /// Reads one object; where it `may_be_known`, it is first compared with what is held.
+    /// Reads one object. If `may_be_known` is true, the object is first compared with the cached one.
     pub(super) fn read(&mut self, item: Slice<'_>, may_be_known: bool) -> ReadObject<O> {
         match std::str::from_utf8(item.bytes) {
             Ok(text) => self.read_text(text, Cursor::with_spans(text, item.spans, 0), may_be_known),
@@ -145,7 +145,7 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// Reads the object that is `text`; the cursor stands at its beginning.
+    /// Reads the object in `text`. The cursor must be at its beginning.
     pub(super) fn read_text<'a>(
         &mut self,
         text: &'a str,
@@ -169,7 +169,7 @@ impl<O: Representation> ObjectReader<O> {
 
     fn known(&mut self, raw: &RawHeader<'_>) -> Option<Arc<O>> {
         let key = raw.key_text(&mut self.key)?;
-        // A partial object was read from protobuf; this text is complete.
+        // A partial object was decoded from protobuf; this JSON is complete.
         self.context.unchanged(key, raw.uid(), &raw.version()).filter(|held| !held.is_partial())
     }
 
@@ -186,7 +186,7 @@ impl<O: Representation> ObjectReader<O> {
             Ok(cuts) => cuts.apply(text),
             Err(error) => return undecodable(raw, HeaderError::from(error)),
         };
-        // There may be no metadata left. What the object is was read above, as the server said it.
+        // Pruning may have removed the metadata. The header was read above, from the unpruned object.
         let mut rest = RawHeader::default();
         let is_regular = rest.scan(Cursor::new(&pruned)).is_ok() && rest.layout.is_regular();
         self.make(header, &pruned, &rest, cut && is_regular)
@@ -200,7 +200,7 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// Returns the header with what other objects hold already.
+    /// Returns the header with parts shared with other objects.
     fn shared(&self, header: Header) -> Header {
         match self.origin.interner() {
             Some(interner) => interner.header(header),
@@ -225,18 +225,17 @@ impl<O: Representation> ObjectReader<O> {
 /// Runs the decoder of one object. A panic in it, for example of a `Deserialize` implementation, fails only
 /// this object: the list or watch continues with the next one.
 fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, HeaderError> {
-    // The panic's message may quote the object, so that it is not part of the error; the panic hook has
-    // printed it.
+    // The panic message may quote the object, so it is not part of the error; the panic hook has printed it.
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| HeaderError::new("", Problem::DecoderPanicked))
 }
 
-/// Sets an object aside that came as protobuf.
+/// Returns an undecodable object that was received as protobuf.
 fn set_aside<O, E: std::error::Error + Send + Sync + 'static>(scan: &Scan<'_>, error: E) -> Read<O> {
     let undecodable = Undecodable::new(scan.key().ok(), error);
     Read::Undecodable(undecodable.with_version(scan.uid(), ResourceVersion::from(scan.resource_version())))
 }
 
-/// Sets an object aside with what is known of it.
+/// Returns an undecodable object that was received as JSON, with the known parts of its header.
 fn undecodable<O, E: std::error::Error + Send + Sync + 'static>(raw: &RawHeader<'_>, error: E) -> Read<O> {
     let undecodable = Undecodable::new(raw.key().ok(), error).with_version(raw.uid(), raw.version());
     Read::Undecodable(undecodable)

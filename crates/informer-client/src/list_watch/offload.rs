@@ -1,14 +1,15 @@
-//! Work of one stream that other tasks of the runtime do, so that it is spread over the cores. Its outcomes
-//! come in the order in which it was begun.
+//! Decoding tasks of one stream, spawned on the runtime to use several cores. Results are returned in the
+//! order in which the tasks were spawned.
 //!
 //! # Invariants
 //!
-//! 1. At most [`MAX_TASKS`] batches are under way, which bounds what they hold.
-//! 2. On a runtime of one thread nothing is ever handed over: it would be done by the same thread, later.
+//! 1. At most [`MAX_TASKS`] batches are in flight, which bounds the memory that they hold.
+//! 2. On a single-threaded runtime nothing is spawned: the same thread would do the work, later.
 //!
 //! # Shutdown
 //!
-//! Dropping it aborts what has not begun. What has begun takes well under a millisecond and ends by itself.
+//! Dropping the value aborts tasks that have not started. A running task takes well under a millisecond and
+//! finishes.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
@@ -18,22 +19,22 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// How many batches of one stream are under way at once. Each holds frames of some 256 KiB; with more of them
-/// the network is waited for, whatever the number of cores.
+/// The maximum number of batches of one stream in flight. Each holds frames of about 256 KiB. With more
+/// batches the network is the bottleneck, regardless of the number of cores.
 const MAX_TASKS: usize = 8;
 
-/// Batches of one stream that are under way, the oldest first.
+/// The batches of one stream in flight, the oldest first.
 pub(super) struct Offload<T> {
-    /// Where they run, and how many at once; `None` where that would gain nothing.
+    /// The runtime and the maximum number of tasks; `None` on a single-threaded runtime or outside of one.
     place: Option<(Handle, usize)>,
     tasks: VecDeque<JoinHandle<T>>,
 }
 
-/// The runtime ended before the work did.
+/// The runtime shut down before the task finished.
 #[derive(Debug)]
 pub(super) struct Cancelled;
 
-/// Room for the work of one task.
+/// A free slot for one task.
 pub(super) struct Room<'o, T> {
     runtime: &'o Handle,
     tasks: &'o mut VecDeque<JoinHandle<T>>,
@@ -46,33 +47,35 @@ impl<T: Send + 'static> Room<'_, T> {
 }
 
 impl<T: Send + 'static> Offload<T> {
-    /// Of the runtime that this task is run by.
+    /// Creates an offload for the current runtime.
     pub(super) fn here() -> Self {
         let place = Handle::try_current().ok().and_then(|handle| {
             let workers = handle.metrics().num_workers();
-            // One more than can run, so that none of them waits for this task to be run.
+            // One task more than there are workers, so that no worker is idle until the current task is
+            // polled.
             (workers > 1).then(|| (handle, (workers + 1).min(MAX_TASKS)))
         });
         Self { place, tasks: VecDeque::new() }
     }
 
-    /// Returns true if nothing is under way.
+    /// Returns true if no task is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// Returns true if work can be handed over now.
+    /// Returns true if a task can be spawned now.
     pub(super) fn has_room(&self) -> bool {
         self.place.as_ref().is_some_and(|(_, most)| self.tasks.len() < *most)
     }
 
-    /// Returns the room for one more, where there is some.
+    /// Returns a slot for one task; `None` if no slot is free.
     pub(super) fn room(&mut self) -> Option<Room<'_, T>> {
         let (runtime, most) = self.place.as_ref()?;
         (self.tasks.len() < *most).then_some(Room { runtime, tasks: &mut self.tasks })
     }
 
-    /// What the oldest work came to; `None` where none is under way. A panic in it goes on here.
+    /// Returns the result of the oldest task; `None` if no task is in flight. A panic of the task is resumed
+    /// in the caller.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Cancelled>>> {
         let Some(oldest) = self.tasks.front_mut() else { return Poll::Ready(None) };
         let outcome = ready!(Pin::new(oldest).poll(context));
@@ -83,7 +86,7 @@ impl<T: Send + 'static> Offload<T> {
         })))
     }
 
-    /// Gives up what is under way.
+    /// Aborts all tasks in flight.
     pub(super) fn abort(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();

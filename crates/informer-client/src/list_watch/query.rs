@@ -1,4 +1,4 @@
-//! Paths and queries, as a server expects them.
+//! Paths and query strings of list and watch requests.
 
 use form_urlencoded::Serializer;
 use informer_cache::source::{ListRequest, VersionMatch, WatchRequest};
@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{HashShares, Selection};
 
-/// What a request accepts: in JSON alone, and in protobuf before it.
+/// The `Accept` headers of a request: JSON only, and protobuf preferred over JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accept {
     pub(super) json: &'static str,
@@ -27,22 +27,22 @@ pub(super) const METADATA_LIST: Accept = Accept {
         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 };
 
-/// What a segment of a path may hold as it is.
+/// The characters that must be escaped in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the path of a collection. Names are escaped, so that no name reaches another path.
+/// Returns the path of a collection. Names are escaped, so that no name changes the path.
 pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
     let gvr = Gvr::new(escaped(&gvr.group), escaped(&gvr.version), escaped(&gvr.resource));
     gvr.path(namespace.map(escaped).as_deref())
 }
 
-/// One segment of a path.
+/// Escapes one segment of a path.
 pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Returns the address of a request. Path and query are escaped: only their length can be wrong, where the
-/// server gave an endless token, or the selection has an endless selector.
+/// Returns the URI of a request. Path and query are escaped, so the only possible error is an excessive
+/// length: a very long continue token from the server, or a very long selector.
 pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     let mark = if query.is_empty() { "" } else { "?" };
     let address = format!("{path}{mark}{query}");
@@ -54,13 +54,13 @@ pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     })
 }
 
-/// Returns the query of a list.
+/// Returns the query string of a list.
 pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -> String {
     let mut query = Query::default();
     query.add("continue", request.continue_token.as_deref());
     query.select(selection);
     query.add("limit", request.limit.map(|limit| limit.to_string()).as_deref());
-    // A token holds its version; a server refuses another one beside it.
+    // A continue token contains its version; servers reject a request that also sets resourceVersion.
     if request.continue_token.is_none() && !request.version.is_empty() {
         query.add("resourceVersion", Some(&request.version.to_string()));
         query.add(
@@ -76,7 +76,7 @@ pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -
     query.finish()
 }
 
-/// Returns the query of a watch.
+/// Returns the query string of a watch.
 pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>) -> String {
     let mut query = Query::default();
     query.add("allowWatchBookmarks", request.bookmarks.then_some("true"));
@@ -89,7 +89,7 @@ pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>)
         query.add("sendInitialEvents", Some("true"));
     }
     query.share(selection);
-    // Zero would mean the server's own choice.
+    // Zero means that the server chooses the timeout.
     query.add("timeoutSeconds", Some(&request.timeout.as_secs().max(1).to_string()));
     query.add("watch", Some("true"));
     query.finish()

@@ -1,15 +1,15 @@
-//! The body of an answer as a stream of what is in it: one for lists and watches, in either encoding.
+//! The body of a response as a stream of its decoded parts: for lists and watches, in both encodings.
 //!
-//! This task takes frames from the network and cuts them into objects. Reading those is ten times the work;
-//! where there is a backlog, batches of them are read by other tasks, side by side, while this one cuts on.
-//! What arrives alone is read here.
+//! The task that polls the stream receives frames from the network and splits them into objects. Decoding the
+//! objects is ten times the work: if there is a backlog, other tasks decode batches in parallel while this
+//! task continues to split. Small batches are decoded here.
 //!
-//! A stream by hand and not of futures: what is at hand is handed out by a look into a queue, and nothing is
-//! moved but the item.
+//! The stream is implemented by hand instead of with an async block: returning a buffered item is one queue
+//! operation and moves only the item.
 //!
 //! # Shutdown
 //!
-//! Dropping the stream drops the body, which ends the request.
+//! Dropping the stream drops the body, which cancels the request.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -27,39 +27,40 @@ use super::pieces::Pieces;
 use super::reply::Answer;
 use crate::client::{BodyError, ResponseBody};
 
-/// What cuts a body into its objects. They are read by its [`Decoder`], here or in other tasks.
+/// Splits a body into objects. Its [`Decoder`] decodes them, here or in other tasks.
 pub(super) trait Parts {
     type Part: Send + 'static;
     type Decoder: Decoder<Part = Self::Part>;
 
-    /// Cuts on in a frame, until the pieces are full or the frame is used up. `at` moves behind what was cut.
+    /// Splits the frame until `pieces` is full or the frame is consumed. `at` is advanced past the consumed
+    /// bytes.
     fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError>;
 
-    /// What reads the pieces.
+    /// Returns the decoder of the pieces.
     fn decoder(&mut self) -> &mut Self::Decoder;
 
-    /// Returns the body is over, and all of its pieces are read.
+    /// Called after the end of the body, when all of its pieces are decoded.
     fn end(&mut self, parts: &mut VecDeque<Self::Part>) -> Result<(), SourceError>;
 
-    /// What is attempted, for errors.
+    /// Describes the request, for error messages.
     fn attempt(&self) -> &str;
 
-    /// What did not come for so long.
+    /// Describes an idle timeout, for error messages.
     fn silence(&self, idle_timeout: Duration) -> String;
 }
 
-/// What reads the objects of a body, in any task.
+/// Decodes the objects of a body, in any task.
 pub(super) trait Decoder: Clone + Send + 'static {
     type Part;
 
-    /// Reads the pieces, up to one that ends the body.
+    /// Decodes the pieces, up to the first error that ends the stream.
     fn decode(&mut self, pieces: &Pieces) -> Decoded<Self::Part>;
 }
 
-/// What pieces became.
+/// The decoded pieces.
 pub(super) struct Decoded<P> {
     pub(super) parts: VecDeque<P>,
-    /// Why nothing of the body counts behind these parts.
+    /// An error that ends the stream after these parts.
     pub(super) failure: Option<SourceError>,
 }
 
@@ -74,28 +75,28 @@ pub(super) struct Reader<P: Parts> {
     body: ResponseBody,
     patience: Patience,
     parts: P,
-    /// The network frame that is being cut, empty before and after one, and how far.
+    /// The network frame that is being split, empty between frames, and the offset of the next byte.
     frame: Bytes,
     at: usize,
-    /// What is cut and not yet given to a decoder.
+    /// Split objects that have not been given to a decoder.
     pieces: Pieces,
-    /// What other tasks decode: before the pieces, behind what is ready.
+    /// Batches that other tasks decode: they come before `pieces` and after `ready`.
     offload: Offload<Decoded<P::Part>>,
     ready: VecDeque<P::Part>,
     stage: Stage,
-    /// What ends the stream after the parts before it.
+    /// The error that ends the stream, returned after the ready parts.
     failure: Option<SourceError>,
-    /// So much was read at once that others are to get the thread before more is.
+    /// Whether to yield to other tasks before the next batch, because the last one was decoded here.
     pausing: bool,
 }
 
-/// How far a body is.
+/// The progress of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,
-    /// The body is over, some of its pieces are still read.
+    /// The body has ended; some of its pieces are still being decoded.
     Draining,
-    /// Nothing comes but what is ready, and the failure.
+    /// Only the ready parts and the failure remain to be returned.
     Over,
 }
 
@@ -116,11 +117,11 @@ impl<P: Parts> Reader<P> {
         }
     }
 
-    /// Cuts on: in the frame, and where that is used up, in what the network brings.
+    /// Splits the current frame, or receives the next one.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.frame.is_empty() {
             match self.poll_frame(context) {
-                // What is at hand is not kept waiting for what is not.
+                // Decode buffered objects before returning `Pending`.
                 Poll::Pending if self.pieces.is_empty() => return Poll::Pending,
                 Poll::Pending => {
                     self.decode();
@@ -129,7 +130,7 @@ impl<P: Parts> Reader<P> {
                 Poll::Ready(Ok(Some(frame))) => (self.frame, self.at) = (frame, 0),
                 Poll::Ready(Ok(None)) => {
                     self.decode();
-                    // Unless what was decoded just now ended it.
+                    // Unless the pieces decoded above ended the stream.
                     if self.stage == Stage::Reading {
                         self.stage = Stage::Draining;
                     }
@@ -162,8 +163,8 @@ impl<P: Parts> Reader<P> {
         }
     }
 
-    /// Gives the pieces to a decoder: in another task where that is worth it, or where others are before
-    /// them.
+    /// Gives the pieces to a decoder: in another task if the batch is large enough or earlier batches are
+    /// still in flight.
     fn decode(&mut self) {
         if self.pieces.is_empty() {
             return;
@@ -183,20 +184,20 @@ impl<P: Parts> Reader<P> {
     fn take(&mut self, decoded: Decoded<P::Part>) {
         self.ready.extend(decoded.parts);
         let Some(failure) = decoded.failure else { return };
-        // It stands before whatever was cut behind it.
+        // The failure precedes everything that was split after it.
         self.offload.abort();
         self.pieces.clear();
         self.frame = Bytes::new();
         (self.stage, self.failure) = (Stage::Over, Some(failure));
     }
 
-    /// Nothing is read any more; what was read before is handed out, and then the first failure.
+    /// Stops reading. Earlier parts are still returned, then the first failure.
     fn fail(&mut self, failure: SourceError) {
         self.stage = Stage::Over;
         self.failure.get_or_insert(failure);
     }
 
-    /// All that was cut is decoded.
+    /// Ends the stream after all pieces are decoded.
     fn end(&mut self) {
         self.stage = Stage::Over;
         if let Err(error) = self.parts.end(&mut self.ready) {
@@ -256,13 +257,13 @@ where
         }
     }
 
-    /// What is at hand.
+    /// The lower bound is the number of ready parts.
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.ready.len(), None)
     }
 }
 
-/// How long a body may be silent. Its timer is set where it runs out, not whenever something comes.
+/// The idle timeout of a body. The timer is reset when it fires, not for each frame.
 struct Patience {
     timeout: Duration,
     since: Instant,
@@ -278,11 +279,11 @@ impl Patience {
         self.since = Instant::now();
     }
 
-    /// Ready where nothing came for so long.
+    /// Returns ready if no frame arrived within the timeout.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.timer.as_mut().poll(context));
-            // A timeout that has no end in the calendar has not run out.
+            // A deadline beyond the range of `Instant` never expires.
             let Some(end) = self.since.checked_add(self.timeout).filter(|end| *end > self.timer.deadline())
             else {
                 return Poll::Ready(());

@@ -1,4 +1,4 @@
-//! The beginning of an answer: its status, its type, and the text of a refusal.
+//! Opening a response: status, content type, and the error status of a rejected request.
 
 use std::time::Duration;
 
@@ -16,30 +16,31 @@ use crate::object::Encoding;
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// How much of the body of a refusal is read: a status fits, a page of a proxy need not.
+/// The maximum number of bytes read from the body of an error response. A Status fits; an HTML page of a
+/// proxy may not.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
-/// How long the body of a refusal may take.
+/// The timeout for reading the body of an error response.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of a text that is no status goes into an error.
+/// The maximum length of a body that is not a Status in an error message.
 const MAX_TEXT_SHOWN: usize = 256;
 
-/// The body of a good reply.
+/// The body of a successful response.
 pub(super) struct Answer {
     pub(super) encoding: Encoding,
     pub(super) body: ResponseBody,
 }
 
-/// What a server said to a request.
+/// The result of a request whose response was received.
 pub(super) enum Opened {
     Answer(Answer),
-    /// It has none of the encodings that were offered (406).
+    /// The server supports none of the accepted encodings (406).
     NotAcceptable(SourceError),
 }
 
-/// Sends a request and answers with the body of a good reply: in JSON or, where it was asked for and `wire`
-/// can read it, protobuf.
+/// Sends a request and returns the body of a successful response: JSON or, if it was requested and `wire` can
+/// decode it, protobuf.
 pub(super) async fn open(
     client: &Client,
     request: Request<Bytes>,
@@ -79,22 +80,22 @@ pub(super) async fn open(
     }
 }
 
-/// Returns the media type without its parameters: watches in protobuf have one.
+/// Returns the media type without its parameters, which protobuf watches have.
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Returns an answer that cannot be read.
+/// Returns the error for an invalid response.
 pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceError {
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }
 
-/// What a refused request says.
+/// Returns the status of a rejected request.
 pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire>) -> ServerStatus {
     let (head, mut body) = response.into_parts();
     let code = head.status.as_u16();
     let reading = body.read_up_to(MAX_REFUSAL_BYTES);
-    // Whatever breaks while the text is read: the code is known and says enough.
+    // Errors and timeouts while reading the body are ignored: the status code is sufficient.
     let text = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.unwrap_or_default();
     let mut status = parse(&text, wire).unwrap_or_else(|| plain(head.status, &text));
     status.code = code;
@@ -102,7 +103,7 @@ pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire
     status
 }
 
-/// Returns a status that is not JSON: the text itself, if it is one.
+/// Returns the status for a body that is not a Status: the message is the body if it is text.
 fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     let reason = code.canonical_reason().unwrap_or("Unknown").replace(' ', "");
     let text = String::from_utf8_lossy(text);
@@ -113,7 +114,7 @@ fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     ServerStatus { code: code.as_u16(), reason, message, ..ServerStatus::default() }
 }
 
-/// The parts of a `Status` that mean something here.
+/// The fields of a `Status` that the client uses.
 #[derive(Deserialize)]
 struct StatusText {
     #[serde(default)]
@@ -143,7 +144,7 @@ struct Cause {
     reason: Option<String>,
 }
 
-/// Returns a `Status`. Servers refuse in the encoding that was asked for.
+/// Parses a `Status`, in JSON or protobuf: servers send errors in the requested encoding.
 pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
     let written = match text.starts_with(&MAGIC) {
         true => Some(wire?.schema().to_json(text).ok()?),
@@ -165,8 +166,8 @@ pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
     })
 }
 
-/// `Retry-After`: seconds, or a date, which is taken against the date of the answer itself, so that no clock
-/// of ours matters.
+/// Returns `Retry-After`: seconds, or a date, which is compared with the `Date` header of the response, so
+/// that the local clock does not matter.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let value = text(RETRY_AFTER)?.trim();

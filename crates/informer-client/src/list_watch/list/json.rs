@@ -17,7 +17,7 @@ pub(super) struct JsonList {
     envelope: Envelope,
 }
 
-/// What stands around the items.
+/// The members of the list except its items.
 #[derive(Default)]
 struct Envelope {
     kind: Option<String>,
@@ -67,13 +67,13 @@ impl JsonList {
         Ok(())
     }
 
-    /// What the list ends with. `untyped_items` says whether an item did not say its kind.
+    /// Returns the end of the list. `untyped_items`: whether any item lacked its `kind`.
     pub(super) fn end(&mut self, untyped_items: bool) -> Result<Ended, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.envelope.items));
         }
         let kind = self.envelope.kind.as_deref().unwrap_or_default();
-        // A custom resource may name its list as it likes; then its items say what they are.
+        // A custom resource may have any list kind; then the kinds of the items are validated instead.
         let named = kind.ends_with("List") || self.envelope.items > 0;
         let expected = &self.expected;
         let metadata = expected.metadata_only && kind == METADATA_LIST_KIND;
@@ -91,7 +91,7 @@ impl JsonList {
     }
 }
 
-/// A member beside the items that cannot be read.
+/// A member of the list, other than its items, that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("the list's {member} cannot be read: {problem}")]
 struct EnvelopeError {

@@ -17,9 +17,9 @@ pub(super) struct ProtobufList {
     expected: Arc<Expected>,
     end: ListEnd,
     items: u64,
-    /// How long the body is so far.
+    /// The number of body bytes so far.
     bytes: u64,
-    /// Whether the list has said what it is: before its items, as every server does.
+    /// Whether the TypeMeta of the list has been received. Every server sends it before the items.
     named: bool,
 }
 
@@ -95,8 +95,8 @@ impl ProtobufList {
 }
 
 impl Expected {
-    /// Why a list is not the one that was asked for. Group and version are compared, too: the wire does not
-    /// tell kinds apart by anything else.
+    /// Returns why a list does not match the requested one. Group and version are compared, too: nothing else
+    /// on the wire distinguishes kinds.
     fn wrong_names(&self, api_version: &str, kind: &str) -> Option<String> {
         let metadata = self.metadata_only && kind == METADATA_LIST_KIND;
         let right = metadata || (kind == self.list_kind && api_version == self.api_version);
