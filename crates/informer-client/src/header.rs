@@ -1,9 +1,9 @@
-//! The header of an object, read from its bytes without serde: who it is, which version, and what can be cut
-//! away.
+//! The header of an object (identity, version, and the ranges that can be cut), read from its JSON without
+//! serde.
 //!
-//! One walk over the members of the object and of its `metadata`, whose places it keeps; everything else is
-//! skipped at the speed of
-//! [`Structure`](crate::scan::Structure). What a key means twice is what serde makes of it: the last one counts.
+//! Walks once over the members of the object and of its `metadata` and records their offsets. All other
+//! values are skipped at the speed of [`Structure`](crate::scan::Structure). Of duplicate keys the last one
+//! wins, as with serde.
 
 mod build;
 mod layout;
@@ -16,19 +16,19 @@ pub(crate) use layout::{Layout, Role};
 
 use crate::scan::{Cursor, ScanError, Text};
 
-/// What the scan of one object found. Texts are borrowed where they hold no escapes.
+/// The result of scanning one object. Strings without escapes are borrowed.
 #[derive(Debug, Default)]
 pub(crate) struct RawHeader<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
     pub(crate) kind: Option<Cow<'a, str>>,
     pub(crate) metadata: Metadata<'a>,
-    /// True once a `metadata` that is an object was seen.
+    /// True once a `metadata` that is an object was scanned.
     pub(crate) has_metadata: bool,
-    /// Where the members of `metadata` stand.
+    /// The offsets of the members of `metadata`.
     pub(crate) layout: Layout,
 }
 
-/// What stands in `metadata`. Parts with an inner structure are read when they are needed.
+/// The scanned `metadata`. Arrays and objects are recorded as ranges and parsed when they are needed.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata<'a> {
     pub(crate) name: Option<Cow<'a, str>>,
@@ -44,9 +44,9 @@ pub(crate) struct Metadata<'a> {
     pub(crate) creation_timestamp: Option<Cow<'a, str>>,
 }
 
-/// An object whose header could not be read.
+/// The header of an object is invalid.
 ///
-/// Names the field and the problem, never a value.
+/// The error names the field and the problem, never a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", Field(.field))]
 pub struct HeaderError {
@@ -59,7 +59,7 @@ pub(crate) enum Problem {
     Syntax(ScanError),
     NotUtf8(usize),
     Missing,
-    /// Another kind of value than the one that belongs there.
+    /// The value has the wrong type.
     Type(&'static str),
     BadString,
     Key(String),
@@ -101,14 +101,14 @@ impl From<ScanError> for HeaderError {
 }
 
 impl<'a> RawHeader<'a> {
-    /// Returns true if the object says its `apiVersion` or `kind`.
+    /// Returns true if the object has an `apiVersion` or a `kind`.
     pub(crate) fn has_type(&self) -> bool {
         self.kind.is_some() || self.api_version.is_some()
     }
 
-    /// Reads the header of an object, into `self`, which keeps what was read before an error.
+    /// Scans the header of an object into `self`, which keeps the values read before an error.
     ///
-    /// The cursor stands at the beginning of the object.
+    /// The cursor must be at the beginning of the object.
     pub(crate) fn scan(&mut self, mut cursor: Cursor<'a>) -> Result<(), HeaderError> {
         if cursor.peek() != Some(b'{') {
             return Err(HeaderError::new("", Problem::Type("an object")));
@@ -191,7 +191,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Returns a string, or nothing for null.
+/// Reads a string; `None` for null.
 pub(crate) fn string<'a>(
     cursor: &mut Cursor<'a>,
     field: &'static str,

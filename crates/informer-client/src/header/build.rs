@@ -7,7 +7,7 @@ use super::{HeaderError, Metadata, Problem, RawHeader, string};
 use crate::scan::Cursor;
 
 impl RawHeader<'_> {
-    /// Returns the key as text, written over `buffer`. `None` without a name.
+    /// Returns the key as a string, written into `buffer`; `None` without a name.
     pub(crate) fn key_text<'b>(&self, buffer: &'b mut String) -> Option<&'b str> {
         let name = self.metadata.name.as_deref().filter(|name| !name.is_empty())?;
         buffer.clear();
@@ -39,7 +39,7 @@ impl RawHeader<'_> {
         self.metadata.version.as_deref().map_or_else(ResourceVersion::unset, ResourceVersion::from)
     }
 
-    /// Returns the header, from `text`, which was scanned.
+    /// Returns the header, built from the scanned `text`.
     pub(crate) fn build(&self, text: &str) -> Result<Header, HeaderError> {
         let metadata = &self.metadata;
         let mut header = Header::new(self.key()?)
@@ -58,13 +58,13 @@ impl RawHeader<'_> {
 }
 
 impl Metadata<'_> {
-    /// Returns the annotations, for representations that hold them.
+    /// Returns the annotations, for representations that store them.
     pub(crate) fn annotations(&self, text: &str) -> Result<Labels, HeaderError> {
         let Some(range) = &self.annotations else { return Ok(Labels::default()) };
         Ok(pairs(text, range, "metadata.annotations")?.into_iter().collect())
     }
 
-    /// Returns the finalizers, for representations that hold them.
+    /// Returns the finalizers, for representations that store them.
     pub(crate) fn finalizers(&self, text: &str) -> Result<Box<[Box<str>]>, HeaderError> {
         const FIELD: &str = "metadata.finalizers";
         let Some(range) = &self.finalizers else { return Ok(Box::default()) };

@@ -1,13 +1,13 @@
-//! Where the members of an object's `metadata` stand in its text.
+//! The offsets of the members of an object's `metadata` in its JSON.
 
 use std::ops::Range;
 
 use crate::prune::{Cuts, Members};
 
-/// Members whose places are kept. `ObjectMeta` has 15.
+/// The maximum number of recorded members. `ObjectMeta` has 15.
 const MAX_MEMBERS: usize = 20;
 
-/// What a member is, as far as it matters here.
+/// How a member of `metadata` is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Role {
     #[default]
@@ -18,7 +18,7 @@ pub(crate) enum Role {
     Owners,
 }
 
-/// What a template gives all objects that are made from it.
+/// The members that are equal in all objects created from one template.
 const TEMPLATED: [Role; 3] = [Role::Labels, Role::Annotations, Role::Owners];
 
 /// The members of one `metadata`, in their order.
@@ -27,7 +27,7 @@ pub(crate) struct Layout {
     begin: Option<usize>,
     members: [Member; MAX_MEMBERS],
     count: usize,
-    /// There is another `metadata` before this one, or members that have no place here.
+    /// There is another `metadata` before this one, or more members than can be recorded.
     irregular: bool,
 }
 
@@ -39,13 +39,13 @@ struct Member {
 }
 
 impl Layout {
-    /// Members may follow at `begin`.
+    /// Starts a `metadata` whose members begin at `begin`.
     pub(super) fn open(&mut self, begin: usize) {
         self.irregular |= self.begin.replace(begin).is_some();
         self.count = 0;
     }
 
-    /// A member from its key to the end of its value.
+    /// Records a member, from its key to the end of its value.
     pub(super) fn push(&mut self, role: Role, start: usize, end: usize) {
         match self.members.get_mut(self.count) {
             Some(member) => {
@@ -60,7 +60,7 @@ impl Layout {
         &self.members[..self.count]
     }
 
-    /// Returns true if the place of every member is known.
+    /// Returns true if the offsets of all members are recorded.
     pub(crate) fn is_regular(&self) -> bool {
         self.begin.is_some() && !self.irregular
     }
@@ -70,8 +70,8 @@ impl Layout {
         self.members().iter().any(|member| member.role == Role::ManagedFields)
     }
 
-    /// Where labels, annotations and owners stand, from their keys on; `None` for one that is not there, or
-    /// more than once.
+    /// Returns the ranges of labels, annotations and owners, from their keys on; `None` for a member that is
+    /// absent or duplicate.
     pub(crate) fn templated(&self) -> [Option<Range<usize>>; 3] {
         TEMPLATED.map(|role| {
             let mut found = self.members().iter().filter(|member| member.role == role);
@@ -80,8 +80,8 @@ impl Layout {
         })
     }
 
-    /// What to leave out of a regular text, for an object without managed fields, and without those of
-    /// [`templated`](Self::templated) that are chosen.
+    /// Returns the ranges to cut from a regular object: managed fields, and the chosen members of
+    /// [`templated`](Self::templated).
     pub(crate) fn cuts(&self, chosen: [bool; 3]) -> Cuts {
         let unwanted = |role| {
             let place = TEMPLATED.iter().position(|templated| *templated == role);

@@ -6,7 +6,7 @@ use super::RawHeader;
 use crate::arbitrary;
 use crate::scan::Cursor;
 
-/// Returns the same header by a tree of values; `None` where it cannot be read.
+/// Returns the expected header, read from a tree of values; `None` if it is invalid.
 fn plain(text: &str) -> Option<Header> {
     let object: Value = serde_json::from_str(text).ok()?;
     let metadata = object.as_object()?.get("metadata")?.as_object()?;
@@ -42,7 +42,7 @@ fn plain(text: &str) -> Option<Header> {
     Some(header)
 }
 
-/// Returns a member that may be absent or null; the outer `None` where it is of another type.
+/// Returns a member that may be absent or null; the outer `None` if it has another type.
 fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<T>) -> Option<Option<T>> {
     match value {
         None | Some(Value::Null) => Some(None),
@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn the_scan_reads_what_serde_reads(object in arbitrary::object(), choices in arbitrary::choices()) {
+    fn scan_and_serde_read_the_same_header(object in arbitrary::object(), choices in arbitrary::choices()) {
         let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
         match (plain(&text), scanned(&text)) {
             (Some(plain), Ok((header, pruned))) => {
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn broken_texts_are_refused_without_panic(
+    fn invalid_json_is_rejected_without_panic(
         object in arbitrary::object(),
         choices in arbitrary::choices(),
         at: prop::sample::Index,
@@ -128,7 +128,7 @@ fn errors_name_the_field_and_never_the_value() {
 }
 
 #[test]
-fn escaped_keys_are_keys() {
+fn escaped_keys_are_recognized() {
     let text = r#"{"metad\u0061ta":{"n\u0061me":"w\u0065b","managedF\u0069elds":[{}],"uid":"u"}}"#;
     let (header, pruned) = scanned(text).unwrap();
     assert_eq!((header.key().as_str(), header.uid()), ("web", "u"));

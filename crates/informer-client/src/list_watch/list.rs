@@ -117,7 +117,7 @@ impl<O: Representation> Parts for ListParts<O> {
             Cutter::Protobuf(list) => list.end(),
         };
         let (end, items, max_buffered) = end.map_err(|problem| failed(attempt, problem))?;
-        tracing::debug!(attempt, items, max_buffered, "a list was read");
+        tracing::debug!(attempt, items, max_buffered, "the list is complete");
         parts.push_back(ListPart::End(end));
         Ok(())
     }
@@ -127,7 +127,7 @@ impl<O: Representation> Parts for ListParts<O> {
     }
 
     fn silence(&self, idle_timeout: Duration) -> String {
-        format!("the answer was silent for {idle_timeout:?}")
+        format!("the response was silent for {idle_timeout:?}")
     }
 }
 

@@ -1,24 +1,25 @@
-//! Objects that were cut out of a body and are not read yet.
+//! Objects that were split from a body and are not decoded yet.
 
 use bytes::Bytes;
 
 use crate::scan::Span;
 use crate::splitter::Slice;
 
-/// How many bytes are cut before they are read: some fifty objects of the usual size, a third of a
+/// The number of bytes to split before decoding: about fifty objects of the usual size, a third of a
 /// millisecond's work.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
-/// How many objects are cut before they are read: others wait for the thread so long.
+/// The maximum number of objects to split before decoding: other tasks wait for the thread that long.
 pub(super) const BATCH_OBJECTS: usize = 1000;
 
-/// From so many bytes on another task is worth its start and its hand-over, which take some microseconds.
+/// The minimum number of bytes for which another task is worth spawning, which takes some microseconds.
 const MIN_TASK_BYTES: usize = 32 << 10;
 
-/// From so many objects on: one alone, however large, would only be read later.
+/// The minimum number of objects for which another task is worth spawning: a single object, however large,
+/// would only be decoded later.
 const MIN_TASK_OBJECTS: usize = 4;
 
-/// Objects on their way from the cutter to the decoder: parts of network frames, which they keep alive.
+/// Objects on their way from the splitter to the decoder: slices of network frames, which they keep alive.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: Vec<Piece>,
@@ -29,13 +30,13 @@ pub(super) struct Pieces {
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
-    /// Behind the last of its spans.
+    /// The end of its spans in `Pieces::spans`.
     spans_end: usize,
 }
 
 impl Pieces {
-    /// Takes what was cut out of `frame`, or out of a buffer where it came in several frames; then it is
-    /// copied.
+    /// Adds an object. A slice of `frame` is shared; a slice of a buffer, for an object that spans several
+    /// frames, is copied.
     pub(super) fn push(&mut self, frame: &Bytes, slice: Slice<'_>) {
         let bytes = match lies_in(slice.bytes, frame) {
             true => frame.slice_ref(slice.bytes),
@@ -58,12 +59,12 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
-    /// Returns true if these are to be read before more is cut.
+    /// Returns true if these objects must be decoded before more are split.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_OBJECTS
     }
 
-    /// Returns true if another task may read these sooner than this one.
+    /// Returns true if spawning a task for these objects is faster than decoding them here.
     pub(super) fn are_worth_a_task(&self) -> bool {
         self.bytes >= MIN_TASK_BYTES && self.pieces.len() >= MIN_TASK_OBJECTS
     }

@@ -1,5 +1,5 @@
-//! A protobuf watch that ends with "expired" once the kind has to be read as JSON, so that the reflector
-//! lists again, as JSON.
+//! A protobuf watch that ends with an "expired" error once the kind must be read as JSON, so that the
+//! reflector lists again, as JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct ProtobufWatch<O> {
     is_over: bool,
 }
 
-/// Returns the events of a watch, until the kind has to be read as JSON.
+/// Returns the events of a watch, until the kind must be read as JSON.
 pub(super) fn until_json_is_required<O: Object>(
     events: WatchStream<O>,
     unknown_fields: Arc<UnknownFields>,

@@ -1,4 +1,5 @@
-//! A share of a kind's objects, by a hash: asked of the server, and seen to here where it does not know how.
+//! A share of a kind's objects, selected by a hash: the server filters, and the client drops the remaining
+//! objects if the server does not support shares.
 
 use std::fmt;
 use std::future::ready;
@@ -15,22 +16,22 @@ mod tests;
 /// The number of hashes.
 const HASHES: u128 = 1 << 64;
 
-/// More shares than this are no longer of nearly one size; and each that is taken is a text of its own in
+/// Larger numbers give shares of less equal sizes, and each selected share adds a range to the selector of
 /// every request.
 const MAX_SHARES: u32 = 1024;
 
-/// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each hold a
+/// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each cache a
 /// part of them.
 ///
-/// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends no other
-/// objects than those. Every other server ignores what it is asked for, and the rest is dropped as it
-/// arrives: that saves memory, but neither traffic nor the scan of what is dropped.
+/// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends only these
+/// objects. Every other server ignores the selector, and the client drops the remaining objects as they
+/// arrive: that saves memory, but neither traffic nor the scan of the dropped objects.
 ///
-/// The hash is that of the server: FNV-1a, 64 bits, of the uid or of the namespace. So an object that is
-/// deleted and made anew may come to another share. Objects that cannot be read are told to everybody.
+/// The hash is that of the server: FNV-1a, 64 bits, of the uid or of the namespace. An object that is deleted
+/// and re-created may therefore be in another share. Undecodable objects are reported to all replicas.
 ///
-/// Nothing hands a share over from one replica to another: who changes the number of replicas stops them all
-/// first, or uses what the replicas agree about while they run (`ShardGroup` of `informer-runtime`).
+/// Shares are not handed over from one replica to another. To change the number of replicas, stop all of them
+/// first, or use `ShardGroup` of `informer-runtime`, which coordinates them at run time.
 ///
 /// ```
 /// use informer_client::HashShares;
@@ -50,44 +51,45 @@ pub struct HashShares {
     taken: Vec<u32>,
 }
 
-/// What is hashed.
+/// The hashed field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HashKey {
     /// The uid of each object.
     #[default]
     Uid,
-    /// Its namespace, so that what is in one stays together. Objects without one are all in one share.
+    /// The namespace of each object, so that the objects of a namespace are in one share. All objects without
+    /// a namespace are in one share.
     Namespace,
 }
 
-/// Shares that there are not.
+/// An invalid selection of shares.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HashSharesError {
-    /// None is taken.
-    #[error("take shares of {of}: none is taken; at least one has to be")]
+    /// No share is selected.
+    #[error("select shares of {of}: no share is selected; select at least one")]
     None {
-        /// How many there are.
+        /// The number of shares.
         of: u32,
     },
-    /// There is no share of this number.
+    /// The share does not exist.
     #[error(
-        "take share {share} of {of}: shares are numbered from 0, and there are 1 to {MAX_SHARES} of them"
+        "select share {share} of {of}: invalid share; number shares from 0 and use 1 to {MAX_SHARES} of them"
     )]
     Unknown {
-        /// The number.
+        /// The number of the share.
         share: u32,
-        /// How many there are.
+        /// The number of shares.
         of: u32,
     },
 }
 
 impl HashShares {
-    /// These shares, numbered from 0, of so many equal ones. Replica `n` of `m` takes `HashShares::new(m,
-    /// [n])`.
+    /// Selects shares, numbered from 0, of a number of equal shares. Replica `n` of `m` selects
+    /// `HashShares::new(m, [n])`.
     ///
     /// # Errors
     ///
-    /// When none is taken, or one that does not exist; when there are more than 1024.
+    /// When no share is selected, a selected share does not exist, or there are more than 1024 shares.
     pub fn new(of: u32, taken: impl IntoIterator<Item = u32>) -> Result<Self, HashSharesError> {
         let mut taken: Vec<u32> = taken.into_iter().collect();
         taken.sort_unstable();
@@ -101,13 +103,13 @@ impl HashShares {
         }
     }
 
-    /// Says what is hashed; the uid unless told otherwise.
+    /// Sets the hashed field; the uid by default.
     #[must_use]
     pub fn by(self, key: HashKey) -> Self {
         Self { key, ..self }
     }
 
-    /// Returns the selector as it is sent.
+    /// Returns the selector as sent to the server.
     pub fn selector(&self) -> String {
         let key = match self.key {
             HashKey::Uid => "object.metadata.uid",
@@ -127,13 +129,13 @@ impl HashShares {
         self.ranges().any(|range| range.contains(&hash))
     }
 
-    /// Returns the hashes of each share that is taken.
+    /// Returns the range of hashes of each selected share.
     fn ranges(&self) -> impl Iterator<Item = Range<u128>> {
         let bound = |share: u32| u128::from(share) * HASHES / u128::from(self.of);
         self.taken.iter().map(move |share| bound(*share)..bound(share + 1))
     }
 
-    /// What of a list is in the shares.
+    /// Filters a list: keeps the objects of the shares.
     pub(super) fn of_list<O: Object>(self, list: ListStream<O>) -> ListStream<O> {
         ListStream::new(list.map(move |part| {
             part.map(|part| match part {
@@ -146,8 +148,9 @@ impl HashShares {
         }))
     }
 
-    /// What of a watch is in the shares. Of other events the version stays, so that none of them is asked for
-    /// again; but for those of a streaming list, which come in no order of their versions.
+    /// Filters a watch: keeps the objects of the shares. Any other event is replaced with a bookmark of its
+    /// version, so that the watch is not resumed from an older one. Events of a streaming list, which are not
+    /// in the order of their versions, are dropped.
     pub(super) fn of_watch<O: Object>(self, watch: WatchStream<O>, streams_a_list: bool) -> WatchStream<O> {
         let mut lists = streams_a_list;
         WatchStream::new(watch.filter_map(move |event| {

@@ -1,18 +1,17 @@
-//! One list as many: each namespace by itself, all at one exact version, several at a time.
+//! Splits one list into one list for each namespace, all at one exact version, several in parallel.
 //!
 //! A server encodes a list on one of its threads. Lists at one exact version are parts of one state, so
-//! together they are the list, and a watch goes on from that version.
+//! together they are the complete list, and a watch continues from that version.
 //!
 //! # Invariants
 //!
-//! 1. What is handed on is the state at one version, or ends in an error: the objects of all namespaces are
-//!    as many as the server has counted at that version.
-//! 2. A list that failed after it had begun is not split again: the kind is remembered, and the next list of
-//!    it is whole.
+//! 1. The returned list is the state at one version, or ends in an error: the number of objects in all
+//!    namespaces is the number that the server reported for that version.
+//! 2. After a split list has failed, the kind is remembered, and its lists are not split again.
 //!
 //! # Shutdown
 //!
-//! Dropping the stream ends the tasks that read, and with them their requests.
+//! Dropping the stream aborts the reading tasks, and with them their requests.
 
 use std::sync::Arc;
 
@@ -31,10 +30,10 @@ use crate::{Metadata, Representation, ResourceKind};
 /// How a list of all namespaces is split; see [`KubeListWatch::split_lists`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitLists {
-    /// How many requests are under way at once. 4 by default: more than that, and a server queues them.
+    /// The number of parallel requests. 4 by default: a server queues more than that.
     pub requests: usize,
-    /// How many objects a list must have to be split. 5000 by default, which one request brings in half a
-    /// second.
+    /// The minimum number of objects for splitting a list. 5000 by default, which one request returns in half
+    /// a second.
     pub objects_min: u64,
 }
 
@@ -44,23 +43,24 @@ impl Default for SplitLists {
     }
 }
 
-/// In more namespaces than these, requests cost more than they save.
+/// With more namespaces, the additional requests cost more than splitting saves.
 const MAX_NAMESPACES: usize = 2000;
 
-/// Parts that wait to be taken. One holds what a network frame brought; a few keep all tasks reading.
+/// The capacity of the channel. A part holds the contents of one network frame; a few parts keep all tasks
+/// reading.
 const MAX_PARTS: usize = 16;
 
 type Part<O> = Result<ListPart<O>, SourceError>;
 
-/// The list at a version, by namespaces.
+/// A list at one version, split by namespace.
 struct Plan {
     version: ResourceVersion,
     objects: u64,
     namespaces: Vec<String>,
 }
 
-/// Splits a list; `None` where it is to be asked for whole: it is small, the server does not count, or
-/// namespaces may not be listed.
+/// Splits a list. Returns `None` if the list must be one request: it is small, the server does not return the
+/// number of objects, or the client may not list namespaces.
 pub(super) async fn list<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
@@ -69,7 +69,7 @@ pub(super) async fn list<O: Representation>(
     let plan = match plan(source, split).await {
         Ok(plan) => plan?,
         Err(error) => {
-            tracing::debug!(error = %error, "a list is not split");
+            tracing::debug!(error = %error, "the list is not split");
             return None;
         }
     };
@@ -83,7 +83,7 @@ pub(super) async fn list<O: Representation>(
             while let Some(namespace) = { namespaces.lock().next() } {
                 let source = source.clone().namespace(namespace);
                 if let Err(error) = read_one(&source, &version, &context, &sender).await {
-                    // Nobody listens any more where this fails.
+                    // Fails only after the stream has been dropped.
                     let _ = sender.send(Err(error)).await;
                     return;
                 }
@@ -112,7 +112,7 @@ async fn read_one<O: Representation>(
         match part? {
             ListPart::End(end) if end.version == *version && end.continue_token.is_none() => return Ok(()),
             ListPart::End(_) => {
-                return Err(failed(source, "a namespace came at another version, or not whole"));
+                return Err(failed(source, "the list of a namespace has another version or is incomplete"));
             }
             part => {
                 if parts.send(Ok(part)).await.is_err() {
@@ -121,16 +121,16 @@ async fn read_one<O: Representation>(
             }
         }
     }
-    Err(failed(source, "a namespace broke off"))
+    Err(failed(source, "the list of a namespace ended early"))
 }
 
-/// What is to be read, if the list is worth it.
+/// Plans how to split a list; `None` if it should not be split.
 async fn plan<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
 ) -> Result<Option<Plan>, SourceError> {
-    // The newest state, whatever was asked for: nothing older was seen than that. One object says how many
-    // there are.
+    // Request the newest state, whatever version the caller requested: the caller has seen nothing newer. A
+    // page of one object includes the number of the remaining ones.
     let first = ListRequest {
         limit: Some(1),
         version_match: VersionMatch::Unset,
@@ -154,7 +154,7 @@ async fn plan<O: Representation>(
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 
-/// Returns a request for the state at a version.
+/// Returns a request for the state at an exact version.
 fn exactly<O: Object>(version: &ResourceVersion, context: SourceContext<O>) -> ListRequest<O> {
     let (version, version_match) = (version.clone(), VersionMatch::Exact);
     ListRequest { version, version_match, limit: None, continue_token: None, context }
@@ -169,7 +169,7 @@ async fn read_all<O: Object>(mut list: ListStream<O>) -> Result<(Vec<Arc<O>>, Li
             ListPart::End(end) => return Ok((objects, end)),
         }
     }
-    Err(SourceError::new(SourceErrorKind::Connection, "a list broke off before its end".to_owned()))
+    Err(SourceError::new(SourceErrorKind::Connection, "a list ended early".to_owned()))
 }
 
 fn failed<O: Representation>(source: &KubeListWatch<O>, problem: &str) -> SourceError {
@@ -177,14 +177,14 @@ fn failed<O: Representation>(source: &KubeListWatch<O>, problem: &str) -> Source
     SourceError::new(SourceErrorKind::Connection, text)
 }
 
-/// The namespaces on their way into one list.
+/// Merges the lists of the namespaces into one.
 struct Reading<O: Representation> {
     source: KubeListWatch<O>,
     receiver: mpsc::Receiver<Part<O>>,
-    /// Dropped, they end.
+    /// Aborted on drop.
     _tasks: JoinSet<()>,
     version: ResourceVersion,
-    /// Objects that the server has counted and that did not come yet.
+    /// The number of objects that the server reported and that have not been received.
     missing: u64,
 }
 

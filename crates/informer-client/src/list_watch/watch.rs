@@ -25,13 +25,13 @@ use crate::splitter::{Slice, SplitError};
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What cuts one watch.
+/// Splits the body of one watch into events.
 pub(super) struct WatchParts<O: informer_core::Object> {
     cutter: Cutter,
     decoder: WatchDecoder<O>,
 }
 
-/// What reads the events of a watch.
+/// Decodes the events of a watch.
 pub(super) struct WatchDecoder<O: informer_core::Object> {
     attempt: Arc<str>,
     encoding: Encoding,
@@ -40,28 +40,28 @@ pub(super) struct WatchDecoder<O: informer_core::Object> {
     streams_a_list: bool,
 }
 
-/// What cuts the body into events, by its encoding.
+/// The splitter for the encoding of the body.
 enum Cutter {
     Json(Frames),
     Protobuf(Lengths),
 }
 
-/// One event as it came, whatever its encoding. Errors say why the stream cannot go on.
+/// One received event, in either encoding. An error ends the stream.
 trait RawEvent {
     fn event_type(&self) -> &str;
 
-    /// Reads the object, of an event that brings one.
+    /// Reads the object of an ADDED, MODIFIED or DELETED event.
     fn read<O: Representation>(
         &self,
         objects: &mut ObjectReader<O>,
         may_be_known: bool,
     ) -> Result<Read<O>, String>;
 
-    /// Returns the version of the object, as far as it can be read, and whether it says that the initial
-    /// events end here.
+    /// Returns the version of the object, as far as it can be decoded, and whether the object marks the end
+    /// of the initial events.
     fn mark(&self) -> Result<(ResourceVersion, bool), String>;
 
-    /// Returns the status that the object is, of an error.
+    /// Returns the status in an ERROR event.
     fn status<O: Representation>(&self, objects: &ObjectReader<O>) -> Option<ServerStatus>;
 }
 
@@ -106,7 +106,7 @@ impl<O: Representation> Parts for WatchParts<O> {
 
     fn end(&mut self, _: &mut VecDeque<WatchEvent<O>>) -> Result<(), SourceError> {
         if !self.cutter.may_end() {
-            let text = format!("{}: the stream broke off within an event", self.decoder.attempt);
+            let text = format!("{}: the response ended within an event", self.decoder.attempt);
             return Err(SourceError::new(SourceErrorKind::Connection, text));
         }
         let max_buffered = self.cutter.max_buffered();
@@ -119,7 +119,7 @@ impl<O: Representation> Parts for WatchParts<O> {
     }
 
     fn silence(&self, idle_timeout: Duration) -> String {
-        format!("neither event nor end for {idle_timeout:?}")
+        format!("the watch was silent for {idle_timeout:?}")
     }
 }
 
@@ -149,7 +149,7 @@ impl<O: Representation> Decoder for WatchDecoder<O> {
 }
 
 impl<O: Representation> WatchDecoder<O> {
-    /// One event; the error says why the stream cannot go on.
+    /// Decodes one event. An error ends the stream.
     fn event(&mut self, event: Slice<'_>) -> Result<WatchEvent<O>, String> {
         match self.encoding {
             Encoding::Json => {
@@ -164,7 +164,7 @@ impl<O: Representation> WatchDecoder<O> {
 }
 
 impl Cutter {
-    /// Returns the next event; `None` where the frame is used up.
+    /// Returns the next event; `None` if the frame is consumed.
     fn next<'a>(&'a mut self, frame: &'a [u8], at: &mut usize) -> Result<Option<Slice<'a>>, SplitError> {
         match self {
             Self::Json(frames) => {
@@ -178,7 +178,7 @@ impl Cutter {
         }
     }
 
-    /// Returns true if the body may end: between two events.
+    /// Returns true if the body may end here: between two events.
     fn may_end(&self) -> bool {
         match self {
             Self::Json(frames) => frames.may_end(),
@@ -195,7 +195,7 @@ impl Cutter {
     }
 }
 
-/// Converts an event of the server. Only a streaming list repeats objects that may be held already.
+/// Converts an event of the server. Only a streaming list sends objects that may be cached already.
 fn convert<O: Representation>(
     event: &impl RawEvent,
     objects: &mut ObjectReader<O>,
@@ -207,9 +207,9 @@ fn convert<O: Representation>(
         }
         "BOOKMARK" => {
             let (version, initial_events_end) = event.mark()?;
-            // A bookmark without a version says nothing, and breaks nothing; unless a list is to end there.
+            // A bookmark without a version is ignored, unless it ends the initial events.
             if version.is_empty() && initial_events_end {
-                return Err("the end mark of a streaming list has no resourceVersion".to_owned());
+                return Err("the bookmark that ends the initial events has no resourceVersion".to_owned());
             }
             Ok(WatchEvent::Bookmark { version, initial_events_end })
         }
@@ -225,8 +225,7 @@ fn convert<O: Representation>(
     }
 }
 
-/// Returns the event of an object that was added, modified or deleted; the error says why the stream cannot
-/// go on.
+/// Returns the event for an object that was added, modified or deleted. An error ends the stream.
 fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String> {
     Ok(match (event_type, read) {
         ("ADDED", Read::Known(object)) => WatchEvent::Known(object),

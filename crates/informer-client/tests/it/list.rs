@@ -146,7 +146,7 @@ async fn objects_are_returned_before_the_response_is_complete() {
     let error = parts.next().await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
-        (SourceErrorKind::Timeout, "list pods: the answer was silent for 60s")
+        (SourceErrorKind::Timeout, "list pods: the response was silent for 60s")
     );
 }
 

@@ -83,7 +83,7 @@ async fn truncated_watch_event_is_a_connection_error() {
     assert_eq!(seen, ["Added(x @6)"]);
     assert_eq!(
         ended,
-        Err((SourceErrorKind::Connection, "watch pods: the stream broke off within an event".into()))
+        Err((SourceErrorKind::Connection, "watch pods: the response ended within an event".into()))
     );
     let (_, ended) = watched(Reply::ok(event("ADDED", "x", "6")).break_off()).await;
     assert_eq!(ended, Err((SourceErrorKind::Connection, "watch pods: the answer broke off".into())));
@@ -98,7 +98,7 @@ async fn events_before_invalid_data_are_delivered_and_invalid_data_ends_the_watc
         ("{\"type\":7,\"object\":{}}", "an event is not JSON: expected a string at byte 8"),
         (
             "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}",
-            "the end mark of a streaming list has no resourceVersion",
+            "the bookmark that ends the initial events has no resourceVersion",
         ),
         (
             "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"n\"}}}",
@@ -125,6 +125,6 @@ async fn silent_watch_ends_after_its_timeout() {
     let before = tokio::time::Instant::now();
     let (seen, ended) = watched(Reply::ok(event("ADDED", "x", "6")).stall()).await;
     assert_eq!(seen, ["Added(x @6)"]);
-    assert_eq!(ended, Err((SourceErrorKind::Timeout, "watch pods: neither event nor end for 330s".into())));
+    assert_eq!(ended, Err((SourceErrorKind::Timeout, "watch pods: the watch was silent for 330s".into())));
     assert_eq!(before.elapsed().as_secs(), 330);
 }

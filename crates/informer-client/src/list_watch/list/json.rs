@@ -93,7 +93,7 @@ impl JsonList {
 
 /// A member of the list, other than its items, that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
-#[error("the list's {member} cannot be read: {problem}")]
+#[error("the list's {member} is invalid: {problem}")]
 struct EnvelopeError {
     member: &'static str,
     problem: &'static str,

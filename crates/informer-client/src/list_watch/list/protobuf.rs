@@ -68,7 +68,7 @@ impl ProtobufList {
                     *end = list_end(resource_version, continue_token, remaining);
                 }
                 ListSegment::Item(_) if !*named => {
-                    problem = Some("an item comes before the name of the list".to_owned());
+                    problem = Some("an item precedes the TypeMeta of the list".to_owned());
                 }
                 ListSegment::Item(message) => {
                     *items += 1;

@@ -1,4 +1,4 @@
-//! Pruned objects in all forms, compared with a tree of values.
+//! Pruned objects in all representations, compared with a tree of values.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::object::{Interner, Origin, Packed};
 use crate::scan::Cursor;
 use crate::{Lazy, Pruning, Representation, ResourceKind, arbitrary};
 
-/// The members that only one object has. They are mostly cut together, so that nothing but shared parts is
-/// left.
+/// The members that differ between objects. They are mostly pruned together, so that only shared parts
+/// remain.
 const OWN: [&str; 5] = [
     "metadata.name",
     "metadata.namespace",
@@ -22,7 +22,7 @@ const OWN: [&str; 5] = [
     "metadata.generation",
 ];
 
-/// Other paths that are cut.
+/// Other pruned paths.
 const OTHERS: [&str; 6] = [
     "metadata",
     "metadata.labels",
@@ -41,7 +41,7 @@ fn paths() -> impl Strategy<Value = Vec<&'static str>> {
     (own, prop_oneof![2 => Just(Vec::new()), 1 => others]).prop_map(|(own, others)| [own, others].concat())
 }
 
-/// Removes a path, wherever it is there.
+/// Removes a path, if it exists.
 fn remove(value: &mut Value, path: &[&str]) {
     let Some(members) = value.as_object_mut() else { return };
     match path {
@@ -51,7 +51,7 @@ fn remove(value: &mut Value, path: &[&str]) {
     }
 }
 
-/// Labels, annotations and owners that are long enough to be held once for several objects.
+/// Labels, annotations and owners that are long enough to be shared between objects.
 fn templated() -> impl Strategy<Value = Map<String, Value>> {
     let words = || prop::collection::btree_map("[a-z]{1,3}", "[a-z]{40,50}", 1..3).prop_map(|map| json!(map));
     let owner =
@@ -103,7 +103,7 @@ proptest! {
             remove(&mut expected, &path.split('.').collect::<Vec<_>>());
         }
         let (mut lazy, mut packed) = (reader::<Lazy<Value>>(&pruning), reader::<Packed<Value>>(&pruning));
-        // Parts that were seen before are no longer in the object's own bytes.
+        // Parts that were seen before are not in the object's own bytes.
         for _ in 0..3 {
             let (lazy, packed) = (read(&mut lazy, &text), read(&mut packed, &text));
             prop_assert_eq!(lazy.is_some(), packed.is_some());

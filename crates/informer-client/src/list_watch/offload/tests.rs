@@ -18,30 +18,30 @@ async fn all<T: Send + 'static>(offload: &mut Offload<T>) -> Vec<T> {
 }
 
 #[tokio::test]
-async fn a_runtime_of_one_thread_is_given_nothing() {
+async fn nothing_is_spawned_on_a_single_threaded_runtime() {
     let mut offload = Offload::<()>::here();
     assert!(!offload.has_room());
     assert!(offload.room().is_none());
 }
 
 #[test]
-fn outside_of_a_runtime_nothing_is_handed_over() {
+fn nothing_is_spawned_outside_of_a_runtime() {
     assert!(!Offload::<()>::here().has_room());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn outcomes_come_in_the_order_in_which_the_work_was_begun() {
-    // The work of the first waits for that of the second.
+async fn results_are_returned_in_the_order_in_which_tasks_were_spawned() {
+    // The first task waits for the second.
     let (sender, receiver) = mpsc::channel();
     tokio::spawn(async {
         let mut offload = Offload::here();
         let first = move || {
-            receiver.recv().expect("the second runs meanwhile");
+            receiver.recv().expect("the second task runs in parallel");
             1
         };
         begin(&mut offload, first);
         let second = move || {
-            sender.send(()).expect("the first waits");
+            sender.send(()).expect("the first task waits");
             2
         };
         begin(&mut offload, second);
@@ -53,7 +53,7 @@ async fn outcomes_come_in_the_order_in_which_the_work_was_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_more_is_under_way_than_there_is_room_for() {
+async fn number_of_tasks_in_flight_is_limited() {
     let mut offload = Offload::here();
     let mut begun = 0;
     while offload.has_room() {
@@ -68,14 +68,14 @@ async fn no_more_is_under_way_than_there_is_room_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[should_panic(expected = "a decoder's own bug")]
-async fn a_panic_in_the_work_goes_on_in_the_task_that_asked_for_it() {
+async fn panic_of_a_task_is_resumed_in_the_polling_task() {
     let mut offload = Offload::<()>::here();
     begin(&mut offload, || panic!("a decoder's own bug"));
     all(&mut offload).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_holds_nothing_any_more() {
+async fn dropping_an_offload_aborts_its_tasks() {
     let held = Arc::new(AtomicUsize::new(0));
     let mut offload = Offload::here();
     while offload.has_room() {

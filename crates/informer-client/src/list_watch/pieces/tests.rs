@@ -9,7 +9,7 @@ fn slice<'a>(bytes: &'a [u8], spans: &'a [Span]) -> Slice<'a> {
 }
 
 #[test]
-fn what_lies_in_its_frame_is_not_copied_and_what_does_not_is() {
+fn slices_of_the_frame_are_shared_and_other_slices_are_copied() {
     let frame = Bytes::from_static(b"{\"a\":1}{\"b\":2}");
     let buffer = b"{\"c\":3}".to_vec();
     let mut pieces = Pieces::default();
@@ -22,7 +22,7 @@ fn what_lies_in_its_frame_is_not_copied_and_what_does_not_is() {
 }
 
 #[test]
-fn each_piece_has_the_containers_that_were_found_in_it() {
+fn each_piece_has_its_own_spans() {
     let frame = Bytes::from_static(b"[[]][][[],[]]");
     let span = |start, end| Span { start, end };
     let mut pieces = Pieces::default();
@@ -35,7 +35,7 @@ fn each_piece_has_the_containers_that_were_found_in_it() {
 }
 
 #[test]
-fn pieces_are_full_by_bytes_or_by_number_and_empty_when_cleared() {
+fn pieces_are_full_by_bytes_or_by_count_and_empty_when_cleared() {
     let large = Bytes::from(vec![b'x'; BATCH_BYTES]);
     let mut pieces = Pieces::default();
     pieces.push(&large, slice(&large, &[]));

@@ -9,7 +9,7 @@ fn header(namespace: &str, uid: &str) -> Header {
 }
 
 #[test]
-fn a_selector_has_a_range_for_each_share_and_all_ranges_touch() {
+fn selector_has_one_range_for_each_share_and_ranges_are_contiguous() {
     let shares = HashShares::new(4, [3, 0, 3]).expect("they exist");
     let text = "shardRange(object.metadata.uid, '0x0000000000000000', '0x4000000000000000') || \
                 shardRange(object.metadata.uid, '0xc000000000000000', '0x10000000000000000')";
@@ -23,7 +23,7 @@ fn a_selector_has_a_range_for_each_share_and_all_ranges_touch() {
 }
 
 #[test]
-fn shares_that_do_not_exist_are_refused() {
+fn invalid_shares_are_rejected() {
     assert_eq!(HashShares::new(3, []), Err(HashSharesError::None { of: 3 }));
     assert_eq!(HashShares::new(3, [1, 3]), Err(HashSharesError::Unknown { share: 3, of: 3 }));
     assert_eq!(HashShares::new(0, [0]), Err(HashSharesError::Unknown { share: 0, of: 0 }));
@@ -31,7 +31,7 @@ fn shares_that_do_not_exist_are_refused() {
 }
 
 #[test]
-fn what_is_in_one_namespace_stays_together() {
+fn objects_of_one_namespace_are_in_one_share() {
     let holders = |object: &Header| {
         let shares =
             (0..8).map(|share| HashShares::new(8, [share]).expect("it exists").by(HashKey::Namespace));

@@ -12,16 +12,16 @@ use crate::scan::{Cursor, ScanError, Span};
 use crate::splitter::Slice;
 use crate::{Representation, fields};
 
-/// One event as it came.
+/// One received event.
 pub(super) struct Event<'a> {
     event_type: Cow<'a, str>,
     object: &'a str,
-    /// Where the object begins in the event, and the containers of that.
+    /// The offset of the object in the event, which the spans refer to.
     at: usize,
     spans: &'a [Span],
 }
 
-/// Why a value is no event.
+/// An invalid event.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EventError {
     #[error("an event is not JSON: {0}")]
@@ -71,7 +71,7 @@ impl RawEvent for Event<'_> {
 
     fn mark(&self) -> Result<(ResourceVersion, bool), String> {
         let mut raw = RawHeader::default();
-        // What could be read before an error is all that is asked for.
+        // An error is ignored: only the fields before it are needed.
         let _ = raw.scan(Cursor::new(self.object));
         let mark = fields::scalar(self.object, ["metadata", "annotations", INITIAL_EVENTS_END]);
         Ok((raw.version(), mark.as_deref() == Some("true")))

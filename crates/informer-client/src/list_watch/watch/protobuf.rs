@@ -7,7 +7,7 @@ use crate::Representation;
 use crate::list_watch::objects::{METADATA_KIND, ObjectReader, Read};
 use crate::list_watch::reply;
 
-/// One event as it came, with its object in an envelope.
+/// One received event, with its object in an envelope.
 pub(super) struct Event<'a> {
     event_type: &'a str,
     object: &'a [u8],
