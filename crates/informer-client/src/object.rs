@@ -1,12 +1,12 @@
-//! What an object becomes: the forms that a cache can hold, behind one seam.
+//! Representations of an object in a cache.
 //!
-//! | form | holds | a read of a field costs |
+//! | representation | stores | cost of reading a field |
 //! |---|---|---|
-//! | [`Lazy`] | header and bytes as they came | a scan; a decode on the first typed access |
-//! | `Packed` | header and compressed bytes | unpacking, then as [`Lazy`] |
+//! | [`Lazy`] | header and bytes as received | a scan; a decode on the first typed access |
+//! | `Packed` | header and compressed bytes | decompression, then as [`Lazy`] |
 //! | [`Typed`] | header and the decoded type | nothing |
 //! | [`Dynamic`] | header and a tree of values | a lookup |
-//! | [`Metadata`] | header, annotations, finalizers | nothing; the rest is not there |
+//! | [`Metadata`] | header, annotations, finalizers | nothing; other fields are absent |
 
 mod body;
 mod decode_error;
@@ -49,53 +49,54 @@ use crate::ResourceKind;
 use crate::header::RawHeader;
 use crate::unknown_fields::UnknownFields;
 
-/// A form of objects that the client can make from what a server sends.
+/// A representation of objects that the client can build from the bytes that a server sends.
 ///
-/// The seam between the wire and the cache: other encodings and other forms are other implementations of the
-/// two sides of it, and nothing else knows of them.
+/// This trait is the interface between wire and cache: encodings and representations are implemented on
+/// either side of it, independently of each other.
 pub trait Representation: Object + Sized {
-    /// True if the server need only send the metadata of each object.
+    /// True if the server needs to send only the metadata of each object.
     const METADATA_ONLY: bool = false;
 
-    /// Returns true if objects may come as protobuf. The client asks for it then where the kind is built in;
-    /// an object is still JSON where the server answers so. False by default: such a form sees JSON alone. A
-    /// form that takes protobuf should implement [`Object::is_partial`].
+    /// Returns true if objects may be received as protobuf. The client then requests protobuf for built-in
+    /// kinds; an object is still JSON if the server sends JSON. False by default: the representation receives
+    /// only JSON. A representation that supports protobuf should implement [`Object::is_partial`].
     fn takes_protobuf() -> bool {
         false
     }
 
-    /// Makes the object.
+    /// Decodes the object.
     ///
     /// # Errors
     ///
-    /// When the object cannot be read as this form needs it. It is set aside then, and the others go on.
+    /// When the object does not fit this representation. It is then reported as undecodable, and the list or
+    /// watch continues.
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError>;
 
-    /// Marks an object that a transform made of a [partial](Object::is_partial) one as partial, too: it lacks
-    /// the same fields. Does nothing by default. A form that programs can make should implement it; otherwise
-    /// an update of such an object may remove these fields.
+    /// Marks an object that a transform built from a [partial](Object::is_partial) one as partial, too: it
+    /// lacks the same fields. Does nothing by default. A representation whose objects programs can build
+    /// should implement it; otherwise an update of such an object may remove these fields.
     fn into_partial(self: Arc<Self>) -> Arc<Self> {
         self
     }
 }
 
-/// How the bytes of an object are written.
+/// The encoding of the bytes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// Text, of any kind.
+    /// JSON, for any kind.
     Json,
-    /// Protobuf, of built-in kinds.
+    /// Protobuf, for built-in kinds.
     Protobuf,
 }
 
-/// One object as it came: its header, read, and its bytes.
+/// One received object: its decoded header and its bytes.
 pub struct RawObject<'a> {
     pub(crate) header: Header,
     pub(crate) bytes: RawBytes<'a>,
     pub(crate) origin: &'a Arc<Origin>,
 }
 
-/// The bytes of an object, with what a scan found in them.
+/// The bytes of an object, with the results of scanning them.
 #[derive(Clone, Copy)]
 pub(crate) enum RawBytes<'a> {
     Json { raw: &'a RawHeader<'a>, text: &'a str, cut_managed_fields: bool },
@@ -108,12 +109,12 @@ impl<'a> RawObject<'a> {
         &self.header
     }
 
-    /// Takes the header out.
+    /// Returns the header, consuming the object.
     pub fn into_header(self) -> Header {
         self.header
     }
 
-    /// How it came.
+    /// Returns the encoding in which the object was received.
     pub fn encoding(&self) -> Encoding {
         match self.bytes {
             RawBytes::Json { .. } => Encoding::Json,
@@ -121,7 +122,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// How many bytes it was, with its managed fields.
+    /// Returns the number of received bytes, including managed fields.
     pub fn wire_bytes(&self) -> usize {
         match self.bytes {
             RawBytes::Json { text, .. } => text.len(),
@@ -129,11 +130,12 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// The object as JSON without what was pruned; borrowed where it came so and nothing was.
+    /// Returns the object as JSON without the pruned fields; borrowed if it was received as JSON and nothing
+    /// was pruned.
     ///
     /// # Errors
     ///
-    /// When it came as protobuf, and cannot be written as JSON.
+    /// When the object was received as protobuf and cannot be converted to JSON.
     pub fn json(&self) -> Result<Cow<'a, str>, DecodeError> {
         match self.bytes {
             RawBytes::Json { raw, text, cut_managed_fields: true } if raw.layout.has_managed_fields() => {
@@ -150,12 +152,12 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Where the object comes from.
+    /// Returns the origin of the object.
     pub fn origin(&self) -> &Arc<Origin> {
         self.origin
     }
 
-    /// `metadata.annotations`.
+    /// Returns `metadata.annotations`.
     ///
     /// # Errors
     ///
@@ -172,7 +174,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// `metadata.finalizers`.
+    /// Returns `metadata.finalizers`.
     pub(crate) fn finalizers(&self) -> Result<Box<[Box<str>]>, DecodeError> {
         match self.bytes {
             RawBytes::Json { raw, text, .. } => {
@@ -185,7 +187,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// `metadata.creationTimestamp`, as JSON has it.
+    /// Returns `metadata.creationTimestamp`, in its JSON format.
     pub(crate) fn creation_timestamp(&self) -> Result<Option<Box<str>>, DecodeError> {
         match self.bytes {
             RawBytes::Json { raw, .. } => Ok(raw.metadata.creation_timestamp.as_deref().map(Box::from)),
@@ -195,13 +197,13 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the bytes without what is cut, and apart from them what other objects have, too.
+    /// Returns the bytes without the pruned fields, with the parts shared with other objects split off.
     pub(crate) fn body(&self) -> Result<Body, DecodeError> {
         let common = self.common()?;
         Ok(Body::new(self.own(common.as_deref())?, common))
     }
 
-    /// Returns the bytes without what is cut, and without what is common.
+    /// Returns the bytes without the pruned fields and without the shared parts.
     fn own(&self, common: Option<&Template>) -> Result<Own, DecodeError> {
         let chosen = common.map(Template::chosen);
         Ok(match self.bytes {
@@ -223,7 +225,7 @@ impl<'a> RawObject<'a> {
         })
     }
 
-    /// What other objects have, too. Where nothing is cut, bytes stay together as they came.
+    /// Returns the parts shared with other objects. If nothing is pruned, the bytes are kept unchanged.
     fn common(&self) -> Result<Option<Arc<Template>>, DecodeError> {
         let Some(interner) = self.origin.interner() else { return Ok(None) };
         let runs = match self.bytes {
@@ -253,7 +255,7 @@ impl std::fmt::Debug for RawObject<'_> {
     }
 }
 
-/// What the objects of one answer have in common.
+/// Data shared by the objects of one response.
 #[derive(Debug)]
 pub struct Origin {
     kind: ResourceKind,
@@ -262,14 +264,14 @@ pub struct Origin {
     views: Option<Arc<Views>>,
     interner: Option<Arc<Interner>>,
     unknown_fields: Option<Arc<UnknownFields>>,
-    /// True for objects that were made of partial ones.
+    /// True for objects built from partial ones.
     of_partial: bool,
     #[cfg(feature = "packed")]
     packing: Arc<Packing>,
 }
 
 impl Origin {
-    /// Returns an origin; objects that turn out to be unreadable are reported to `undecodable`.
+    /// Returns an origin; objects that fail to decode later are reported to `undecodable`.
     pub fn new(kind: ResourceKind, undecodable: UndecodableLog) -> Self {
         Self {
             kind,
@@ -284,7 +286,7 @@ impl Origin {
         }
     }
 
-    /// Returns an origin of objects that are packed together with others.
+    /// Sets the compression of the objects.
     #[cfg(feature = "packed")]
     pub(crate) fn with_packing(self, packing: Arc<Packing>) -> Self {
         Self { packing, ..self }
@@ -295,37 +297,37 @@ impl Origin {
         &self.packing
     }
 
-    /// Returns an origin of objects that share what they have in common with others.
+    /// Sets the interner through which objects share equal parts.
     pub(crate) fn with_interner(self, interner: Arc<Interner>) -> Self {
         Self { interner: Some(interner), ..self }
     }
 
-    /// Returns true for Secrets. Memory that objects share must not hold their data after they are deleted.
-    /// Annotations contain that data, too: `kubectl apply` writes it into `last-applied-configuration`.
+    /// Returns true for Secrets. Memory shared between objects must not keep their data after they are
+    /// deleted. Annotations contain that data, too: `kubectl apply` writes it into
+    /// `last-applied-configuration`.
     pub(crate) fn is_of_secrets(&self) -> bool {
         is_secret(&self.kind)
     }
 
-    /// What the objects share their parts through, where they do.
+    /// Returns the interner; `None` if objects share no parts.
     pub(crate) fn interner(&self) -> Option<&Interner> {
         self.interner.as_deref()
     }
 
-    /// Returns an origin of objects whose typed views are kept as long as there is room.
+    /// Sets the cache of typed views.
     pub(crate) fn with_views(self, views: Option<Arc<Views>>) -> Self {
         Self { views, ..self }
     }
 
-    /// Keeps a typed view for the next read of the object, if views are kept. Those of Secrets are not: a
-    /// view may outlive its object.
+    /// Caches a typed view for the next read of the object, if views are cached. Views of Secrets are not
+    /// cached: a view may outlive its object.
     pub(crate) fn keep<K: Send + Sync + 'static>(&self, view: &Arc<K>, body: BodyRef<'_>) {
         if let Some(views) = self.views.as_ref().filter(|_| !self.is_of_secrets()) {
             views.keep(Arc::<K>::clone(view), body);
         }
     }
 
-    /// Reports an object that could not be read when it was asked for; the first time for each version it is
-    /// also logged.
+    /// Reports an object that failed to decode on access. The first failure of each version is also logged.
     pub(crate) fn report(&self, header: &Header, error: &DecodeError) {
         let undecodable = Undecodable::new(Some(header.key().clone()), error.clone())
             .with_version(header.uid(), header.resource_version().clone());
@@ -340,12 +342,12 @@ impl Origin {
         }
     }
 
-    /// Returns an origin of objects in protobuf, whose fields `wire` knows.
+    /// Sets the schema of objects received as protobuf.
     pub(crate) fn with_wire(self, wire: Option<SharedKindSchema>) -> Self {
         Self { wire, ..self }
     }
 
-    /// Returns the origin with a record of unknown fields, for objects of a client.
+    /// Sets the record of unknown fields, for objects of a client.
     pub(crate) fn with_unknown_fields(self, unknown_fields: Arc<UnknownFields>) -> Self {
         Self { unknown_fields: Some(unknown_fields), ..self }
     }
@@ -365,12 +367,12 @@ impl Origin {
         self.unknown_fields().into_iter().for_each(UnknownFields::require_json);
     }
 
-    /// What is known of the kind's protobuf form, where objects came so.
+    /// Returns the protobuf schema of the kind; `None` if objects are received as JSON.
     pub(crate) fn wire(&self) -> Option<&SharedKindSchema> {
         self.wire.as_ref()
     }
 
-    /// The same origin, of an object that was made of a partial one.
+    /// Returns a copy of the origin, for an object built from a partial one.
     fn of_partial(&self) -> Self {
         Self {
             kind: self.kind.clone(),
@@ -385,7 +387,7 @@ impl Origin {
         }
     }
 
-    /// Returns true for objects that were made of partial ones.
+    /// Returns true for objects built from partial ones.
     pub(crate) fn is_of_partial(&self) -> bool {
         self.of_partial
     }
@@ -395,7 +397,7 @@ impl Origin {
         &self.kind
     }
 
-    /// Where late failures are reported.
+    /// Returns the log to which objects that fail to decode later are reported.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }
@@ -405,7 +407,7 @@ fn is_secret(kind: &ResourceKind) -> bool {
     kind.gvk().group.is_empty() && kind.kind() == "Secret"
 }
 
-/// What a `Debug` of an object may show.
+/// Formats an object for `Debug`, without its values.
 fn fmt_header(f: &mut std::fmt::Formatter<'_>, form: &str, header: &Header) -> std::fmt::Result {
     write!(f, "{form}({} @{})", header.key(), header.resource_version())
 }

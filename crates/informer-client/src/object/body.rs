@@ -1,4 +1,4 @@
-//! The bytes of one object, in the encoding in which they came.
+//! The bytes of one object, in the encoding in which they were received.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,26 +15,26 @@ use crate::fields;
 use crate::header::RawHeader;
 use crate::scan::Cursor;
 
-/// The bytes that a form keeps, without what was pruned, in an allocation of their own size; and what other
-/// objects have, too.
+/// The bytes that a representation stores, without the pruned fields and without excess capacity, and the
+/// parts shared with other objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     own: Own,
     common: Option<Arc<Template>>,
 }
 
-/// Bytes that one object has by itself.
+/// The bytes that belong to one object only.
 #[derive(Debug, Clone)]
 pub(crate) enum Own {
-    /// Text that does not say its `apiVersion` and `kind`, as items of built-in lists.
+    /// JSON without `apiVersion` and `kind`, as in items of built-in lists.
     Json(Box<str>),
-    /// Text that says its kind itself.
+    /// JSON with `apiVersion` or `kind`.
     WholeJson(Box<str>),
     /// A message without envelope.
     Protobuf(Box<[u8]>),
 }
 
-/// How the bytes of a body are written.
+/// The format of the bytes of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -42,14 +42,14 @@ pub(crate) enum Form {
     Protobuf,
 }
 
-/// A body, lent.
+/// A borrowed body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyRef<'a> {
     own: Encoded<'a>,
     common: Option<&'a Template>,
 }
 
-/// Bytes of an object, lent.
+/// Borrowed bytes of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Encoded<'a> {
     Json { text: &'a str, has_type: bool },
@@ -71,7 +71,7 @@ impl Own {
 }
 
 impl Body {
-    /// Returns a body whose metadata lacks what is `common`.
+    /// Returns a body whose own metadata lacks the `common` parts.
     pub(crate) fn new(own: Own, common: Option<Arc<Template>>) -> Self {
         Self { own, common }
     }
@@ -80,7 +80,7 @@ impl Body {
         BodyRef { own: self.own.borrow(), common: self.common.as_deref() }
     }
 
-    /// What the object has in common with others.
+    /// Returns the parts shared with other objects.
     #[cfg(feature = "packed")]
     pub(crate) fn into_common(self) -> Option<Arc<Template>> {
         self.common
@@ -120,7 +120,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// `metadata.annotations`; none where they cannot be read.
+    /// Returns `metadata.annotations`; empty if they are invalid.
     fn annotations(self) -> Labels {
         match self {
             Self::Json { text, .. } => {
@@ -137,13 +137,13 @@ impl<'a> Encoded<'a> {
 }
 
 impl<'a> BodyRef<'a> {
-    /// Bytes that have nothing in common with others.
+    /// Returns a body without shared parts.
     pub(crate) fn of(own: Encoded<'a>) -> Self {
         Self { own, common: None }
     }
 
-    /// Bytes of a known form, with what the object has in common with others; `None` where they should be
-    /// text and are not.
+    /// Returns a body of bytes in a known format, with its shared parts; `None` if the format is JSON and the
+    /// bytes are not UTF-8.
     #[cfg(feature = "packed")]
     pub(crate) fn new(form: Form, bytes: &'a [u8], common: Option<&'a Template>) -> Option<Self> {
         let own = match form {
@@ -157,20 +157,20 @@ impl<'a> BodyRef<'a> {
         self.own.form().encoding()
     }
 
-    /// What the object has by itself.
+    /// Returns the bytes that belong to this object only.
     #[cfg(any(test, feature = "packed"))]
     pub(crate) fn own(self) -> Encoded<'a> {
         self.own
     }
 
-    /// What other objects have, too.
+    /// Returns the parts shared with other objects.
     #[cfg(test)]
     pub(crate) fn common(self) -> Option<&'a Template> {
         self.common
     }
 
-    /// Returns true if the bytes have fields that the table does not know (a newer server wrote them), or
-    /// were made of such.
+    /// Returns true if the bytes have fields that the table does not know (a newer server wrote them), or if
+    /// the object was built from a partial one.
     pub(crate) fn is_partial(self, origin: &Origin) -> bool {
         let Encoded::Protobuf(message) = self.own else { return origin.is_of_partial() };
         let Some(wire) = origin.wire() else { return true };
@@ -179,12 +179,12 @@ impl<'a> BodyRef<'a> {
         messages.any(|message| wire.kind().has_unknown_fields(message))
     }
 
-    /// How many bytes the whole has, give or take a few.
+    /// Returns the approximate number of bytes of the complete object.
     pub(crate) fn len(self) -> usize {
         self.own.bytes().len() + self.common.map_or(0, Template::len)
     }
 
-    /// Returns the whole bytes.
+    /// Returns the complete bytes.
     pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
         match self.own {
             Encoded::Json { text, .. } => match self.spliced(text, "") {
@@ -195,7 +195,7 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Decodes the typed object. A panic of its `Deserialize` implementation is an error of this object.
+    /// Decodes the typed object. A panic of its `Deserialize` implementation becomes an error of this object.
     pub(crate) fn decode<K: DeserializeOwned>(
         self,
         origin: &Origin,
@@ -229,14 +229,14 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Reads once more what failed, as JSON: errors name the same fields in both encodings, and a type that
-    /// asks for JSON itself gets it.
+    /// Decodes an object that failed to decode from protobuf again as JSON: errors then name the same fields
+    /// in both encodings, and a type whose `Deserialize` implementation needs JSON gets it.
     #[cold]
     fn decode_by_json<K: DeserializeOwned>(self, origin: &Origin, header: &Header) -> Result<K, DecodeError> {
         decode_error::decode(&self.typed_json(origin, header)?, origin.kind(), header)
     }
 
-    /// The object as JSON; items of lists of built-in kinds do not say what they are.
+    /// Returns the object as JSON. Items of built-in lists lack `apiVersion` and `kind`.
     pub(crate) fn json(self, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
         match self.own {
             Encoded::Json { text, .. } => Ok(self.spliced(text, "")),
@@ -259,7 +259,7 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Returns the text with more `members` at the beginning of the object, and with what is common at the
+    /// Returns the JSON with `members` inserted at the beginning of the object, and the shared parts at the
     /// beginning of its metadata.
     fn spliced(self, text: &'a str, members: &str) -> Cow<'a, str> {
         if members.is_empty() && self.common.is_none() {
@@ -277,7 +277,8 @@ impl<'a> BodyRef<'a> {
         Cow::Owned(out)
     }
 
-    /// Returns the message with what is common in its metadata. Both were read when they came.
+    /// Returns the message with the shared parts in its metadata. Both were validated when they were
+    /// received.
     fn joined(self, message: &'a [u8]) -> Cow<'a, [u8]> {
         match self.common {
             None => Cow::Borrowed(message),
@@ -294,8 +295,8 @@ impl<'a> BodyRef<'a> {
             .map_err(|_| DecodeError::new(origin.kind(), header, "", "text that is not UTF-8"))
     }
 
-    /// Returns the scalar at the end of a path; see [`Object::field`](informer_core::Object::field). Every
-    /// object says its kind here, whether its bytes do or not.
+    /// Returns the scalar at the end of a path; see [`Object::field`](informer_core::Object::field). `kind`
+    /// and `apiVersion` are always returned, even if the bytes lack them.
     pub(crate) fn field(self, path: &FieldPath, origin: &Origin) -> Option<Cow<'a, str>> {
         let mut segments = path.segments();
         match (segments.next(), segments.next()) {
@@ -305,19 +306,19 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// One of `metadata.annotations`.
+    /// Returns one of `metadata.annotations`.
     pub(crate) fn annotation(self, name: &str, origin: &Origin) -> Option<Cow<'a, str>> {
         self.scalar(|| ["metadata", "annotations", name].into_iter(), origin)
     }
 
-    /// `metadata.annotations`; none where they cannot be read.
+    /// Returns `metadata.annotations`; empty if they are invalid.
     pub(crate) fn annotations(self) -> Labels {
         let common = self.common.and_then(|common| common.part("annotations"));
         common.unwrap_or(self.own).annotations()
     }
 
-    /// Returns the scalar at the end of a path in the bytes: each member of metadata stands in one place
-    /// alone.
+    /// Returns the scalar at the end of a path in the bytes: each member of metadata is either in the own
+    /// bytes or in a shared part.
     fn scalar<'p, P: Iterator<Item = &'p str>>(
         self,
         path: impl Fn() -> P,
@@ -333,7 +334,7 @@ impl<'a> BodyRef<'a> {
         found
     }
 
-    /// Returns true if a field that is not found may be one of those that the table does not know.
+    /// Returns true if a field that was not found may be one that the table does not know.
     fn may_have<'p>(self, path: impl Iterator<Item = &'p str>, origin: &Origin) -> bool {
         let names = origin.wire().filter(|_| matches!(self.own, Encoded::Protobuf(_)));
         names.is_some_and(|wire| !wire.kind().has_path(path)) && self.is_partial(origin)

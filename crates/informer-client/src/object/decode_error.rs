@@ -3,10 +3,10 @@ use serde::de::DeserializeOwned;
 
 use crate::ResourceKind;
 
-/// An object that could not be read as its type.
+/// An object that could not be decoded as its type.
 ///
-/// Names kind, key, version and field. It never shows a value: what serde says is reduced to what it
-/// expected.
+/// Names kind, key, version and field. It never shows a value: only the expected type is taken from the serde
+/// error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {kind} {key} at version {version}: {}{problem}", Place(.field))]
 pub struct DecodeError {
@@ -27,7 +27,7 @@ impl std::fmt::Display for Place<'_> {
 }
 
 impl DecodeError {
-    /// Returns an error of one object. `problem` must not show a value of it.
+    /// Returns an error of one object. `problem` must not contain a value of it.
     pub fn new(kind: &ResourceKind, header: &Header, field: &str, problem: impl Into<Box<str>>) -> Self {
         Self {
             kind: kind.kind().into(),
@@ -39,15 +39,15 @@ impl DecodeError {
         }
     }
 
-    /// Returns the error for an object that was read from protobuf, if the type has fields that the table
-    /// does not know.
+    /// Returns the error for an object received as protobuf if its type has fields that the table does not
+    /// know.
     pub(crate) fn needs_json(kind: &ResourceKind, header: &Header) -> Self {
         let problem = "the server sends fields that the type asks for and this version of informer cannot read as \
                        protobuf; the kind is being read again as JSON";
         Self { needs_json: true, ..Self::new(kind, header, "", problem) }
     }
 
-    /// Returns true if the object has to be read from the server as JSON: a newer server sent it as protobuf,
+    /// Returns true if the object must be read from the server as JSON: a newer server sent it as protobuf,
     /// with fields that the type has and the table of this library lacks. An informer lists the kind again as
     /// JSON soon after this error.
     pub fn is_json_needed(&self) -> bool {
@@ -59,18 +59,18 @@ impl DecodeError {
         &self.key
     }
 
-    /// The kind that it was to be read as.
+    /// Returns the kind of the object.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Returns the field that failed, as `spec.containers[0].name`; empty where it is not known.
+    /// Returns the field that failed, such as `spec.containers[0].name`; empty if it is unknown.
     pub fn field(&self) -> &str {
         &self.field
     }
 }
 
-/// Reads `text` as `K`.
+/// Decodes `text` as `K`.
 pub(super) fn decode<K: DeserializeOwned>(
     text: &str,
     kind: &ResourceKind,
@@ -79,7 +79,7 @@ pub(super) fn decode<K: DeserializeOwned>(
     serde_json::from_str(text).map_err(|_| explain::<K>(text, kind, header))
 }
 
-/// Reads again what failed, to find out where: the way there is only paid for when it is needed.
+/// Decodes again to find the field that failed: tracking the path costs time only after an error.
 fn explain<K: DeserializeOwned>(text: &str, kind: &ResourceKind, header: &Header) -> DecodeError {
     let mut reader = serde_json::Deserializer::from_str(text);
     let read: Result<K, _> = serde_path_to_error::deserialize(&mut reader);
@@ -93,20 +93,20 @@ fn explain<K: DeserializeOwned>(text: &str, kind: &ResourceKind, header: &Header
     }
 }
 
-/// What an error of serde says without the value that it complains of.
+/// Returns the message of a serde error without the invalid value.
 fn harmless(error: &serde_json::Error) -> String {
     if !error.is_data() {
         return format!("not JSON at line {}, column {}", error.line(), error.column());
     }
     let message = error.to_string();
     if message.starts_with("missing field `") || message.starts_with("duplicate field `") {
-        // The name of a field of the type, not of the object.
+        // The name is a field of the type, not a value of the object.
         return message.split(" at line ").next().unwrap_or_default().to_owned();
     }
     let what = ["invalid type", "invalid value", "invalid length", "unknown variant"];
     let what =
-        what.into_iter().find(|what| message.starts_with(what)).unwrap_or("a value that the type refuses");
-    // What was expected is text of the type; it comes last, and the position behind it is cut.
+        what.into_iter().find(|what| message.starts_with(what)).unwrap_or("a value that the type rejects");
+    // The expected type comes last, before the position, which is cut.
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if what.starts_with("invalid") => {
             format!("{what}, expected {}", expected.split(" at line ").next().unwrap_or_default())

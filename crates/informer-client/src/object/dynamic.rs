@@ -11,7 +11,7 @@ use crate::{ResourceKind, fields};
 
 /// An object as a tree of JSON values, for kinds without a type.
 ///
-/// `apiVersion` and `kind` are always there, though items of built-in lists come without them.
+/// `apiVersion` and `kind` are always set, even though items of built-in lists lack them.
 pub struct Dynamic {
     header: Header,
     value: Value,
@@ -25,11 +25,11 @@ impl Dynamic {
         &self.value
     }
 
-    /// Returns the object as kube's dynamic type: a copy.
+    /// Returns a copy of the object as kube's dynamic type.
     ///
     /// # Errors
     ///
-    /// When the metadata does not fit Kubernetes' type of it.
+    /// When the metadata does not fit the Kubernetes type `ObjectMeta`.
     pub fn to_dynamic_object(&self) -> Result<DynamicObject, DecodeError> {
         decode(&self.value.to_string(), &self.kind, &self.header)
     }
@@ -68,7 +68,7 @@ impl Object for Dynamic {
         fields::of_value(&self.value, path.segments())
     }
 
-    /// Returns an estimate: trees of values take about nine times their text.
+    /// Returns an estimate: trees of values take about nine times the size of their JSON.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + 9 * self.wire_bytes
     }

@@ -1,12 +1,12 @@
-//! What objects have in common, held once: the labels and owners of the pods of one workload are the same.
+//! Parts shared between objects: the labels and owners of the pods of one workload are equal.
 //!
-//! It remembers the last ones that it saw, in places by their hash, and not all that are in use: a workload's
-//! objects stand side by side in a list, and an object's next version mostly has the labels of its last one.
-//! What is forgotten is held twice, no more.
+//! The interner is a direct-mapped cache by hash: it remembers recent values, not all values in use. That is
+//! sufficient because the objects of a workload are adjacent in a list, and the next version of an object
+//! mostly has the same labels. The only cost of an evicted value is a second copy of it.
 //!
 //! # Lock order
 //!
-//! One stripe at a time, and nothing else is called under it.
+//! Only one stripe is locked at a time, and no other code is called under the lock.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -18,14 +18,14 @@ use parking_lot::Mutex;
 
 use super::template::{Runs, Template, Templates};
 
-/// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
+/// The number of parts of a table, each with its own lock, to reduce contention between decoding tasks.
 const STRIPES: usize = 8;
 
-/// Places of a stripe. All of them together hold what some hundred kilobytes of labels may keep alive after
-/// their objects went.
+/// The slots of a stripe. All slots together may keep some hundred kilobytes of labels alive after their
+/// objects are deleted.
 const PLACES: usize = 64;
 
-/// The last labels, annotations and owners that one source has seen.
+/// Recent labels, annotations and owners of one source.
 #[derive(Default)]
 pub(crate) struct Interner {
     labels: Table<Labels>,
@@ -41,13 +41,13 @@ struct Table<T> {
 }
 
 impl Interner {
-    /// One that hashes bodies as drawn with this seed, for tests.
+    /// Creates an interner with a fixed hash seed for bodies, for tests.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         Self { templates: Templates::of_seed(seed), ..Self::default() }
     }
 
-    /// Returns the header with the labels and owners that were seen before, where they are equal.
+    /// Returns the header with equal labels and owners that were seen before.
     pub(crate) fn header(&self, header: Header) -> Header {
         header.sharing(
             |labels| if labels.is_empty() { labels } else { self.labels.share(labels) },
@@ -55,13 +55,13 @@ impl Interner {
         )
     }
 
-    /// What of a body was seen before.
+    /// Returns the parts of a body that were seen before.
     pub(crate) fn common(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
         self.templates.of(runs)
     }
 
-    /// Returns equal annotations that were seen before, or these. The table keeps them until others
-    /// replace them, so annotations of Secrets must not be passed here.
+    /// Returns equal annotations that were seen before, or the given ones. The table keeps them until other
+    /// annotations replace them, so annotations of Secrets must not be passed here.
     pub(crate) fn annotations(&self, annotations: Labels) -> Labels {
         if annotations.is_empty() { annotations } else { self.annotations.share(annotations) }
     }

@@ -1,15 +1,15 @@
-//! The lazy object: header and bytes, typed on first access.
+//! The lazy representation: header and bytes, decoded on first typed access.
 //!
 //! # Invariants
 //!
 //! 1. The bytes never change, so every typed view of one object is equal to every other.
-//! 2. `view` points to a view that somebody holds, or to none: it keeps nothing alive. Where views are kept,
-//!    the source keeps them.
+//! 2. `view` is a weak reference and keeps no view alive. If views are cached, the cache of the source owns
+//!    them.
 //!
 //! # Lock order
 //!
-//! `view` only. Neither decoding, which runs code of the type, nor keeping a view, which takes another lock,
-//! happens under it.
+//! Only `view`. Under the lock nothing is decoded, which runs code of the type, and no view is cached, which
+//! takes another lock.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -25,16 +25,15 @@ use super::body::{Body, Own};
 use super::{DecodeError, Encoding, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
-/// An object as header and bytes, typed when it is asked for.
+/// An object as header and bytes, decoded on typed access.
 ///
-/// The form that caches hold by default: what it costs is the bytes themselves, protobuf for built-in kinds
-/// where the server speaks it, JSON elsewhere. Key, labels, owners and versions are read without a decode,
-/// [`field`](Object::field) and
-/// [`annotation`](Object::annotation) by a scan of the bytes. Nothing but [`json`](Self::json) and
-/// [`encoding`](Self::encoding) tells the encodings apart.
+/// The default representation of caches. Its memory is that of the bytes: protobuf for built-in kinds if the
+/// server supports it, JSON otherwise. Key, labels, owners and versions are read without decoding,
+/// [`field`](Object::field) and [`annotation`](Object::annotation) by a scan of the bytes. Only
+/// [`json`](Self::json) and [`encoding`](Self::encoding) expose the encoding.
 ///
-/// [`get`](Self::get) decodes. As long as somebody holds the result, others get the same one; afterwards it is
-/// forgotten, and the next access decodes again, unless views are kept:
+/// [`get`](Self::get) decodes. While a caller holds the result, other calls return the same one; afterwards
+/// the next access decodes again, unless views are cached:
 /// [`ReadOptions::view_bytes`](crate::ReadOptions::view_bytes).
 ///
 /// ```
@@ -62,8 +61,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     ///
     /// # Errors
     ///
-    /// When the object does not fit the type. The error names the field; the first failure of each version is
-    /// also reported to the informer that the object comes from, and counted there.
+    /// When the object does not fit the type. The error names the field. The first failure of each version is
+    /// also reported to the informer of the object and counted there.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);
@@ -82,15 +81,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
 }
 
 impl<K> Lazy<K> {
-    /// The object as JSON, without what was pruned: the text that came, or what the server would have sent
-    /// instead of protobuf. Items of a list of a built-in kind carry neither `apiVersion` nor `kind`. A
-    /// [partial](Object::is_partial) object lacks what the table does not know; the informer then reads the
-    /// kind again as JSON. Labels, annotations and owners come first in the metadata where they are held with
-    /// other objects.
+    /// Returns the object as JSON, without the pruned fields: the received JSON, or the JSON that the server
+    /// would have sent instead of protobuf. Items of a list of a built-in kind have neither `apiVersion` nor
+    /// `kind`. A [partial](Object::is_partial) object lacks the fields that the table does not know; the
+    /// informer then reads the kind again as JSON. Labels, annotations and owners come first in the metadata
+    /// if they are shared with other objects.
     ///
     /// # Errors
     ///
-    /// When the object came as protobuf that cannot be read.
+    /// When the object was received as invalid protobuf.
     pub fn json(&self) -> Result<Cow<'_, str>, DecodeError> {
         if self.body.borrow().is_partial(&self.origin) {
             self.origin.require_json();
@@ -98,13 +97,13 @@ impl<K> Lazy<K> {
         self.body.borrow().json(&self.origin, &self.header)
     }
 
-    /// Returns the bytes, without what was pruned: a text, or a protobuf message without envelope. They are
-    /// put together where other objects have a part of them, too.
+    /// Returns the bytes, without the pruned fields: JSON, or a protobuf message without envelope. They are
+    /// assembled if a part of them is shared with other objects.
     pub fn raw(&self) -> Cow<'_, [u8]> {
         self.body.borrow().bytes()
     }
 
-    /// How [`raw`](Self::raw) is written: as the object came.
+    /// Returns the encoding of [`raw`](Self::raw), in which the object was received.
     pub fn encoding(&self) -> Encoding {
         self.body.borrow().encoding()
     }
@@ -112,10 +111,10 @@ impl<K> Lazy<K> {
 
 impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
     /// Returns an object from its JSON text, without pruning.
-    ///
+    /// Returns an object from its JSON, without pruning.
     /// # Errors
     ///
-    /// When the text is not JSON, or the header in it cannot be read.
+    /// When the input is not JSON, or its header is invalid.
     pub fn from_json(text: &str) -> Result<Self, crate::HeaderError> {
         let mut raw = crate::header::RawHeader::default();
         raw.scan(crate::scan::Cursor::new(text))?;
@@ -128,8 +127,8 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
 }
 
 impl<K: Send + Sync + 'static> Representation for Lazy<K> {
-    /// Trees of values would miss fields that the server knows and the table of this library does not; they
-    /// are read from JSON. Types drop such fields in any case.
+    /// Trees of values would lack fields that the server knows and the table of this library does not, so
+    /// they are read from JSON. Types drop such fields anyway.
     fn takes_protobuf() -> bool {
         let of = TypeId::of::<K>();
         of != TypeId::of::<DynamicObject>() && of != TypeId::of::<serde_json::Value>()

@@ -8,10 +8,10 @@ use kube_core::{DynamicObject, Resource};
 use super::{DecodeError, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
-/// The metadata of an object and nothing else: the server sends no more.
+/// The metadata of an object: the server sends nothing else.
 ///
-/// The smallest form, for controllers that only need to know that an object is there, what labels,
-/// annotations, owners and finalizers it has, and when it goes.
+/// The smallest representation, for controllers that need only the existence of an object, its labels,
+/// annotations, owners and finalizers, and its deletion.
 pub struct Metadata<K = DynamicObject> {
     header: Header,
     annotations: Labels,
@@ -21,17 +21,17 @@ pub struct Metadata<K = DynamicObject> {
 }
 
 impl<K> Metadata<K> {
-    /// `metadata.annotations`.
+    /// Returns `metadata.annotations`.
     pub fn annotations(&self) -> &Labels {
         &self.annotations
     }
 
-    /// `metadata.finalizers`.
+    /// Returns `metadata.finalizers`.
     pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.finalizers.iter().map(|finalizer| &**finalizer)
     }
 
-    /// `metadata.creationTimestamp`, as the server wrote it.
+    /// Returns `metadata.creationTimestamp`, as the server sent it.
     pub fn creation_timestamp(&self) -> Option<&str> {
         self.creation_timestamp.as_deref()
     }
@@ -55,8 +55,8 @@ impl<K: 'static> Representation for Metadata<K> {
     }
 }
 
-/// Shares annotations with other objects: most come from a template. Those of Secrets are not shared, since
-/// the interner would keep their data (`last-applied-configuration`) in memory after they were deleted.
+/// Shares annotations with other objects: most come from a template. Those of Secrets are not shared, because
+/// the interner would keep their data (`last-applied-configuration`) in memory after their deletion.
 fn shared(annotations: Labels, origin: &Origin) -> Labels {
     match origin.interner() {
         Some(interner) if !origin.is_of_secrets() => interner.annotations(annotations),
@@ -77,7 +77,7 @@ impl<K: 'static> Object for Metadata<K> {
         Cow::Borrowed(&self.annotations)
     }
 
-    /// Fields of the metadata; others are not there.
+    /// Returns a field of the metadata; other fields are absent.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let segments: Vec<&str> = path.segments().collect();
         match segments.as_slice() {

@@ -1,8 +1,8 @@
-//! The packed object: header and compressed bytes.
+//! The packed representation: header and compressed bytes.
 //!
 //! # Lock order
 //!
-//! `view` only. Neither unpacking nor decoding happens under it, nor is a view kept.
+//! Only `view`. Under the lock nothing is decompressed or decoded, and no view is cached.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,12 +19,13 @@ use super::template::Template;
 use super::{DecodeError, Encoding, Lazy, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
-/// An object as header and compressed bytes, typed when it is asked for.
+/// An object as header and compressed bytes, decoded on typed access.
 ///
-/// What [`Lazy`] is, in a fraction of its memory: the bytes are packed with a dictionary that is trained on
-/// the first objects of the informer, and again when objects no longer resemble them. Secrets are packed each
-/// by itself. Key, labels, owners and versions cost nothing; [`field`](Object::field),
-/// [`annotation`](Object::annotation) and [`get`](Self::get) unpack first, which takes a microsecond or two.
+/// Like [`Lazy`], with a fraction of its memory: the bytes are compressed with a dictionary that is trained
+/// on the first objects of the informer, and again when objects no longer resemble them. Secrets are
+/// compressed without a dictionary. Key, labels, owners and versions cost nothing; [`field`](Object::field),
+/// [`annotation`](Object::annotation) and [`get`](Self::get) decompress first, which takes a microsecond or
+/// two.
 ///
 /// Needs the feature `packed`.
 pub struct Packed<K> {
@@ -36,11 +37,11 @@ pub struct Packed<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
-    /// Returns the typed object: decoded where nobody holds it.
+    /// Returns the typed object. It is decoded unless a caller already holds it.
     ///
     /// # Errors
     ///
-    /// As [`Lazy::get`].
+    /// See [`Lazy::get`].
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);
@@ -68,7 +69,7 @@ impl<K> Packed<K> {
     ///
     /// # Errors
     ///
-    /// When it came as protobuf that cannot be read.
+    /// When the object was received as invalid protobuf.
     pub fn json(&self) -> Result<String, DecodeError> {
         let bytes = self.unpacked()?;
         let body = self.body(&bytes)?;
@@ -78,7 +79,7 @@ impl<K> Packed<K> {
         body.json(&self.origin, &self.header).map(Cow::into_owned)
     }
 
-    /// How the packed bytes are written: as the object came.
+    /// Returns the encoding of the compressed bytes, in which the object was received.
     pub fn encoding(&self) -> Encoding {
         self.packed.form().encoding()
     }

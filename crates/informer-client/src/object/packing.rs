@@ -2,15 +2,14 @@
 //!
 //! # Invariants
 //!
-//! 1. A dictionary never changes: what was compressed with one is read with that very one, which the object
-//!    holds.
-//! 2. No dictionary is made of Secrets: parts of them would stay in memory after they are gone.
+//! 1. A dictionary is immutable: each object holds the dictionary with which it was compressed.
+//! 2. Secrets are never used for a dictionary: parts of them would stay in memory after their deletion.
 //!
 //! # Lock order
 //!
-//! `training`, and `writers` and `readers` by themselves. Compression happens under none of them; a
-//! dictionary is trained under `training`, and other tasks that read objects of the list wait for it: what
-//! they pack meanwhile would be packed without.
+//! `training`, `writers` and `readers` are never locked together. Nothing is compressed under a lock. A
+//! dictionary is trained under `training`, and other tasks that decode objects of the list wait for it:
+//! otherwise they would compress without a dictionary.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,33 +21,34 @@ use super::body::{Encoded, Form};
 use super::is_secret;
 use crate::ResourceKind;
 
-/// Of levels above 3, none saves more than some percent of such short inputs.
+/// Higher levels save at most some percent of such short inputs.
 const LEVEL: i32 = 3;
 
-/// Objects that a dictionary is trained on: twice as many make it 1 % better.
+/// The number of objects a dictionary is trained on: twice as many make it 1 % better.
 const SAMPLES: usize = 400;
 
-/// Bytes of samples: a dictionary is made of a hundredth of its samples at best, and training takes its time
-/// by them.
+/// The maximum number of sample bytes: the best dictionary size is a hundredth of the samples, and training
+/// time grows with them.
 const MAX_SAMPLE_BYTES: usize = 4 << 20;
 
-/// Larger dictionaries no longer pay: what is in them is found less often than they take room.
+/// Larger dictionaries do not pay: they save less than the memory they take.
 const DICTIONARY_BYTES: usize = 64 << 10;
 
-/// Objects after which the ratio is looked at again.
+/// The number of objects after which the ratio is measured again.
 const WINDOW: usize = 1000;
 
-/// How much worse than after its training a dictionary may do, in per cent, before another one is trained.
+/// The ratio, in percent of the ratio after training, above which another dictionary is trained.
 const DRIFT_PERCENT: u64 = 150;
 
-/// Dictionaries of one source. All that are in use are held, and a source that drifts for ever must not fill
-/// the memory.
+/// The maximum number of dictionaries of one source. All dictionaries in use stay in memory, so a source that
+/// changes constantly must not fill it.
 const MAX_GENERATIONS: u32 = 8;
 
-/// Idle contexts that are kept: a context takes about 200 KB, and more threads than this seldom read at once.
+/// The maximum number of idle contexts: a context takes about 200 KB, and more threads than this seldom
+/// decode at once.
 const MAX_CONTEXTS: usize = 4;
 
-/// Packs the objects of one source.
+/// Compresses the objects of one source.
 #[derive(Default)]
 pub(crate) struct Packing {
     training: Mutex<Training>,
@@ -56,7 +56,7 @@ pub(crate) struct Packing {
     readers: Mutex<Vec<DCtx<'static>>>,
 }
 
-/// What objects of one time have in common.
+/// A compression dictionary, trained on objects of the source.
 pub(crate) struct Dictionary {
     writer: CDict<'static>,
     reader: DDict<'static>,
@@ -69,11 +69,11 @@ struct Training {
     lengths: Vec<usize>,
     generations: u32,
     window: Window,
-    /// What the dictionary reached in its first window, in bytes a thousand.
+    /// The ratio of the dictionary in its first window, in bytes per thousand.
     reached: Option<u64>,
 }
 
-/// How well the last objects were packed.
+/// The compression ratio of the last objects.
 #[derive(Default)]
 struct Window {
     objects: usize,
@@ -81,7 +81,7 @@ struct Window {
     packed: u64,
 }
 
-/// Packed bytes, and what they are read with.
+/// Compressed bytes, and the dictionary to decompress them.
 pub(crate) struct Packed {
     bytes: Box<[u8]>,
     length: u32,
@@ -89,13 +89,13 @@ pub(crate) struct Packed {
     dictionary: Option<Arc<Dictionary>>,
 }
 
-/// Bytes that could not be packed or unpacked. Only memory can be the reason.
+/// Bytes that could not be compressed or decompressed. The only possible reason is a lack of memory.
 #[derive(Debug, thiserror::Error)]
 #[error("zstd could not {0}")]
 pub(crate) struct PackError(&'static str);
 
 impl Packing {
-    /// Packs the bytes of an object. Neighbours that come later are packed better.
+    /// Compresses the bytes of an object. Later objects of the source are compressed better.
     pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
         let (bytes, form) = (own.bytes(), own.form());
         let length = u32::try_from(bytes.len()).map_err(|_| PackError("pack an object of 4 GiB"))?;
@@ -117,7 +117,7 @@ impl Packing {
         Ok(Packed { bytes: out.into(), length, form, dictionary })
     }
 
-    /// Returns the bytes as they were.
+    /// Decompresses the bytes of an object.
     pub(crate) fn unpack(&self, packed: &Packed) -> Result<Vec<u8>, PackError> {
         let mut context = self.readers.lock().pop().unwrap_or_default();
         let mut out = Vec::with_capacity(packed.length as usize);
@@ -141,7 +141,7 @@ fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
 }
 
 impl Training {
-    /// Returns the present dictionary; trains one where it is time.
+    /// Returns the current dictionary. Trains one if it is due.
     fn dictionary(&mut self, bytes: &[u8]) -> Option<Arc<Dictionary>> {
         if self.wants_samples() {
             self.samples.extend_from_slice(bytes);
@@ -166,7 +166,7 @@ impl Training {
         let (samples, lengths) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.lengths));
         self.generations += 1;
         (self.reached, self.window) = (None, Window::default());
-        // Samples that have nothing in common give no dictionary; then there is no use in one.
+        // Samples without common parts give no dictionary, and need none.
         if let Ok(trained) = zstd::dict::from_continuous(&samples, &lengths, DICTIONARY_BYTES) {
             let (writer, reader) = (CDict::create(&trained, LEVEL), DDict::create(&trained));
             self.dictionary = Some(Arc::new(Dictionary { writer, reader }));
@@ -188,14 +188,14 @@ impl Training {
 }
 
 impl Window {
-    /// Bytes that a thousand became, once the window is full.
+    /// Returns the compressed bytes per thousand, once the window is full.
     fn ratio(&self) -> Option<u64> {
         (self.objects == WINDOW && self.bytes > 0).then(|| self.packed * 1000 / self.bytes)
     }
 }
 
 impl Packed {
-    /// How the bytes are written.
+    /// Returns the format of the bytes.
     pub(crate) fn form(&self) -> Form {
         self.form
     }

@@ -1,39 +1,40 @@
-//! A table of what was seen lately and is still in use, by its hash. It keeps nothing alive.
+//! A hash table of weak references to recently used values. It keeps no value alive.
 //!
-//! Each hash has a set of places, the one found last first. Who comes anew has the place of what nobody uses,
-//! so that what passes by never drives out what is in use. Where it often meets sets that are nearly full,
-//! the table grows, up to a limit. In a set that is full all the same, the one that was found longest ago is
-//! forgotten; it is held twice then, no more.
+//! The table is set-associative: each hash maps to a set of slots, the most recently found first. A new value
+//! replaces a value that is no longer in use, so values that are used only briefly never evict values in use.
+//! If new values often meet nearly full sets, the table grows, up to a limit. If a set is full nevertheless,
+//! its least recently found value is evicted; the only cost is a second copy of it.
 //!
 //! # Lock order
 //!
-//! One stripe at a time. Under it nothing runs but the comparison and the making of a small value.
+//! Only one stripe is locked at a time. Under the lock only the comparison and the constructor of a small
+//! value run.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
+/// The number of parts of the table, each with its own lock, to reduce contention between decoding tasks.
 const STRIPES: usize = 8;
 
-/// Places of a set, one line of the processor's cache. With one place for each hash, the labels and the
-/// owners of the objects of one workload could drive each other out for ever.
+/// The slots of a set, one cache line of the processor. With one slot for each hash, the labels and the
+/// owners of the objects of one workload could evict each other forever.
 const WAYS: usize = 4;
 
-/// Sets that a stripe begins with.
+/// The initial number of sets of a stripe.
 const MIN_SETS: usize = 4;
 
-/// Sets of a stripe at most, 64 KiB of them: all of them together know 32,768 templates.
+/// The maximum number of sets of a stripe, 64 KiB: together they hold 32,768 templates.
 const MAX_SETS: usize = 1024;
 
-/// Of a set, so many in use make it crowded: one who comes anew may have the last place.
+/// A set with this number of values in use is crowded: a new value may take its last free slot.
 const CROWD: usize = WAYS - 1;
 
-/// A stripe grows where of as many newcomers as it has places more than this part met a crowded set. That is
-/// so when about half of the places are in use.
+/// A stripe grows if, of as many new values as it has slots, more than this fraction met a crowded set. That
+/// happens when about half of the slots are in use.
 const CROWDED_PART: usize = 4;
 
-/// Values by their hash.
+/// Weak references to values, by their hash.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     stripes: [Mutex<Stripe<T>>; STRIPES],
@@ -42,17 +43,17 @@ pub(super) struct Table<T> {
 #[derive(Debug)]
 struct Stripe<T> {
     sets: Vec<[Place<T>; WAYS]>,
-    /// How many came anew lately, up to its places.
+    /// The number of recent new values, at most the number of slots.
     came: usize,
-    /// How many of these met a crowded set.
+    /// The number of those that met a crowded set.
     crowded: usize,
 }
 
-/// What was seen with a hash that belongs here.
+/// A slot of a set.
 #[derive(Debug)]
 struct Place<T> {
     hash: u64,
-    /// Dead where it was seen once, and where nobody uses it any more.
+    /// Dangling if the hash was seen only once, or if the value is no longer in use.
     value: Weak<T>,
 }
 
@@ -75,7 +76,7 @@ impl<T> Default for Place<T> {
 }
 
 impl<T> Table<T> {
-    /// The value that is in use already, or a new one.
+    /// Returns the value if it is in use, or inserts a new one.
     pub(super) fn find_or_insert(
         &self,
         hash: u64,
@@ -87,7 +88,7 @@ impl<T> Table<T> {
         place.in_use(is_it).unwrap_or_else(|| place.put(new()))
     }
 
-    /// The value that is in use already, or a new one where its hash was seen before.
+    /// Returns the value if it is in use, or inserts a new one if its hash was seen before.
     pub(super) fn find_or_insert_again(
         &self,
         hash: u64,
@@ -105,12 +106,12 @@ impl<T> Table<T> {
 }
 
 impl<T> Stripe<T> {
-    /// Returns the place of this hash, and whether it had it before.
+    /// Returns the slot of this hash, and whether the hash was already in it.
     fn place(&mut self, hash: u64) -> (bool, &mut Place<T>) {
         let way = self.set(hash).iter().position(|place| place.hash == hash);
         let way_or_new = way.unwrap_or_else(|| self.vacate(hash));
         let set = self.set(hash);
-        // Those that were found earlier stand behind it.
+        // Move it to the front of the set.
         set[..=way_or_new].rotate_right(1);
         (way.is_some(), &mut set[0])
     }
@@ -123,7 +124,7 @@ impl<T> Stripe<T> {
         &mut self.sets[at]
     }
 
-    /// Takes a place for this hash from what is not in use, or else from what was found longest ago.
+    /// Frees a slot for this hash: one whose value is not in use, or else the least recently found one.
     fn vacate(&mut self, hash: u64) -> usize {
         self.count(hash);
         let set = self.set(hash);
@@ -132,7 +133,7 @@ impl<T> Stripe<T> {
         way
     }
 
-    /// Counts one who comes anew, and grows where too many of them met a crowd.
+    /// Counts a new value. Grows the stripe if too many new values met a crowded set.
     fn count(&mut self, hash: u64) {
         let used = self.set(hash).iter().filter(|place| place.is_used()).count();
         let places = self.sets.len() * WAYS;
@@ -145,12 +146,12 @@ impl<T> Stripe<T> {
         }
     }
 
-    /// Twice as many sets. What was in a set goes to one of two, so that there is a place for each.
+    /// Doubles the number of sets. The values of a set go to one of two sets, so there is a slot for each.
     fn grow(&mut self) {
         let more = self.sets.len() * 2;
         let old = std::mem::take(&mut self.sets);
         self.sets.resize_with(more, Default::default);
-        // From the one found longest ago to the one found last, so that this one stands first again.
+        // From the least to the most recently found value, so that the latter is first in its set again.
         for place in old.into_iter().flat_map(|set| set.into_iter().rev()).filter(Place::is_used) {
             let set = self.set(place.hash);
             set.rotate_right(1);

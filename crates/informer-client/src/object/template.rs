@@ -1,8 +1,7 @@
-//! Labels, annotations and owners that bodies have in common, held once: what a template gives is the same in
-//! all its objects.
+//! Labels, annotations and owners shared between objects: objects created from one template have equal ones.
 //!
-//! A body then has only what is its own, an object like any other but for the members that it lacks; and each
-//! part is an object that has nothing else, so that both are read as all bytes are.
+//! The own bytes of a body are then a valid object that lacks these members. Each shared part is a valid
+//! object that contains only its member, so that both are read like any other bytes.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -13,40 +12,40 @@ use informer_schema::Scan;
 use super::body::Encoded;
 use super::table::Table;
 
-/// Shorter parts are not worth the pointer to them.
+/// Sharing shorter parts does not pay for the pointer.
 const MIN_PART_BYTES: usize = 32;
 
-/// How many parts there are: labels, annotations and owners, in this order.
+/// The number of parts: labels, annotations and owners, in this order.
 const PARTS: usize = 3;
 
-/// Their names, in JSON.
+/// The JSON names of the parts.
 const NAMES: [&str; PARTS] = ["labels", "annotations", "ownerReferences"];
 
-/// What an object has in common with others.
+/// The parts that an object shares with others.
 #[derive(Debug)]
 pub(crate) struct Template {
     parts: [Option<Arc<Part>>; PARTS],
 }
 
-/// One member of `metadata`, as an object that has nothing else.
+/// One member of `metadata`, as an object without other members.
 #[derive(Debug)]
 enum Part {
     Json(Box<str>),
     Protobuf {
         object: Box<[u8]>,
-        /// Where its fields begin.
+        /// The offset of its fields.
         head: usize,
     },
 }
 
-/// The parts of the bytes of an object, as they stand there.
+/// The bytes of the parts, borrowed from an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Runs<'a> {
     Json([Option<&'a str>; PARTS]),
     Protobuf([Option<&'a [u8]>; PARTS]),
 }
 
-/// What the bodies of one source have in common.
+/// The templates of one source.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     hasher: SeedableRandomState,
@@ -58,15 +57,15 @@ const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
 impl Templates {
-    /// Hashes as drawn with this seed, for tests.
+    /// Creates templates with a fixed hash seed, for tests.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         let hasher = SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed());
         Self { hasher, ..Self::default() }
     }
 
-    /// What of these was seen before. What is seen for the first time stays with the object: mostly it is its
-    /// own.
+    /// Returns the parts that were seen before. A part seen for the first time stays with the object: most
+    /// such parts are unique.
     pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
             Runs::Json(runs) => {
@@ -107,7 +106,7 @@ impl Part {
         Self::Protobuf { head: object.len() - fields.len(), object: object.into() }
     }
 
-    /// Returns true if it was made of `run`.
+    /// Returns true if the part was built from `run`.
     fn is(&self, run: &[u8]) -> bool {
         match self {
             Self::Json(_) => self.member().is_some_and(|member| member.as_bytes() == run),
@@ -115,7 +114,7 @@ impl Part {
         }
     }
 
-    /// Returns the member alone, where it is text.
+    /// Returns the member only, if the part is JSON.
     fn member(&self) -> Option<&str> {
         match self {
             Self::Json(text) => text.strip_prefix(JSON_HEAD)?.strip_suffix(JSON_TAIL),
@@ -132,28 +131,28 @@ impl Part {
 }
 
 impl Template {
-    /// Which parts are here.
+    /// Returns which parts are present.
     pub(crate) fn chosen(&self) -> [bool; PARTS] {
         self.parts.each_ref().map(Option::is_some)
     }
 
-    /// How many bytes the parts have.
+    /// Returns the number of bytes of the parts.
     pub(crate) fn len(&self) -> usize {
         self.encoded().map(|part| part.bytes().len()).sum()
     }
 
-    /// Returns the part of that name, as an object.
+    /// Returns a part by its JSON name, as an object.
     pub(super) fn part(&self, name: &str) -> Option<Encoded<'_>> {
         let place = NAMES.iter().position(|known| *known == name)?;
         self.parts[place].as_deref().map(Part::borrow)
     }
 
-    /// Returns the members of the parts, where they are text.
+    /// Returns the members of the parts, if they are JSON.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flatten().filter_map(|part| part.member())
     }
 
-    /// Returns the parts as messages, where they are protobuf.
+    /// Returns the parts as messages, if they are protobuf.
     pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.encoded().filter_map(|part| match part {
             Encoded::Protobuf(message) => Some(message),

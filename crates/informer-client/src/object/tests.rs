@@ -1,4 +1,4 @@
-//! All forms of one object, beside a tree of values.
+//! All representations of one object, compared with a tree of values.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +12,7 @@ use crate::header::RawHeader;
 use crate::scan::Cursor;
 use crate::{ResourceKind, arbitrary};
 
-/// Returns the form that a scan makes of a text; `None` where it cannot be read.
+/// Decodes a representation; `None` if the text is invalid.
 fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     let mut raw = RawHeader::default();
     raw.scan(Cursor::new(text)).ok()?;
@@ -21,7 +21,7 @@ fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     O::decode(RawObject { header, bytes, origin }).ok()
 }
 
-/// Things whose dictionary was trained on objects that have nothing in common with those that follow.
+/// An origin whose dictionary was trained on objects that have nothing in common with the tested ones.
 static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
     let origin = Arc::new(origin());
     let words: Vec<String> =
@@ -34,7 +34,7 @@ static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
     origin
 });
 
-/// Things whose parts are held once.
+/// An origin whose objects share equal parts.
 static SHARING: LazyLock<Arc<Origin>> =
     LazyLock::new(|| Arc::new(origin().with_interner(Arc::<Interner>::default())));
 
@@ -63,13 +63,13 @@ const PATHS: [&str; 17] = [
     "nothing.at.all",
 ];
 
-/// Numbers stay as they are written; a tree writes them its own way.
+/// Returns true for equal values. Numbers may be formatted differently.
 fn same(one: Option<&str>, other: Option<&str>) -> bool {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
     one == other || (number(one).is_some() && number(one) == number(other))
 }
 
-/// Reads the text in each form, and holds them against the tree.
+/// Decodes the text in each representation and compares all of them with the tree.
 fn agree(text: &str, origin: &Arc<Origin>) -> Result<(), TestCaseError> {
     let lazy = read::<Lazy<Value>>(text, origin);
     let (packed, dynamic) = (read::<Packed<Value>>(text, origin), read::<Dynamic>(text, origin));
@@ -104,12 +104,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn all_forms_say_what_a_tree_of_values_says_whatever_the_dictionary_was_trained_on(
+    fn all_representations_agree_with_a_tree_of_values(
         object in arbitrary::object(),
         choices in arbitrary::choices(),
     ) {
         let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
-        // From the second time on, what objects have in common is not in their own bytes.
+        // From the second time on, shared parts are not in the own bytes of an object.
         for origin in [&*ORIGIN, &*SHARING, &*SHARING] {
             agree(&text, origin)?;
         }

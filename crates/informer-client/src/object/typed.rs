@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use super::{DecodeError, RawObject, Representation};
 use crate::{ResourceKind, StaticKind, fields};
 
-/// An object decoded when it arrived.
+/// An object decoded on arrival.
 ///
-/// Reads cost nothing, memory costs five to ten times what [`Lazy`](crate::Lazy) needs. It dereferences to
-/// the type.
+/// Reads cost nothing; memory is five to ten times that of [`Lazy`](crate::Lazy). It dereferences to the
+/// type.
 pub struct Typed<K> {
     header: Header,
     object: Arc<K>,
@@ -22,12 +22,12 @@ pub struct Typed<K> {
 }
 
 impl<K> Typed<K> {
-    /// Returns the typed object. It never fails; the result is what [`Lazy::get`](crate::Lazy::get) gives, so
-    /// that code can be written for both.
+    /// Returns the typed object. It never fails; the return type is that of [`Lazy::get`](crate::Lazy::get),
+    /// so that generic code can use both.
     ///
     /// # Errors
     ///
-    /// None.
+    /// Never.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         Ok(Arc::clone(&self.object))
     }
@@ -67,14 +67,14 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
         Cow::Owned(value.as_ref().map(fields::annotations).unwrap_or_default())
     }
 
-    /// Writes the object as JSON values to find the field: costs as much as a decode. Index functions over
-    /// typed objects read the type itself.
+    /// Serializes the object to find the field, which costs as much as a decode. Index functions over typed
+    /// objects should read the type itself.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let value = serde_json::to_value(&*self.object).ok()?;
         fields::of_value(&value, path.segments()).map(|text| text.into_owned().into())
     }
 
-    /// Returns an estimate: decoded types take about five times their text.
+    /// Returns an estimate: decoded types take about five times the size of their JSON.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + 5 * self.wire_bytes
     }

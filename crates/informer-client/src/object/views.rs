@@ -1,14 +1,14 @@
-//! Typed views that are kept though nobody holds them, so that what is read again and again is decoded once.
+//! A cache of typed views without users, so that an object that is read repeatedly is decoded once.
 //!
 //! # Invariants
 //!
-//! 1. What is kept takes no more than the budget, by an estimate of what each view takes.
-//! 2. The oldest go first. Those that somebody holds get another turn: to forget them would free nothing, and
-//!    cost a decode later.
+//! 1. The estimated size of the cached views never exceeds the budget.
+//! 2. The oldest views are evicted first. Views in use are moved to the back instead: evicting them would
+//!    free nothing and cost a decode later.
 //!
 //! # Lock order
 //!
-//! `kept` by itself. What is forgotten is dropped outside of it, since that runs code of the type.
+//! Only `kept`. Evicted views are dropped after the lock is released, because that runs code of the type.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -20,26 +20,26 @@ use parking_lot::Mutex;
 use super::Encoding;
 use super::body::BodyRef;
 
-/// What a decoded object takes of memory, in bytes of its JSON: a pod of 5.9 KB takes 26.
+/// The memory of a decoded object per byte of its JSON: a pod of 5.9 KB takes 26 KB.
 const TYPED_PER_JSON: usize = 5;
 
-/// The same in bytes of its protobuf, of which that pod has 3.5 KB.
+/// The same per byte of its protobuf, of which that pod has 3.5 KB.
 const TYPED_PER_PROTOBUF: usize = 8;
 
-/// So many views that are held get another turn at one time: more would make a read as slow as there are
-/// views.
+/// The maximum number of views in use that one insertion moves to the back: without it a read would take time
+/// linear in the number of views.
 const MAX_TURNS: usize = 16;
 
-/// A view of some type.
+/// A typed view.
 type View = Arc<dyn Any + Send + Sync>;
 
-/// The views of one source.
+/// The view cache of one source.
 pub(crate) struct Views {
     budget: usize,
     kept: Mutex<Kept>,
 }
 
-/// What is kept, the oldest first.
+/// The cached views, the oldest first.
 #[derive(Default)]
 struct Kept {
     views: VecDeque<(View, usize)>,
@@ -47,13 +47,13 @@ struct Kept {
 }
 
 impl Views {
-    /// Room for so many bytes; `None` where nothing is to be kept.
+    /// Returns a cache with this budget in bytes; `None` if the budget is 0.
     pub(crate) fn within(budget: usize) -> Option<Arc<Self>> {
         (budget > 0).then(|| Arc::new(Self { budget, kept: Mutex::default() }))
     }
 
-    /// Keeps the view of a body, in place of the oldest ones. A view that is larger than all the room is not
-    /// kept.
+    /// Caches the view of a body, evicting the oldest ones. A view that is larger than the budget is not
+    /// cached.
     pub(crate) fn keep(&self, view: View, body: BodyRef<'_>) {
         let bytes = typed_bytes(&view, body);
         if bytes <= self.budget {
@@ -63,7 +63,7 @@ impl Views {
     }
 }
 
-/// What a view takes, about.
+/// Estimates the memory of a view.
 fn typed_bytes(view: &View, body: BodyRef<'_>) -> usize {
     let times = match body.encoding() {
         Encoding::Json => TYPED_PER_JSON,
@@ -73,7 +73,7 @@ fn typed_bytes(view: &View, body: BodyRef<'_>) -> usize {
 }
 
 impl Kept {
-    /// Takes a view in, and hands out those that have no room beside it.
+    /// Adds a view. Returns the evicted views.
     fn put(&mut self, view: View, bytes: usize, budget: usize) -> Vec<View> {
         let (mut forgotten, mut turns) = (Vec::new(), 0);
         while self.bytes.saturating_add(bytes) > budget {

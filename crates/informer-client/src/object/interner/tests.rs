@@ -20,7 +20,7 @@ fn app(header: &Header) -> &str {
 }
 
 #[test]
-fn equal_labels_and_owners_of_two_objects_are_held_once() {
+fn equal_labels_and_owners_of_two_objects_are_shared() {
     let interner = Interner::default();
     let (first, second) = (interner.header(header("x", "web")), interner.header(header("y", "web")));
     assert_eq!((first.key().name(), second.key().name()), ("x", "y"));
@@ -29,7 +29,7 @@ fn equal_labels_and_owners_of_two_objects_are_held_once() {
 }
 
 #[test]
-fn what_differs_stays_what_it_is() {
+fn different_labels_and_owners_are_not_confused() {
     let interner = Interner::default();
     let headers: Vec<Header> =
         (0..10 * STRIPES * PLACES).map(|n| interner.header(header("x", &format!("app-{n}")))).collect();
@@ -40,7 +40,7 @@ fn what_differs_stays_what_it_is() {
 }
 
 #[test]
-fn labels_are_never_taken_for_annotations_and_nothing_is_kept_of_what_is_empty() {
+fn labels_and_annotations_are_separate_and_empty_maps_are_not_stored() {
     let interner = Interner::default();
     let labelled = interner.header(header("x", "web"));
     let annotations: Labels = [("app", "web")].into_iter().collect();
@@ -50,7 +50,7 @@ fn labels_are_never_taken_for_annotations_and_nothing_is_kept_of_what_is_empty()
     assert!(interner.annotations(Labels::default()).is_empty());
 }
 
-/// Returns the metadata of an object that `kubectl apply` has written.
+/// Returns the metadata of an object written by `kubectl apply`.
 fn applied(kind: &str, interner: &Arc<Interner>) -> Metadata {
     let text = r#"{"metadata": {"name": "x", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"data\":1}"}}}"#;
     let origin = Origin::new(ResourceKind::new("", "v1", kind, "things"), UndecodableLog::default());
@@ -68,5 +68,5 @@ fn annotations_of_secrets_are_not_kept_by_the_interner() {
     assert_eq!(secret.annotations().len(), 1);
     assert_eq!(interner.annotations.held(), 0);
     drop(applied("ConfigMap", &interner));
-    assert_eq!(interner.annotations.held(), 1, "those of other kinds are");
+    assert_eq!(interner.annotations.held(), 1, "annotations of other kinds are shared");
 }

@@ -4,7 +4,8 @@ fn kind(name: &str) -> ResourceKind {
     ResourceKind::new("", "v1", name, "things")
 }
 
-/// Objects of one template that differ in a few places. Another seed is another template, of other words.
+/// Returns objects of one template that differ in a few bytes. Each seed gives another template, of other
+/// words.
 fn object(seed: u64, number: usize) -> Vec<u8> {
     let mut state = seed;
     let word = |_| {
@@ -21,7 +22,7 @@ fn pack_all(packing: &Packing, kind: &ResourceKind, seed: u64, count: usize) -> 
 }
 
 #[test]
-fn what_is_packed_is_unpacked_whichever_dictionary_it_was_packed_with() {
+fn objects_are_decompressed_with_the_dictionary_they_were_compressed_with() {
     let (packing, kind) = (Packing::default(), kind("Pod"));
     let packed = pack_all(&packing, &kind, 1, SAMPLES + 50);
     assert!(packed[0].dictionary.is_none() && packed[SAMPLES].dictionary.is_some());
@@ -35,14 +36,14 @@ fn what_is_packed_is_unpacked_whichever_dictionary_it_was_packed_with() {
 }
 
 #[test]
-fn objects_that_change_their_shape_get_another_dictionary_and_the_old_ones_stay_readable() {
+fn changed_objects_get_a_new_dictionary_and_older_objects_stay_readable() {
     let (packing, kind) = (Packing::default(), kind("Pod"));
     let old = pack_all(&packing, &kind, 1, SAMPLES + 2 * WINDOW + 2);
     let first = old.last().unwrap().dictionary.clone().unwrap();
     let new = pack_all(&packing, &kind, 2, 2 * WINDOW + SAMPLES + 2);
     let second = new.last().unwrap().dictionary.clone().unwrap();
     assert!(!Arc::ptr_eq(&first, &second), "the dictionary was not trained again");
-    // Those of the new shape among them that the old dictionary, trained on something else, had to do for.
+    // Includes objects of the new template that were compressed with the old dictionary.
     for (seed, packed) in [(1, &old), (2, &new)] {
         for (number, packed) in packed.iter().enumerate() {
             assert_eq!(packing.unpack(packed).unwrap(), object(seed, number));
@@ -51,7 +52,7 @@ fn objects_that_change_their_shape_get_another_dictionary_and_the_old_ones_stay_
 }
 
 #[test]
-fn there_is_an_end_to_dictionaries() {
+fn number_of_dictionaries_is_limited() {
     let packing = Packing::default();
     for round in 0..2 * MAX_GENERATIONS {
         pack_all(&packing, &kind("Pod"), u64::from(round), WINDOW + SAMPLES);
@@ -60,16 +61,16 @@ fn there_is_an_end_to_dictionaries() {
 }
 
 #[test]
-fn secrets_make_no_dictionary() {
+fn secrets_are_never_used_for_a_dictionary() {
     let packing = Packing::default();
     let packed = pack_all(&packing, &kind("Secret"), 1, SAMPLES + 50);
     assert!(packed.iter().all(|packed| packed.dictionary.is_none()));
-    assert!(packing.training.lock().samples.is_empty(), "not a byte of a secret is kept");
+    assert!(packing.training.lock().samples.is_empty(), "no sample of a Secret is stored");
     assert_eq!(packing.unpack(&packed[7]).unwrap(), object(1, 7));
 }
 
 #[test]
-fn noise_has_nothing_in_common_and_is_packed_all_the_same() {
+fn random_bytes_are_compressed_and_decompressed() {
     let packing = Packing::default();
     let mut state = 7_u64;
     for _ in 0..SAMPLES + 5 {

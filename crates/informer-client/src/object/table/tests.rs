@@ -10,12 +10,13 @@ fn find_again(table: &Table<u64>, hash: u64) -> Option<Arc<u64>> {
     table.find_or_insert_again(hash, |value| *value == hash, || hash)
 }
 
-/// Numbers that look like drawn ones.
+/// Returns pseudorandom hashes.
 fn hash(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Returns the `n`th hash that belongs to the first set of the first stripe, however large the table is.
+/// Returns the `n`th hash that belongs to the first set of the first stripe, regardless of the size of the
+/// table.
 fn of_one_set(n: u64) -> u64 {
     n * (STRIPES * MAX_SETS) as u64
 }
@@ -25,18 +26,18 @@ fn sets<T>(table: &Table<T>) -> usize {
 }
 
 #[test]
-fn what_is_in_use_is_found_and_what_is_not_is_made_anew() {
+fn value_in_use_is_found_and_unused_value_is_created_again() {
     let table = Table::default();
     let one = insert(&table, 7);
     assert!(Arc::ptr_eq(&one, &insert(&table, 7)));
     let weak = Arc::downgrade(&one);
     drop(one);
-    assert_eq!(weak.strong_count(), 0, "the table keeps it alive");
+    assert_eq!(weak.strong_count(), 0, "the table keeps the value alive");
     assert_eq!(*insert(&table, 7), 7);
 }
 
 #[test]
-fn two_values_of_one_hash_are_not_taken_for_each_other() {
+fn values_with_equal_hashes_are_not_confused() {
     let table = Table::default();
     let one = table.find_or_insert(7, |value| *value == 'a', || 'a');
     let other = table.find_or_insert(7, |value| *value == 'b', || 'b');
@@ -46,7 +47,7 @@ fn two_values_of_one_hash_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn what_is_to_be_seen_again_is_not_made_the_first_time() {
+fn value_is_inserted_when_its_hash_is_seen_a_second_time() {
     let table = Table::default();
     assert_eq!(find_again(&table, 9), None);
     let second = find_again(&table, 9).unwrap();
@@ -54,7 +55,7 @@ fn what_is_to_be_seen_again_is_not_made_the_first_time() {
 }
 
 #[test]
-fn hashes_of_one_set_that_come_in_turn_are_all_found_the_second_time() {
+fn alternating_hashes_of_one_set_do_not_evict_each_other() {
     let table = Table::default();
     let turn = || (1..=WAYS as u64).map(|n| find_again(&table, of_one_set(n))).collect::<Vec<_>>();
     assert_eq!(turn(), [const { None }; WAYS]);
@@ -65,7 +66,7 @@ fn hashes_of_one_set_that_come_in_turn_are_all_found_the_second_time() {
 }
 
 #[test]
-fn what_passes_by_never_drives_out_what_is_in_use() {
+fn briefly_used_values_never_evict_values_in_use() {
     let table = Table::default();
     let held = [1, 2, 3].map(|n| insert(&table, of_one_set(n)));
     for n in 4..10_000 {
@@ -77,7 +78,7 @@ fn what_passes_by_never_drives_out_what_is_in_use() {
 }
 
 #[test]
-fn a_full_set_forgets_what_was_found_longest_ago() {
+fn full_set_evicts_the_least_recently_found_value() {
     let table = Table::default();
     let held: Vec<_> = (1..=WAYS as u64).map(|n| insert(&table, of_one_set(n))).collect();
     assert!(Arc::ptr_eq(&held[0], &insert(&table, *held[0])));
@@ -90,7 +91,7 @@ fn a_full_set_forgets_what_was_found_longest_ago() {
 }
 
 #[test]
-fn a_table_of_what_passes_by_stays_small() {
+fn table_of_briefly_used_values_does_not_grow() {
     let table = Table::default();
     let held: Vec<_> = (0..STRIPES as u64).map(|number| insert(&table, hash(number))).collect();
     for number in 100..100_000 {
@@ -101,7 +102,7 @@ fn a_table_of_what_passes_by_stays_small() {
 }
 
 #[test]
-fn a_table_grows_with_what_is_in_use_up_to_its_limit() {
+fn table_grows_with_the_values_in_use_up_to_its_limit() {
     let (table, mut held) = (Table::default(), Vec::new());
     for number in 0..4000 {
         held.push(insert(&table, hash(number)));

@@ -28,7 +28,7 @@ fn pod(name: &str, checksum: &str) -> Value {
     })
 }
 
-/// How many hashers are drawn for a test: what is held once must not hang on which hashes lie side by side.
+/// The number of hash seeds of a test: sharing must not depend on which hashes are in one set.
 const SEEDS: u64 = 64;
 
 fn origin(seed: u64) -> Arc<Origin> {
@@ -37,7 +37,7 @@ fn origin(seed: u64) -> Arc<Origin> {
     Arc::new(origin.with_wire(wire).with_interner(Arc::new(Interner::of_seed(seed))))
 }
 
-/// Each way to read an object, with each hasher.
+/// Each combination of decoder and hash seed.
 fn ways() -> impl Iterator<Item = (Read, Arc<Origin>)> {
     let reads: [Read; 2] = [from_json, from_protobuf];
     (0..SEEDS).flat_map(move |seed| reads.map(|read| (read, origin(seed))))
@@ -63,7 +63,7 @@ fn from_protobuf(pod: &Value, origin: &Arc<Origin>) -> Lazy<Pod> {
     Lazy::decode(RawObject { header: scan.header().unwrap(), bytes, origin }).unwrap()
 }
 
-/// What an object holds for itself alone.
+/// Returns the number of bytes that belong to the object only.
 fn own(pod: &Lazy<Pod>) -> usize {
     pod.body.borrow().own().bytes().len()
 }
@@ -95,16 +95,12 @@ fn assert_whole(pod: &Lazy<Pod>, tree: &Value) {
 }
 
 #[test]
-fn what_objects_have_in_common_is_held_once_and_each_of_them_is_whole() {
+fn equal_parts_are_shared_and_each_object_is_complete() {
     for (read, origin) in ways() {
         let trees = ["a", "b", "c", "d"].map(|name| pod(name, &"f".repeat(64)));
         let pods = trees.each_ref().map(|tree| read(tree, &origin));
         assert!(own(&pods[1]) + 200 < own(&pods[0]), "{} {}", own(&pods[1]), own(&pods[0]));
-        assert_eq!(
-            pods[0].body.borrow().common().map(|_| ()),
-            None,
-            "the first has nothing in common with others yet"
-        );
+        assert_eq!(pods[0].body.borrow().common().map(|_| ()), None, "the first object shares no parts yet");
         assert_eq!([common(&pods[1]); 2], [common(&pods[2]), common(&pods[3])]);
         for (pod, tree) in pods.iter().zip(&trees) {
             assert_whole(pod, tree);
@@ -134,7 +130,7 @@ fn groups_of_objects_with_different_parts_share_different_templates() {
 }
 
 #[test]
-fn a_part_of_its_own_stays_with_the_object() {
+fn unique_part_stays_with_its_object() {
     for (read, origin) in ways() {
         let trees = ["a", "b", "c"].map(|name| pod(name, &name.repeat(64)));
         let pods = trees.each_ref().map(|tree| read(tree, &origin));

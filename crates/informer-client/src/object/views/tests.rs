@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{MAX_TURNS, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
 use crate::object::body::{BodyRef, Encoded};
 
-/// Returns a text whose view, of a type without a size, is estimated at so many bytes.
+/// Returns a string whose view, of a zero-sized type, is estimated at this number of bytes.
 fn text(estimate: usize) -> String {
     "x".repeat(estimate / TYPED_PER_JSON)
 }
@@ -14,7 +14,7 @@ fn body(text: &str) -> BodyRef<'_> {
     BodyRef::of(Encoded::Json { text, has_type: false })
 }
 
-/// Keeps a new view of so many bytes; how to find it again.
+/// Caches a new view of this number of bytes. Returns a weak reference to it.
 fn keep(views: &Views, estimate: usize) -> Weak<()> {
     let view = Arc::new(());
     views.keep(Arc::<()>::clone(&view), body(&text(estimate)));
@@ -26,12 +26,12 @@ fn lives(view: &Weak<()>) -> bool {
 }
 
 #[test]
-fn no_room_keeps_nothing() {
+fn zero_budget_disables_the_cache() {
     assert!(Views::within(0).is_none());
 }
 
 #[test]
-fn the_oldest_make_room_and_what_is_too_large_takes_the_place_of_nobody() {
+fn oldest_views_are_evicted_and_too_large_views_evict_nothing() {
     let views = Views::within(100).unwrap();
     let [first, second] = [keep(&views, 50), keep(&views, 50)];
     assert!(lives(&first) && lives(&second));
@@ -44,7 +44,7 @@ fn the_oldest_make_room_and_what_is_too_large_takes_the_place_of_nobody() {
 }
 
 #[test]
-fn a_view_counts_with_its_own_size_and_protobuf_counts_for_more() {
+fn estimate_includes_the_size_of_the_type_and_more_for_protobuf() {
     let views = Views::within(80 + TYPED_PER_PROTOBUF * 10).unwrap();
     views.keep(Arc::new([0_u64; 10]), BodyRef::of(Encoded::Protobuf(&[0; 10])));
     assert_eq!(views.kept.lock().bytes, views.budget);
@@ -52,7 +52,7 @@ fn a_view_counts_with_its_own_size_and_protobuf_counts_for_more() {
 }
 
 #[test]
-fn views_that_somebody_holds_get_another_turn_but_not_for_ever() {
+fn views_in_use_are_evicted_last_within_a_limit() {
     let views = Views::within(100).unwrap();
     let held = keep(&views, 20);
     let holder = held.upgrade().unwrap();
@@ -60,12 +60,12 @@ fn views_that_somebody_holds_get_another_turn_but_not_for_ever() {
         keep(&views, 20);
     }
     drop(holder);
-    assert!(lives(&held), "it was in use whenever room was needed");
+    assert!(lives(&held), "it was in use at each eviction");
     let all: Vec<Arc<()>> = (0..2 * MAX_TURNS).map(|_| keep(&views, 20).upgrade().unwrap()).collect();
-    assert_eq!(views.kept.lock().views.len(), 5, "of {} that are held", all.len());
+    assert_eq!(views.kept.lock().views.len(), 5, "of {} views in use", all.len());
 }
 
-/// Something whose end keeps another view.
+/// A view that caches another view when it is dropped.
 struct KeepsAnother(Arc<Views>);
 
 impl Drop for KeepsAnother {
@@ -75,16 +75,16 @@ impl Drop for KeepsAnother {
 }
 
 #[test]
-fn what_is_forgotten_ends_outside_of_the_lock() {
+fn evicted_view_is_dropped_outside_of_the_lock() {
     let views = Views::within(50).unwrap();
     views.keep(Arc::new(KeepsAnother(Arc::clone(&views))), body(&text(20)));
     keep(&views, 50);
-    assert_eq!(views.kept.lock().bytes, 10, "what the end of the first one kept");
+    assert_eq!(views.kept.lock().bytes, 10, "the view cached by the drop of the first one");
 }
 
 proptest! {
     #[test]
-    fn what_is_kept_fits_and_the_last_one_is_kept(
+    fn cached_views_fit_the_budget_and_include_the_last_one(
         budget in 1..500_usize,
         reads in prop::collection::vec((0..60_usize, any::<bool>()), 1..100),
     ) {
