@@ -1,13 +1,13 @@
-//! Reading JSON text without building anything: where values end, and what stands where.
+//! Scanning JSON without building values: the offsets of values and where they end.
 //!
-//! Two readers, of which neither allocates nor recurses:
+//! Two scanners, which neither allocate nor recurse:
 //!
-//! - [`Structure`] finds the end of an object or array at memory speed, resumable at any byte. It knows
-//!   strings, escapes and brackets and nothing else.
-//! - [`Cursor`] walks the members of a complete value, and skips what nobody asked for with the first.
+//! - [`Structure`] finds the end of an object or array at memory speed and can be resumed at any byte. It
+//!   recognizes only strings, escapes and brackets.
+//! - [`Cursor`] walks the members of a complete value, and skips other values with `Structure`.
 //!
-//! What is skipped is checked for balanced brackets and closed strings, not for the whole grammar: that is
-//! the price of not reading it, and a typed read of the object finds the rest.
+//! Skipped values are checked for balanced brackets and closed strings, not for the complete grammar:
+//! checking it would cost as much as reading them. A typed read of the object finds the remaining errors.
 
 pub(crate) mod block;
 mod cursor;
@@ -16,7 +16,7 @@ mod structure;
 pub(crate) use cursor::{Cursor, ScanError, Text};
 pub(crate) use structure::{Span, Structure, StructureError};
 
-/// JSON's four kinds of space.
+/// Returns true for the four whitespace characters of JSON.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }

@@ -1,13 +1,12 @@
-//! Cuts a body into its objects while it arrives, at whatever borders.
+//! Splits a body into objects while it arrives, at arbitrary frame boundaries.
 //!
-//! Shapes of body: [`list`] (one object whose `items` are wanted one by one), [`frames`] (values one after
-//! the other, a watch) and [`lengths`] (a watch in protobuf). All are fed network frames and hand out slices:
-//! of the frame where a value lies in one frame whole, of a buffer where it does not. A list in protobuf is
-//! cut by `informer-schema`.
+//! Formats of a body: [`list`] (one object with `items`), [`frames`] (concatenated values, a watch) and
+//! [`lengths`] (a watch in protobuf). All receive network frames and return slices: of the frame if it
+//! contains the complete value, of a buffer otherwise. `informer-schema` splits a list in protobuf.
 //!
 //! # Invariants
 //!
-//! 1. What is buffered is one unfinished value, never more; a value that fits into a frame is never copied.
+//! 1. At most one unfinished value is buffered; a value that fits into a frame is never copied.
 //! 2. A value over its limit ends the body before it is buffered beyond the limit.
 
 pub(crate) mod frames;
@@ -19,8 +18,8 @@ use std::fmt;
 
 use crate::scan::Span;
 
-/// How large and how deep the parts of an answer may be. Beyond a limit the answer ends in an error that
-/// names it.
+/// Limits of size and depth for the parts of a response. Exceeding a limit ends the response with an error
+/// that names it.
 ///
 /// ```
 /// use informer_client::Limits;
@@ -30,14 +29,14 @@ use crate::scan::Span;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest object, in bytes. 64 MiB by default: etcd stores at most 1.5 MiB of one, aggregated
-    /// servers may send more, and a line that never ends must not fill the memory.
+    /// The maximum size of an object, in bytes. 64 MiB by default: etcd stores at most 1.5 MiB for one,
+    /// aggregated servers may send more, and an endless line must not fill the memory.
     pub object_bytes: usize,
-    /// The largest answer to one list request, in bytes, without compression. 64 GiB by default, which is a
-    /// million objects of the largest usual size: it ends lists that never do.
+    /// The maximum size of the response to one list request, in bytes, uncompressed. 64 GiB by default, a
+    /// million objects of the largest usual size: it ends endless lists.
     pub page_bytes: u64,
-    /// How many brackets may be open at once. 1000 by default; servers themselves stop at 10,000 and
-    /// `serde_json` at 128.
+    /// The maximum number of open brackets. 1000 by default; servers allow 10,000 and `serde_json` allows
+    /// 128.
     pub depth: usize,
 }
 
@@ -47,31 +46,31 @@ impl Default for Limits {
     }
 }
 
-/// The bytes of one value, and where the outer containers in it stand.
+/// The bytes of one value, and the spans of its outer containers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slice<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) spans: &'a [Span],
 }
 
-/// A body that cannot be cut into objects.
+/// A body that cannot be split into objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SplitError {
-    /// Something else than JSON, or than the JSON that belongs there.
+    /// The body is not JSON, or has another value than the expected one.
     #[error("not JSON: expected {expected} at byte {at}{}", Seen(.seen))]
     Syntax { at: u64, expected: &'static str, seen: Option<u8> },
-    /// The text of a member around the objects is not what it must be.
+    /// A member of the list other than its items is invalid.
     #[error("{member} {problem}")]
     Member { member: &'static str, problem: &'static str },
     #[error("{what} is over the limit of {limit} bytes (Limits::{name})")]
     Large { what: &'static str, limit: u64, name: &'static str },
     #[error("a value is nested over the limit of {limit} brackets (Limits::depth)")]
     Deep { limit: usize },
-    #[error("a bracket at byte {at} does not match the one that it closes")]
+    #[error("the closing bracket at byte {at} does not match the opening bracket")]
     Mismatch { at: u64 },
 }
 
-/// One byte is shown of what came instead, and no more: it may be part of a secret.
+/// At most one byte of the invalid input is shown, because it may be part of a secret.
 struct Seen<'a>(&'a Option<u8>);
 
 impl fmt::Display for Seen<'_> {

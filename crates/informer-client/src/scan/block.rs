@@ -1,11 +1,11 @@
-//! Sixty-four bytes at a time: which of them are quotes, backslashes and brackets, as one bit each.
+//! Finds quotes, backslashes and brackets in blocks of 64 bytes, as one bit for each byte.
 
 use wide::u8x16;
 
-/// How many bytes one mask covers.
+/// The number of bytes of one mask.
 pub(crate) const BLOCK: usize = 64;
 
-/// One bit a byte, the first byte in the lowest bit.
+/// Bit masks of a block, with the first byte in the lowest bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Masks {
     pub(crate) quotes: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Masks {
     pub(crate) opens: u64,
     /// `}` and `]`.
     pub(crate) closes: u64,
-    /// Of these, the curly ones; whatever else has that bit, too.
+    /// Distinguishes the brackets: set for curly ones, and for any other byte with bit 0x20.
     pub(crate) curly: u64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn masks(block: &[u8; BLOCK]) -> Masks {
     found
 }
 
-/// For each bit the parity of all bits up to it: between two quotes it is set.
+/// Returns, for each bit, the parity of all bits up to it. The result is set between two quotes.
 pub(crate) fn parity(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;

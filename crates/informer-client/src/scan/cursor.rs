@@ -3,21 +3,21 @@ use std::ops::Range;
 
 use super::{Span, Structure, StructureError, is_space};
 
-/// How deep a value may be that is skipped inside an object whose own depth was checked before.
+/// The maximum depth of a skipped value: unlimited, because the depth of the surrounding object was checked
+/// before.
 const MAX_SKIP_DEPTH: usize = usize::MAX;
 
-/// A reader at one place of a complete JSON text.
+/// A position in a complete JSON text.
 ///
-/// The text is valid UTF-8. Methods leave the cursor behind what they read; after an error it is where the
-/// error is.
+/// The text is valid UTF-8. Methods move the cursor past what they read; after an error it is at the position
+/// of the error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub(super) at: usize,
-    /// Containers that are known already, by where they begin; those before the cursor are dropped as it
-    /// moves.
+    /// The recorded containers, ordered by their start; those before the cursor are dropped as it moves.
     spans: &'a [Span],
-    /// Where the text begins in the coordinates of the spans.
+    /// The offset of the text in the coordinates of the spans.
     spans_from: usize,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Cursor<'a> {
 pub(crate) struct Text<'a> {
     raw: &'a str,
     escaped: bool,
-    /// Where its opening quote stands.
+    /// The offset of its opening quote.
     start: usize,
 }
 
-/// The text is not JSON, or not the JSON that was expected.
+/// The text is not JSON, or not the expected value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} at byte {at}")]
 pub(crate) struct ScanError {
@@ -43,8 +43,8 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0, spans: &[], spans_from: 0 }
     }
 
-    /// Returns a cursor that jumps over containers whose places are known. `from` is where the text begins in
-    /// their coordinates.
+    /// Returns a cursor that skips recorded containers. `from` is the offset of the text in their
+    /// coordinates.
     pub(crate) fn with_spans(text: &'a str, spans: &'a [Span], from: usize) -> Self {
         Self { text, at: 0, spans, spans_from: from }
     }
@@ -53,17 +53,17 @@ impl<'a> Cursor<'a> {
         Self { at: range.start, ..Self::new(&text[..range.end]) }
     }
 
-    /// Where the cursor is in the text.
+    /// Returns the offset of the cursor.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Returns the text of a range that a method answered.
+    /// Returns the text of a range returned by another method.
     pub(crate) fn slice(&self, range: &Range<usize>) -> &'a str {
         &self.text[range.clone()]
     }
 
-    /// Returns the next byte that is no space; the cursor stays before it.
+    /// Returns the next byte that is not whitespace; the cursor stays before it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Passes `byte`, if it comes next.
+    /// Consumes `byte` if it is next.
     pub(crate) fn pass(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.at += usize::from(there);
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
         ScanError { at: self.at, expected }
     }
 
-    /// Returns a string.
+    /// Reads a string.
     pub(crate) fn string(&mut self) -> Result<Text<'a>, ScanError> {
         self.expect(b'"', "a string")?;
         let (start, mut escaped) = (self.at, false);
@@ -108,13 +108,13 @@ impl<'a> Cursor<'a> {
             if rest.len() < found + 2 {
                 return Err(self.error("the end of a string"));
             }
-            // The escaped byte may begin a character of several; its other bytes are neither quote nor
-            // backslash.
+            // The escaped byte may start a multi-byte character; its other bytes are neither quotes nor
+            // backslashes.
             self.at += 2;
         }
     }
 
-    /// Passes one value, whatever it is, and answers where it stood.
+    /// Skips one value of any type. Returns its range.
     pub(crate) fn skip(&mut self) -> Result<Range<usize>, ScanError> {
         let first = self.peek().ok_or_else(|| self.error("a value"))?;
         let start = self.at;
@@ -139,13 +139,13 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// Moves behind the container that begins here, if its place is known.
+    /// Moves to the end of the container that begins here, if it is recorded.
     fn jump(&mut self) -> bool {
         let here = self.spans_from + self.at;
         let behind = self.spans.iter().position(|span| span.start >= here).unwrap_or(self.spans.len());
         self.spans = &self.spans[behind..];
         match self.spans.first() {
-            // A container that never ended was recorded with its beginning.
+            // A container without an end was recorded with `end == start`.
             Some(span) if span.start == here && span.end > here => {
                 self.at = span.end - self.spans_from;
                 self.at <= self.text.len()
@@ -154,7 +154,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes `null`, `true`, `false` or a number.
+    /// Skips `null`, `true`, `false` or a number.
     fn scalar(&mut self) -> Result<(), ScanError> {
         let rest = &self.text.as_bytes()[self.at..];
         let ends =
@@ -169,13 +169,13 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Begins an object.
+    /// Reads the opening brace of an object.
     pub(crate) fn object(&mut self) -> Result<(), ScanError> {
         self.expect(b'{', "an object")
     }
 
-    /// Returns the key of the next member, with the cursor behind its colon; `None` behind the end of the
-    /// object. `first` is true for the first call in an object and is cleared.
+    /// Returns the key of the next member and moves past its colon; returns `None` and moves past the closing
+    /// brace at the end of the object. `first` is true for the first call in an object and is cleared.
     pub(crate) fn member(&mut self, first: &mut bool) -> Result<Option<Text<'a>>, ScanError> {
         if !self.next(b'}', first, "',' or '}'")? {
             return Ok(None);
@@ -185,8 +185,8 @@ impl<'a> Cursor<'a> {
         Ok(Some(key))
     }
 
-    /// Returns true if an array has another element, with the cursor before it; false behind the end of the
-    /// array.
+    /// Returns true if an array has another element, which the cursor is then before; returns false and moves
+    /// past the closing bracket at the end of the array.
     pub(crate) fn element(&mut self, first: &mut bool) -> Result<bool, ScanError> {
         self.next(b']', first, "',' or ']'")
     }
@@ -203,7 +203,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns true for a number as JSON writes it.
+/// Returns true for a JSON number.
 fn is_number(word: &[u8]) -> bool {
     let mut rest = word.strip_prefix(b"-").unwrap_or(word);
     let digits = |rest: &mut &[u8]| {
@@ -234,11 +234,11 @@ fn is_number(word: &[u8]) -> bool {
 }
 
 impl<'a> Text<'a> {
-    /// Returns the text without escapes.
+    /// Returns the text with its escapes resolved.
     ///
     /// # Errors
     ///
-    /// When an escape is none, or a control character stands in the string.
+    /// When an escape is invalid, or the string contains a control character.
     pub(crate) fn decode(self) -> Result<Cow<'a, str>, BadString> {
         if !self.escaped {
             let plain = !self.raw.bytes().any(|byte| byte < 0x20);
@@ -248,12 +248,12 @@ impl<'a> Text<'a> {
         serde_json::from_str(&quoted).map(Cow::Owned).map_err(|_| BadString)
     }
 
-    /// Where its opening quote stands in the text of the cursor.
+    /// Returns the offset of the opening quote in the text of the cursor.
     pub(crate) fn start(self) -> usize {
         self.start
     }
 
-    /// Returns true if the text is `plain`. A text that cannot be decoded is equal to nothing.
+    /// Returns true if the text is `plain`. A text that cannot be decoded is never equal.
     pub(crate) fn is(self, plain: &str) -> bool {
         match self.escaped {
             false => self.raw == plain,

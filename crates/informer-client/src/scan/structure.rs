@@ -1,46 +1,46 @@
 use super::block::{BLOCK, masks, parity};
 
-/// Finds where an object or array ends, at whatever borders its bytes arrive.
+/// Finds the end of an object or array that arrives in arbitrary slices.
 ///
-/// The first byte it is given must be the opening bracket. Kinds of brackets are checked, so that `{]` is an
-/// error and not the end of something.
+/// The first byte must be the opening bracket. Kinds of brackets are checked, so that `{]` is an error.
 #[derive(Debug)]
 pub(crate) struct Structure {
     depth_max: usize,
     depth: usize,
-    /// One bit for each open bracket, set for `{`; the first bracket in the first bit. The first 64 have a
-    /// place of their own, so that usual values allocate nothing.
+    /// One bit for each open bracket, set for `{`; the first bracket in the lowest bit. The first 64 are
+    /// stored inline, so that usual values allocate nothing.
     outer_kinds: u64,
     kinds: Vec<u64>,
-    /// All ones inside a string.
+    /// All ones inside a string, else 0.
     in_string: u64,
-    /// The next byte is escaped.
+    /// True if the next byte is escaped.
     escaped: bool,
-    /// How many bytes of the value were read before the present slice.
+    /// The number of bytes of the value before the current slice.
     before: usize,
-    /// Where the outer containers of the value stand.
+    /// The recorded containers of the outer levels.
     spans: Spans,
 }
 
-/// Where the objects and arrays of the outer levels of a value begin and end, so that a second look at the
-/// value jumps over them.
+/// The offsets of the objects and arrays of the outer levels of a value, so that a second scan of the value
+/// can skip them.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    /// Down to which level containers are recorded; 0 for none. The value itself is level 0 and not recorded.
+    /// The deepest level whose containers are recorded; 0 for none. The value itself is level 0 and not
+    /// recorded.
     levels: usize,
     found: Vec<Span>,
-    /// The entry of the container that is open on each level.
+    /// The index in `found` of the open container of each level.
     open: [usize; MAX_SPAN_LEVELS + 1],
 }
 
-/// The most levels that can be recorded: an event, its object, the object's members.
+/// The maximum number of recorded levels: an event, its object, the object's members.
 const MAX_SPAN_LEVELS: usize = 3;
 
-/// How many containers are recorded: a value of a million empty arrays must not cost more than itself. What
-/// is not recorded is scanned again.
+/// The maximum number of recorded containers: recording a value of a million empty arrays must not cost more
+/// than the value. Other containers are scanned again.
 const MAX_SPANS: usize = 1024;
 
-/// A container, from its opening bracket to behind its closing one.
+/// A container, from its opening bracket to the byte after its closing bracket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -68,12 +68,12 @@ impl Spans {
     }
 }
 
-/// Why the brackets of a value cannot be matched.
+/// An error of the brackets of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StructureError {
-    /// More brackets are open than allowed.
+    /// More open brackets than allowed.
     Deep,
-    /// A closing bracket of the wrong kind, this many bytes into the slice.
+    /// A closing bracket of the wrong kind, at this offset in the slice.
     Mismatch(usize),
 }
 
@@ -83,24 +83,24 @@ impl Structure {
         Self { depth_max, depth: 0, outer_kinds: 0, kinds, in_string: 0, escaped: false, before: 0, spans }
     }
 
-    /// Also records where the containers of the outer levels stand.
+    /// Also records the containers of the outer levels.
     pub(crate) fn recording(mut self, levels: usize) -> Self {
         self.spans.levels = levels.min(MAX_SPAN_LEVELS);
         self
     }
 
-    /// Returns the containers that were recorded in the value that ended last, by where they begin.
+    /// Returns the recorded containers of the last value, ordered by their start.
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans.found
     }
 
-    /// Forgets what was open, for the next value.
+    /// Clears the state, for the next value.
     pub(crate) fn reset(&mut self) {
         (self.depth, self.in_string, self.escaped, self.before) = (0, 0, false, 0);
         self.spans.found.clear();
     }
 
-    /// Reads on. Answers how many of `bytes` belong to the value, if it ends among them.
+    /// Continues the scan. Returns how many of `bytes` belong to the value, if it ends among them.
     pub(crate) fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, StructureError> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (index, block) in blocks.iter().enumerate() {
@@ -120,8 +120,8 @@ impl Structure {
         Ok(end.map(|end| start + end))
     }
 
-    /// One block, which begins at `start` of the slice and of which the first `length` bytes are real.
-    /// Answers where the value ends in it.
+    /// Scans one block, which begins at `start` of the slice and has `length` bytes; the rest is padding.
+    /// Returns the offset in the block at which the value ends.
     fn block(
         &mut self,
         block: &[u8; BLOCK],
@@ -156,13 +156,13 @@ impl Structure {
         Ok(None)
     }
 
-    /// Passes the brackets of a block deep inside a value, where nothing is recorded and nothing ends,
-    /// without a branch for each; which bracket comes next cannot be foretold. False, and nothing is passed,
-    /// where there is anything else to do.
+    /// Processes the brackets of a block deep inside a value, where no container is recorded and the value
+    /// does not end, without a branch for each bracket, because branch prediction fails for them. Returns
+    /// false and changes nothing if the block needs the slow path.
     fn passes(&mut self, opens: u64, closes: u64, curly: u64) -> bool {
         let (mut kinds, mut depth, mut wrong) = (self.outer_kinds, self.depth, 0);
         let (mut least, mut most) = (depth, depth);
-        // Two of a kind side by side hold nothing.
+        // Adjacent brackets of one kind are an empty container.
         let pairs = opens & (closes >> 1) & !(curly ^ (curly >> 1));
         let mut brackets = (opens | closes) & !(pairs | pairs << 1);
         while brackets != 0 {
@@ -177,7 +177,7 @@ impl Structure {
             (least, most) = (least.min(depth), most.max(depth));
             brackets &= brackets - 1;
         }
-        // One less than the first word of kinds has place for: an empty pair needs one more.
+        // One less than the capacity of the first word: a skipped empty pair needs one more level.
         let fits = wrong == 0 && least > self.spans.levels && most < self.depth_max.min(64);
         if fits {
             (self.outer_kinds, self.depth) = (kinds, depth);
@@ -185,7 +185,7 @@ impl Structure {
         fits
     }
 
-    /// Which bytes of a block are escaped by a backslash before them.
+    /// Returns which bytes of a block are escaped by a backslash before them.
     fn escapes(&mut self, mut backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.escaped);
         self.escaped = false;
@@ -222,7 +222,7 @@ impl Structure {
         Ok(())
     }
 
-    /// False where the bracket does not match the one that is open.
+    /// Returns false if the bracket does not match the open one.
     fn close(&mut self, brace: bool) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;

@@ -11,7 +11,7 @@ fn naive_masks(block: &[u8; BLOCK]) -> Masks {
     Masks { quotes: mask(b"\""), backslashes: mask(b"\\"), opens: mask(b"{["), closes: mask(b"}]"), curly }
 }
 
-/// Where the value ends, by a stack; `Ok(None)` where it goes on.
+/// Finds the end of a value with a stack; `Ok(None)` if it continues.
 fn naive_end(bytes: &[u8], depth_max: usize) -> Result<Option<usize>, StructureError> {
     let mut open = Vec::new();
     for (at, byte) in bytes.iter().enumerate() {
@@ -30,13 +30,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn masks_find_what_a_byte_loop_finds(bytes in prop::collection::vec(any::<u8>(), BLOCK)) {
+    fn masks_and_a_byte_loop_find_the_same(bytes in prop::collection::vec(any::<u8>(), BLOCK)) {
         let block: [u8; BLOCK] = bytes.try_into().unwrap();
         prop_assert_eq!(masks(&block), naive_masks(&block));
     }
 
     #[test]
-    fn parity_is_the_count_of_bits_so_far(bits: u64) {
+    fn parity_counts_the_bits_up_to_each_bit(bits: u64) {
         for at in 0..64 {
             let so_far = bits << (63 - at);
             prop_assert_eq!(parity(bits) >> at & 1, u64::from(so_far.count_ones() % 2));
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn the_end_of_a_value_is_found_at_every_border(
+    fn end_of_a_value_is_found_at_every_boundary(
         value in arbitrary::value(),
         choices in arbitrary::choices(),
         pad in 0usize..70,
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn brackets_are_matched_as_by_a_stack(
+    fn structure_and_a_stack_match_the_same_brackets(
         outer in prop::collection::vec(prop::sample::select(&b"{["[..]), 1..70),
         inner in prop::collection::vec(prop::sample::select(vec!["{}", "[]", "{", "[", "}", "]", " ", "x", "[{}]"]), 0..90),
         levels in 0usize..4,
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_string_is_read_as_serde_reads_it(text in arbitrary::string(), choices in arbitrary::choices()) {
+    fn cursor_and_serde_read_the_same_string(text in arbitrary::string(), choices in arbitrary::choices()) {
         let written = arbitrary::write(&text.clone().into(), &mut choices.into_iter().cycle());
         let read = Cursor::new(&written).string().unwrap();
         prop_assert_eq!(read.decode().unwrap(), text.as_str());
@@ -95,7 +95,7 @@ proptest! {
 }
 
 #[test]
-fn brackets_of_the_wrong_kind_are_found() {
+fn brackets_of_the_wrong_kind_are_rejected() {
     assert_eq!(Structure::new(9).find_end(b"{\"a\":[1}"), Err(StructureError::Mismatch(7)));
 }
 
@@ -107,7 +107,7 @@ fn depth_is_limited() {
 }
 
 #[test]
-fn words_that_are_no_values_are_refused() {
+fn invalid_words_are_rejected() {
     for word in ["nul", "truee", "01", "1.", "-", "1e", "+1", ".5", "NaN", "0x10"] {
         assert!(Cursor::new(word).skip().is_err(), "{word}");
     }

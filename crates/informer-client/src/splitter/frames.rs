@@ -2,22 +2,23 @@ use super::value::ValueReader;
 use super::{Limits, Slice, SplitError};
 use crate::scan::is_space;
 
-/// Cuts a body into the values that follow one another in it, with or without space between them.
+/// Splits a body into its concatenated values, with or without whitespace between them.
 #[derive(Debug)]
 pub(crate) struct Frames {
     value: ValueReader,
-    /// Bytes of the body that were used, whoever asks again or not where a frame ends with its last value.
+    /// The number of consumed bytes of the body. It is also correct if the caller does not call `next` again
+    /// after the last value of a frame.
     used: u64,
 }
 
 impl Frames {
     pub(crate) fn new(limits: Limits) -> Self {
-        // An event, its object, the members of that, and theirs.
+        // Levels: an event, its object, the members of the object, and their members.
         Self { value: ValueReader::new(limits, 3), used: 0 }
     }
 
-    /// Returns the next value that ends in `frame[*at..]`; moves `at` past what was used. `None` when the
-    /// frame is used up.
+    /// Returns the next value that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None`
+    /// if the frame is consumed.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
@@ -47,12 +48,12 @@ impl Frames {
         self.used += bytes as u64;
     }
 
-    /// Returns true if the body may end: between two values.
+    /// Returns true if the body may end here: between two values.
     pub(crate) fn may_end(&self) -> bool {
         !self.value.is_inside()
     }
 
-    /// Returns the most bytes that were ever buffered at once.
+    /// Returns the maximum number of buffered bytes so far.
     pub(crate) fn max_buffered(&self) -> usize {
         self.value.max_buffered()
     }

@@ -1,19 +1,19 @@
 use super::{Limits, SplitError};
 
-/// The length of an event, in front of it.
+/// The size of the length prefix of an event.
 const HEAD: usize = 4;
 
-/// What a buffer that one large event made may keep for the small ones after it.
+/// The maximum capacity that the buffer keeps after a large event.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
-/// Cuts a body into the events that follow one another in it, each behind its length.
+/// Splits a body into its length-prefixed events.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     limit: usize,
-    /// The beginning of an unfinished event, with its length.
+    /// The beginning of an unfinished event, including its length.
     kept: Vec<u8>,
     kept_max: usize,
-    /// True while `kept` holds an event that was handed out.
+    /// True while `kept` holds an event that was already returned.
     spent: bool,
 }
 
@@ -22,10 +22,10 @@ impl Lengths {
         Self { limit: limits.object_bytes, kept: Vec::new(), kept_max: 0, spent: false }
     }
 
-    /// Returns the next event that ends in `frame[*at..]`; moves `at` past what was used. `None` when the
-    /// frame is used up.
+    /// Returns the next event that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None`
+    /// if the frame is consumed.
     ///
-    /// A length is a promise of the server's: what is buffered is what came, not what was promised.
+    /// The buffer grows with the received bytes, not with the announced length.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
@@ -56,7 +56,7 @@ impl Lengths {
         Ok(None)
     }
 
-    /// Where the event that begins `bytes` ends; `None` where its length is not there yet.
+    /// Returns the end of the event at the beginning of `bytes`; `None` if its length is incomplete.
     fn end(&self, bytes: &[u8]) -> Result<Option<usize>, SplitError> {
         let Some(length) = informer_schema::frame_length(bytes) else { return Ok(None) };
         match usize::try_from(length) {
@@ -68,12 +68,12 @@ impl Lengths {
         }
     }
 
-    /// Returns true if the body may end: between two events.
+    /// Returns true if the body may end here: between two events.
     pub(crate) fn may_end(&self) -> bool {
         self.kept.is_empty() || self.spent
     }
 
-    /// Returns the most bytes that were ever buffered at once.
+    /// Returns the maximum number of buffered bytes so far.
     pub(crate) fn max_buffered(&self) -> usize {
         self.kept_max
     }

@@ -2,15 +2,16 @@ use super::value::ValueReader;
 use super::{Limits, Slice, SplitError};
 use crate::scan::{Cursor, is_space};
 
-/// Cuts the body of a list into its items and the members around them, in whatever order they come.
+/// Splits the body of a list into its items and other members, in any order.
 #[derive(Debug)]
 pub(crate) struct ListSplitter {
     value: ValueReader,
     state: State,
     limits: Limits,
-    /// Bytes of the body that were used, whoever asks again or not where a frame ends with an item.
+    /// The number of consumed bytes of the body. It is also correct if the caller does not call `next` again
+    /// after an item at the end of a frame.
     used: u64,
-    /// Which member the value belongs to that is read now.
+    /// The member of the current value.
     member: Member,
     seen_items: bool,
 }
@@ -20,11 +21,11 @@ pub(crate) struct ListSplitter {
 pub(crate) enum Part<'a> {
     /// One element of `items`.
     Item(Slice<'a>),
-    /// The value of a member beside `items`.
+    /// The value of a member other than `items`.
     Member(Member, &'a [u8]),
 }
 
-/// The members of a list that mean something.
+/// The members of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Member {
     ApiVersion,
@@ -34,43 +35,43 @@ pub(crate) enum Member {
     Other,
 }
 
-/// Where in the list the next byte stands.
+/// The state of the parser: the position of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before the opening brace.
     Start,
-    /// Behind a brace or a comma: before a key. An empty object may end only behind the brace.
+    /// After a brace or a comma: before a key. An empty object may end only after the brace.
     Key {
         may_close: bool,
     },
     Colon,
     Value,
-    /// Behind a value.
+    /// After a value.
     AfterValue,
-    /// Behind the bracket of `items` or a comma in it.
+    /// After the bracket of `items` or a comma in it.
     Item {
         may_close: bool,
     },
     AfterItem,
-    /// Behind the closing brace.
+    /// After the closing brace.
     End,
 }
 
 impl ListSplitter {
     pub(crate) fn new(limits: Limits) -> Self {
-        // An item, its members, and those of its metadata.
+        // Levels: an item, its members, and those of its metadata.
         let value = ValueReader::new(limits, 2);
         Self { value, state: State::Start, limits, used: 0, member: Member::Other, seen_items: false }
     }
 
-    /// Returns the next part that ends in `frame[*at..]`; moves `at` past what was used. `None` when the
-    /// frame is used up.
+    /// Returns the next part that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None` if
+    /// the frame is consumed.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
         at: &mut usize,
     ) -> Result<Option<Part<'a>>, SplitError> {
-        // Where the frame begins in the body.
+        // The offset of the frame in the body.
         let base = self.used - *at as u64;
         while let Some(start) = self.value_start(frame, *at, base)? {
             let wanted = self.member != Member::Other || !matches!(self.state, State::Value);
@@ -96,7 +97,7 @@ impl ListSplitter {
                     self.member = member(self.value.whole(part));
                     self.state = State::Colon;
                     if self.member == Member::Items && std::mem::replace(&mut self.seen_items, true) {
-                        return Err(SplitError::Member { member: "items", problem: "comes twice" });
+                        return Err(SplitError::Member { member: "items", problem: "is a duplicate key" });
                     }
                 }
             }
@@ -115,13 +116,13 @@ impl ListSplitter {
         self.state == State::End
     }
 
-    /// Returns the most bytes that were ever buffered at once.
+    /// Returns the maximum number of buffered bytes so far.
     pub(crate) fn max_buffered(&self) -> usize {
         self.value.max_buffered()
     }
 
-    /// Where in the frame, which begins at `base`, a value begins or goes on, past space and punctuation;
-    /// `None` where the frame has none.
+    /// Returns the offset in the frame at which a value begins or continues, after whitespace and
+    /// punctuation; `None` if the frame contains none. `base` is the offset of the frame in the body.
     fn value_start(&mut self, frame: &[u8], from: usize, base: u64) -> Result<Option<usize>, SplitError> {
         if self.value.is_inside() {
             return Ok((from < frame.len()).then_some(from));
@@ -141,7 +142,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the state behind a byte that is no space; `None` where it begins a value.
+    /// Returns the state after a byte that is not whitespace; `None` if the byte begins a value.
     fn punctuation(&self, byte: u8) -> Result<Option<State>, &'static str> {
         let begins_value = !b",:]}".contains(&byte);
         Ok(match (self.state, byte) {
@@ -162,12 +163,12 @@ impl ListSplitter {
             (State::AfterValue, _) => return Err("',' or '}'"),
             (State::AfterItem, b',') => Some(State::Item { may_close: false }),
             (State::AfterItem, _) => return Err("',' or ']'"),
-            (State::End, _) => return Err("the end of the answer"),
+            (State::End, _) => return Err("the end of the response"),
         })
     }
 }
 
-/// Which member a key names; `key` stands in its quotes.
+/// Returns the member for a quoted key.
 fn member(key: &[u8]) -> Member {
     let text = std::str::from_utf8(key).ok();
     let Some(key) = text.and_then(|text| Cursor::new(text).string().ok()) else { return Member::Other };

@@ -7,7 +7,7 @@ use super::{Limits, Slice, SplitError};
 use crate::arbitrary;
 use crate::scan::Cursor;
 
-/// A cursor that jumps comes to the same members as one that scans.
+/// A cursor that skips recorded containers finds the same members as one that scans.
 fn check_spans(slice: Slice<'_>) {
     let text = std::str::from_utf8(slice.bytes).unwrap();
     for span in slice.spans {
@@ -26,7 +26,8 @@ fn check_spans(slice: Slice<'_>) {
     }
 }
 
-/// Feeds a body in the given frames. Answers items, version and whether the list is complete.
+/// Splits a body that arrives in these frames. Returns the items, the metadata and whether the list is
+/// complete.
 fn split(frames: &[&[u8]]) -> Result<(Vec<Value>, Vec<Value>, bool), SplitError> {
     let mut splitter = ListSplitter::new(Limits::default());
     let (mut items, mut metadata) = (Vec::new(), Vec::new());
@@ -44,7 +45,7 @@ fn split(frames: &[&[u8]]) -> Result<(Vec<Value>, Vec<Value>, bool), SplitError>
                 Part::Member(..) => {}
             }
         }
-        assert_eq!(at, frame.len(), "a frame is used up");
+        assert_eq!(at, frame.len(), "the frame is consumed");
     }
     Ok((items, metadata, splitter.is_complete()))
 }
@@ -74,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_list_is_split_alike_at_every_border((body, items) in list_body()) {
+    fn list_is_split_the_same_at_every_boundary((body, items) in list_body()) {
         for border in 0..=body.len() {
             let (left, right) = body.as_bytes().split_at(border);
             let (found, metadata, complete) = split(&[left, right]).unwrap();
@@ -87,11 +88,10 @@ proptest! {
     }
 
     #[test]
-    fn what_serde_refuses_is_never_a_complete_list_of_other_items(
+    fn truncated_list_is_never_complete(
         (body, items) in list_body(),
         at: prop::sample::Index,
     ) {
-        // A list cut short is never complete.
         let at = at.index(body.trim_end().len());
         let (found, _, complete) = split(&[&body.as_bytes()[..at]]).unwrap();
         prop_assert!(!complete);
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn events_are_split_alike_at_every_border(
+    fn events_are_split_the_same_at_every_boundary(
         objects in prop::collection::vec(arbitrary::object(), 1..4),
         choices in arbitrary::choices(),
         between in prop_oneof![Just("\n"), Just(""), Just(" \r\n\n")],
@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn a_line_that_leaves_its_brackets_open_does_not_swallow_the_events_after_it() {
+fn line_with_open_brackets_does_not_swallow_later_events() {
     let error_of = |lines: &[&str]| {
         let mut frames = Frames::new(Limits::default());
         lines.iter().find_map(|line| {
@@ -155,12 +155,12 @@ fn a_line_that_leaves_its_brackets_open_does_not_swallow_the_events_after_it() {
     let event = "{\"type\":\"ADDED\",\"object\":{}}\n";
     let error = error_of(&[event, "{\"type\":\"ADDED\",\"object\":{{{\n"]);
     assert_eq!(error.unwrap(), format!("not JSON: expected a value at byte {}", event.len()));
-    // An event that is printed over several lines is fine, wherever it is cut.
+    // An event on several lines is valid at every frame boundary.
     assert_eq!(error_of(&["{\n", "\"type\":\n", "\"ADDED\",\n", "\"object\":{\n", "}}\n", event]), None);
 }
 
 #[test]
-fn bad_lists_are_refused_with_the_place() {
+fn invalid_lists_are_rejected_with_the_offset() {
     let cases: [(&str, &str); 12] = [
         ("hello", "not JSON: expected an object at byte 0, found 'h'"),
         ("[]", "not JSON: expected an object at byte 0, found '['"),
@@ -170,10 +170,10 @@ fn bad_lists_are_refused_with_the_place() {
         ("{\"items\":[1 2]}", "not JSON: expected ',' or ']' at byte 12, found '2'"),
         ("{\"items\":[,]}", "not JSON: expected a value at byte 10, found ','"),
         ("{\"items\":[],}", "not JSON: expected a key at byte 12, found '}'"),
-        ("{\"items\":[{\"a\":]}", "a bracket at byte 15 does not match the one that it closes"),
+        ("{\"items\":[{\"a\":]}", "the closing bracket at byte 15 does not match the opening bracket"),
         ("{\"items\":[nope]}", "not JSON: expected a value at byte 10, found 'n'"),
-        ("{\"items\":[],\"items\":[]}", "items comes twice"),
-        ("{} {}", "not JSON: expected the end of the answer at byte 3, found '{'"),
+        ("{\"items\":[],\"items\":[]}", "items is a duplicate key"),
+        ("{} {}", "not JSON: expected the end of the response at byte 3, found '{'"),
     ];
     for (body, error) in cases {
         assert_eq!(split(&[body.as_bytes()]).unwrap_err().to_string(), error, "{body}");
@@ -181,17 +181,17 @@ fn bad_lists_are_refused_with_the_place() {
 }
 
 #[test]
-fn a_bad_word_is_told_where_it_begins_whatever_the_border() {
+fn error_for_an_invalid_word_names_its_start_at_every_boundary() {
     let body = br#"{"a":nul,"items":[]}"#;
     for border in 0..=body.len() {
         let (left, right) = body.split_at(border);
         let error = split(&[left, right]).unwrap_err();
-        assert_eq!(error.to_string(), "not JSON: expected a value at byte 5, found 'n'", "border {border}");
+        assert_eq!(error.to_string(), "not JSON: expected a value at byte 5, found 'n'", "boundary {border}");
     }
 }
 
 #[test]
-fn limits_are_named_by_the_error() {
+fn errors_name_the_exceeded_limit() {
     let limits = Limits { object_bytes: 100, page_bytes: 300, depth: 5 };
     let feed = |body: &[u8]| {
         let mut splitter = ListSplitter::new(limits);
@@ -219,7 +219,7 @@ fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
     let mut splitter = ListSplitter::new(Limits::default());
     let (mut items, mut frame, mut sent) = (0, Vec::from(&b"{\"items\":["[..]), 0);
     const OBJECTS: usize = 100_000;
-    // Frames of 4 KiB are made one after the other, as a socket hands them over.
+    // Frames of 4 KiB are generated one after the other, as a socket returns them.
     while sent < OBJECTS || !frame.is_empty() {
         while frame.len() < 4096 && sent < OBJECTS {
             frame.extend_from_slice(object.as_bytes());
@@ -238,7 +238,7 @@ fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
 }
 
 #[test]
-fn a_million_tiny_objects_are_split_and_none_is_buffered_beyond_its_size() {
+fn splitting_a_million_tiny_objects_buffers_at_most_one_of_them() {
     const OBJECTS: usize = 1_000_000;
     let mut splitter = ListSplitter::new(Limits::default());
     let (begin, part) = (b"{\"items\":[{}".to_vec(), b",{}".repeat(1000));
@@ -256,9 +256,9 @@ fn a_million_tiny_objects_are_split_and_none_is_buffered_beyond_its_size() {
     assert!(splitter.max_buffered() <= 2, "{} bytes", splitter.max_buffered());
 }
 
-/// Whoever has enough with the last value of a frame does not ask whether there is another one in it.
+/// A caller may stop after the last value of a frame, without a call that returns `None`.
 #[test]
-fn bytes_are_counted_where_a_frame_ends_with_a_value_and_is_not_asked_again() {
+fn offsets_are_correct_without_a_call_after_the_last_value_of_a_frame() {
     let event = br#"{"type":"ADDED","object":{}}"#;
     for asks_again in [false, true] {
         let (mut frames, mut at) = (Frames::new(Limits::default()), 0);

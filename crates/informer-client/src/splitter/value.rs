@@ -9,21 +9,21 @@ pub(super) struct ValueReader {
     shape: Shape,
     /// The beginning of an unfinished value.
     kept: Vec<u8>,
-    /// The most that `kept` ever held.
+    /// The maximum size of `kept` so far.
     kept_max: usize,
-    /// True while `kept` may hold a value that was handed out.
+    /// True while `kept` may hold a value that was already returned.
     spent: bool,
-    /// True once the beginning of the value has been held against the whole grammar.
+    /// True once the beginning of the value has been validated with the complete grammar.
     checked: bool,
 }
 
-/// What kind of value is being read.
+/// The type of the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Before its first byte.
+    /// Before the first byte.
     None,
     Container,
-    /// The opening quote counts as escaped, so that it does not close.
+    /// The opening quote counts as escaped, so that it does not close the string.
     String {
         escaped: bool,
     },
@@ -31,7 +31,7 @@ enum Shape {
 }
 
 impl ValueReader {
-    /// Returns a reader that records the containers of that many levels of each value.
+    /// Returns a reader that records the containers of this number of levels of each value.
     pub(super) fn new(limits: Limits, levels: usize) -> Self {
         let structure = Structure::new(limits.depth).recording(levels);
         Self {
@@ -45,7 +45,7 @@ impl ValueReader {
         }
     }
 
-    /// Returns the most bytes that were ever buffered at once.
+    /// Returns the maximum number of buffered bytes so far.
     pub(super) fn max_buffered(&self) -> usize {
         self.kept_max
     }
@@ -55,9 +55,9 @@ impl ValueReader {
         self.shape != Shape::None
     }
 
-    /// Reads on in `frame`, whose first byte belongs to the value; the first byte of a value is no space.
-    /// `base` is the offset of the frame in the body. Answers how many bytes it used, if the value ends among
-    /// them. A value that is not wanted is passed without being kept.
+    /// Continues in `frame`, whose first byte belongs to the value; the first byte of a value is not
+    /// whitespace. `base` is the offset of the frame in the body. Returns the number of consumed bytes if the
+    /// value ends among them. A value that is not wanted is skipped without buffering it.
     pub(super) fn read(
         &mut self,
         frame: &[u8],
@@ -92,33 +92,34 @@ impl ValueReader {
         Ok(end)
     }
 
-    /// Returns the value that [`read`](Self::read) found to end, of which `part` is what it used of the last
-    /// frame.
+    /// Returns the value that [`read`](Self::read) completed; `part` contains the bytes consumed from the
+    /// last frame.
     pub(super) fn whole<'a>(&'a self, part: &'a [u8]) -> &'a [u8] {
         if self.kept.is_empty() { part } else { &self.kept }
     }
 
-    /// Returns the containers of the value that ended last.
+    /// Returns the recorded containers of the last value.
     pub(super) fn spans(&self) -> &[Span] {
         self.structure.spans()
     }
 
-    /// What looks like a word or a number must be one.
+    /// Validates a word or a number.
     fn check_scalar(&self, part: &[u8], base: u64) -> Result<(), SplitError> {
         let whole = self.whole(part);
         match std::str::from_utf8(whole).ok().map(|text| Cursor::new(text).skip()) {
             Some(Ok(_)) => Ok(()),
             _ => {
-                // It may have begun in an earlier frame.
+                // The value may have begun in an earlier frame.
                 let at = base + part.len() as u64 - whole.len() as u64;
                 Err(SplitError::Syntax { at, expected: "a value", seen: whole.first().copied() })
             }
         }
     }
 
-    /// A server sends each event as a line of its own. One that is not over with its line may be the
-    /// beginning of something long; or it is garbage whose brackets stay open, and would swallow every event
-    /// after it. Once for each value, so that the cost is bounded by the bytes read.
+    /// Validates the beginning of an event that does not end with its line. A server sends each event as one
+    /// line. Such an event may be the beginning of a long one; or it is garbage whose brackets stay open,
+    /// which would swallow every event after it. Validates once for each value, so that the cost is bounded
+    /// by the bytes read.
     fn check_beginning(&mut self, end: u64) -> Result<(), SplitError> {
         if std::mem::replace(&mut self.checked, true) {
             return Ok(());
@@ -171,7 +172,7 @@ impl ValueReader {
         self.kept_max = self.kept_max.max(self.kept.len());
     }
 
-    /// A buffer that one large object made is not kept for the small ones after it.
+    /// Clears the buffer, and shrinks it after a large object.
     fn forget(&mut self) {
         const MAX_KEPT_CAPACITY: usize = 1 << 20;
         self.kept.clear();

@@ -44,7 +44,7 @@ async fn invalid_list_response_is_reported_with_its_problem() {
         (
             r#"{"kind":"PodList","metadata":{"resourceVersion":7},"items":[]}"#,
             Protocol,
-            "list pods: the list's metadata cannot be read: it needs resourceVersion and continue as strings, \
+            "list pods: the list's metadata is invalid: it needs resourceVersion and continue as strings, \
              remainingItemCount as a number",
         ),
     ];
