@@ -47,11 +47,8 @@ pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     let mark = if query.is_empty() { "" } else { "?" };
     let address = format!("{path}{mark}{query}");
     let length = address.len();
-    http::Uri::try_from(address).map_err(|error| {
-        format!(
-            "the request cannot be written, because its URL of {length} bytes is invalid or too long: {error}"
-        )
-    })
+    http::Uri::try_from(address)
+        .map_err(|error| format!("the request URL of {length} bytes is invalid or too long: {error}"))
 }
 
 /// Returns the query string of a list.

@@ -174,7 +174,7 @@ impl<P: Parts> Reader<P> {
             let (mut decoder, pieces) = (self.parts.decoder().clone(), std::mem::take(&mut self.pieces));
             return room.begin(move || decoder.decode(&pieces));
         }
-        debug_assert!(self.offload.is_idle(), "nothing is cut while there is no room");
+        debug_assert!(self.offload.is_idle(), "nothing is split while no task slot is free");
         let decoded = self.parts.decoder().decode(&self.pieces);
         self.pieces.clear();
         self.pausing = !self.frame.is_empty();
@@ -240,7 +240,7 @@ where
                     continue;
                 }
                 Poll::Ready(Some(Err(Cancelled))) => {
-                    let text = format!("{}: the runtime shuts down", self.parts.attempt());
+                    let text = format!("{}: the runtime is shutting down", self.parts.attempt());
                     self.take(Decoded::failed(SourceError::new(SourceErrorKind::Connection, text)));
                     continue;
                 }

@@ -148,9 +148,9 @@ impl HashShares {
         }))
     }
 
-    /// Filters a watch: keeps the objects of the shares. Any other event is replaced with a bookmark of its
-    /// version, so that the watch is not resumed from an older one. Events of a streaming list, which are not
-    /// in the order of their versions, are dropped.
+    /// Filters a watch: keeps the objects of the shares. An event of another share is replaced with a
+    /// bookmark of its version, so that the watch is not resumed from an older one. Initial events of other
+    /// shares are dropped, because they are not in the order of their versions.
     pub(super) fn of_watch<O: Object>(self, watch: WatchStream<O>, streams_a_list: bool) -> WatchStream<O> {
         let mut lists = streams_a_list;
         WatchStream::new(watch.filter_map(move |event| {

@@ -42,8 +42,8 @@ impl DecodeError {
     /// Returns the error for an object received as protobuf if its type has fields that the table does not
     /// know.
     pub(crate) fn needs_json(kind: &ResourceKind, header: &Header) -> Self {
-        let problem = "the server sends fields that the type asks for and this version of informer cannot read as \
-                       protobuf; the kind is being read again as JSON";
+        let problem = "the server sends fields of this type that this version of informer cannot decode from \
+                       protobuf; the kind is listed again as JSON";
         Self { needs_json: true, ..Self::new(kind, header, "", problem) }
     }
 

@@ -91,14 +91,15 @@ pub(crate) struct Packed {
 
 /// Bytes that could not be compressed or decompressed. The only possible reason is a lack of memory.
 #[derive(Debug, thiserror::Error)]
-#[error("zstd could not {0}")]
+#[error("zstd failed to {0}")]
 pub(crate) struct PackError(&'static str);
 
 impl Packing {
     /// Compresses the bytes of an object. Later objects of the source are compressed better.
     pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
         let (bytes, form) = (own.bytes(), own.form());
-        let length = u32::try_from(bytes.len()).map_err(|_| PackError("pack an object of 4 GiB"))?;
+        let length =
+            u32::try_from(bytes.len()).map_err(|_| PackError("compress an object of 4 GiB or more"))?;
         let dictionary = match is_secret(kind) {
             true => None,
             false => self.training.lock().dictionary(bytes),
@@ -110,7 +111,7 @@ impl Packing {
             None => context.compress(&mut out, bytes, LEVEL),
         };
         give_back(&self.writers, context);
-        written.map_err(|_| PackError("pack an object"))?;
+        written.map_err(|_| PackError("compress an object"))?;
         if !is_secret(kind) {
             self.training.lock().note(bytes.len(), out.len());
         }
@@ -128,7 +129,7 @@ impl Packing {
         give_back(&self.readers, context);
         match read {
             Ok(length) if length == packed.length as usize => Ok(out),
-            _ => Err(PackError("unpack an object")),
+            _ => Err(PackError("decompress an object")),
         }
     }
 }

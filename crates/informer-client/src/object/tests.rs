@@ -30,7 +30,7 @@ static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
         |number: u64| json!({"metadata": {"name": format!("o{number}")}, "data": [words.join(" "), number]});
     let pack = |number| read::<Packed<Value>>(&other(number).to_string(), &origin).expect("it has a name");
     let held: Vec<usize> = (0..500).map(|number| pack(number).held_bytes()).collect();
-    assert!(held[499] < held[0], "nothing was trained");
+    assert!(held[499] < held[0], "no dictionary was trained");
     origin
 });
 

@@ -31,7 +31,7 @@ async fn call_with_too_long_query_is_rejected_before_it_is_sent() {
     let (client, requests) = script([Reply::ok("{}")]);
     let error = client.call(pods().query("labelSelector", too_long())).await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Rejected);
-    assert!(error.to_string().starts_with("list pods in namespace default: the request cannot be written"));
+    assert!(error.to_string().starts_with("list pods in namespace default: the request URL of "));
     assert!(requests.uris().is_empty());
 }
 
@@ -41,6 +41,6 @@ async fn too_long_continue_token_is_an_error() {
     let next = ListRequest { continue_token: Some(too_long()), ..first_list() };
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), next).await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Rejected);
-    assert!(error.to_string().starts_with("list pods: the request cannot be written"));
+    assert!(error.to_string().starts_with("list pods: the request URL of "));
     assert!(requests.uris().is_empty());
 }

@@ -73,12 +73,12 @@ async fn resolve_legacy(name: &str) -> (Result<String, SourceErrorKind>, Request
 #[tokio::test(start_paused = true)]
 async fn resolve_falls_back_to_legacy_discovery() {
     let (found, requests) = resolve_legacy("deployment").await;
-    assert_eq!(found.as_deref(), Ok("deployments.v1.apps"), "a group that is down hides no other");
+    assert_eq!(found.as_deref(), Ok("deployments.v1.apps"), "an unavailable group hides no other group");
     assert_eq!(requests.uris(), ["/api", "/api", "/api/v1", "/apis", "/apis/broken/v1", "/apis/apps/v1"]);
     assert_eq!(
         resolve_legacy("website").await.0,
         Err(SourceErrorKind::Unavailable),
-        "it may be in the group that is down"
+        "it may be in the unavailable group"
     );
     assert_eq!(resolve_legacy("pods").await.0.as_deref(), Ok("pods.v1"));
 }
