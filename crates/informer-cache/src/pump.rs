@@ -1,20 +1,19 @@
 //! Applies changes: the only writer of an informer's store.
 //!
-//! Pure except for the store: no clock, no lock of its own, no waiting. It takes changes in the order of the
-//! source, writes one store transaction for all of them, and returns the events for the handlers.
+//! Pure except for the store: it has no clock and no lock, and it never waits. It takes changes in the order
+//! of the source, writes one store transaction for all of them, and returns the events for the handlers.
 //!
 //! # Invariants
 //!
-//! 1. The store decides, not the type of the change: an object that is held is updated, one that is not is
-//!    added.
+//! 1. The store decides, not the type of the change: a cached object is updated, any other object is added.
 //! 2. Per key the events are legal: no update or delete before an add, and `old` is the state announced last.
 //! 3. An event is returned only after the store shows its state or a later one.
 //! 4. The state of one uid never goes back, except by a list that is newer than the store, or by a consistent
-//!    read of a server that went back ([`Replacement::rewound`]).
-//! 5. A state that is already held (same uid, same version) is neither stored nor announced again, unless it
-//!    is complete and the held one is partial ([`Object::is_partial`]).
+//!    read after a `resourceVersion` regression of the server ([`Replacement::rewound`]).
+//! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, unless
+//!    it is complete and the cached one is partial ([`Object::is_partial`]).
 //! 6. The version of the store goes back only with a list.
-//! 7. An event that is older than the store never adds an object that is not held.
+//! 7. An event that is older than the store never adds an object that is not cached.
 //!
 //! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order
 //! (`order.rs`).
@@ -66,17 +65,17 @@ pub struct PumpCounters {
     pub changes: u64,
     /// Lists applied.
     pub lists: u64,
-    /// Events that were older than what is held, and were not applied.
+    /// Events that were older than the cached state and were not applied.
     pub stale: u64,
-    /// Events and listed objects that are already held.
+    /// Events and listed objects that are already cached.
     pub unchanged: u64,
-    /// Deletions of objects that were never held.
+    /// Deletions of objects that were never cached.
     pub unknown_deletes: u64,
-    /// Lists that were older than what is held, and were not applied.
+    /// Lists that were older than the cached state and were not applied.
     pub stale_lists: u64,
     /// Lists that moved the cache back to an older state, because of a consistent read.
     pub rewound: u64,
-    /// Bytes of the objects held, as [`Object::held_bytes`] counts them.
+    /// Bytes of the cached objects, as [`Object::held_bytes`] counts them.
     pub bytes: u64,
 }
 
@@ -86,8 +85,8 @@ pub struct Applied<O> {
     pub events: Vec<Event<O>>,
     /// True if the first list of the run is among the changes: the cache is synced from now on.
     pub first_list: bool,
-    /// True if a state or a list is older than the held one. The server lags or may have gone back, and only
-    /// a consistent read can tell. The caller requests one from the reflector.
+    /// True if a state or a list is older than the cached one. The server lags or its versions may have gone
+    /// back; only a consistent read can decide. The caller requests one from the reflector.
     pub suspect: bool,
     /// True for the batch in which the lists of the source have contradicted the order of its versions too
     /// often. Versions are not compared any longer. The caller reports it to the reflector.
@@ -100,7 +99,7 @@ pub struct Applied<O> {
 struct Staged<O> {
     writes: Writes<O>,
     version: Option<ResourceVersion>,
-    /// The current list shows an older state of some object than the held one.
+    /// The current list shows an older state of some object than the cached one.
     went_back: bool,
     /// Bytes of the objects that the writes add and remove.
     bytes_added: u64,
@@ -140,7 +139,7 @@ impl<O: Object> Pump<O> {
         &self.counters
     }
 
-    /// Begins a new run: its first list makes the cache synced. Held objects stay, and the list is compared
+    /// Begins a new run: its first list makes the cache synced. Cached objects stay, and the list is compared
     /// with them.
     pub fn begin_run(&mut self) {
         (self.initial, self.refused) = (true, 0);
@@ -177,7 +176,7 @@ impl<O: Object> Pump<O> {
         staged.applied
     }
 
-    /// Moves the version of the store forward. A late event does not move it back; only a list can.
+    /// Moves the version of the store forward. A late event does not move it back; only a list does.
     fn advance(&self, staged: &mut Staged<O>, version: &ResourceVersion) {
         let older = match &staged.version {
             Some(staged) => self.order.is_older(version, staged),
@@ -188,8 +187,8 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Returns the newest known version of a held object. An undecodable state has a version other than the
-    /// held one; after a restore it may not even be later.
+    /// Returns the newest known version of a cached object. An undecodable state has a version other than the
+    /// cached one; after a restore it may not even be later.
     fn newest(&self, held: &O) -> ResourceVersion {
         let unread = self.undecodable.version_of(held.key().as_str()).filter(|version| !version.is_empty());
         unread.unwrap_or_else(|| held.resource_version().clone())
@@ -207,7 +206,7 @@ impl<O: Object> Pump<O> {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
             if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
-                // It was deleted meanwhile, or its creation arrives late: only a list can tell.
+                // The object was deleted meanwhile, or its creation arrives late. Only a list can decide.
                 self.counters.stale += 1;
                 staged.applied.suspect = true;
                 self.order.refuse(&*object);
@@ -225,7 +224,7 @@ impl<O: Object> Pump<O> {
             self.order.refuse(&*object);
             return;
         }
-        // An applied list is newer than the held state, or authoritative. If it shows an older state, the
+        // An applied list is newer than the cached state, or authoritative. If it shows an older state, the
         // server was restored from a backup, and its versions were moved ahead.
         staged.went_back |= older;
         let trusted = origin != (Origin::List { in_full: true });
@@ -236,7 +235,7 @@ impl<O: Object> Pump<O> {
             && !completes(&old, &object)
         {
             self.counters.unchanged += 1;
-            // A later state that could not be read may have been undone by a restore.
+            // A later, undecodable state may have been undone by a restore.
             self.undecodable.forget(object.key().as_str());
             return;
         }
@@ -283,7 +282,7 @@ impl<O: Object> Pump<O> {
         if let Some(last) = tombstone.last()
             && self.order.is_older(last.resource_version(), &self.newest(&held))
         {
-            // A late deletion of an earlier object with this name, or of an earlier state: the held one is
+            // A late deletion of an earlier object with this name, or of an earlier state: the cached one is
             // newer.
             self.counters.stale += 1;
             staged.applied.suspect |= last.uid() == held.uid();
@@ -300,7 +299,7 @@ impl<O: Object> Pump<O> {
         staged.writes.insert(tombstone.key().clone(), None);
     }
 
-    /// Applies a complete list: held objects that it does not contain were deleted. Deletions are announced
+    /// Applies a complete list: cached objects that it does not contain were deleted. Deletions are announced
     /// first, then the rest in the order of the list.
     ///
     /// A reflector that restarts with a kept store may receive a list from a lagging server. That list is not
@@ -349,13 +348,13 @@ impl<O: Object> Pump<O> {
     /// Applies a complete list to an empty store, which is built once without a comparison.
     fn fill(&mut self, staged: &mut Staged<O>, items: Vec<Listed<O>>, version: &ResourceVersion) {
         let objects: Vec<_> = items.into_iter().map(Listed::into_object).collect();
-        // Calls the object's own code before the store changes: a panic in it must not leave states without
-        // an event.
+        // Calls the object's own code before the store changes: a panic in it must not leave states in the
+        // store that were never announced.
         let bytes = objects.iter().map(|object| object.held_bytes() as u64).sum();
         let entry = |object: &Arc<O>| (object.key().clone(), Arc::clone(object));
         self.writer.replace(objects.iter().map(entry).collect(), version.clone());
         if self.writer.len() != objects.len() {
-            // If a source lists an object more than once, only the last state is held and announced.
+            // If a source lists an object more than once, only the last state is cached and announced.
             return self.fill(staged, last_of_each(objects), version);
         }
         self.counters.bytes = bytes;
@@ -366,7 +365,7 @@ impl<O: Object> Pump<O> {
         staged.applied.events.extend(objects.into_iter().map(|object| Event::Added { object, initial }));
     }
 
-    /// Handles an undecodable object of a watch. It is ignored if it is older than the held state.
+    /// Handles an undecodable object of a watch. It is ignored if it is older than the cached state.
     fn unread(&mut self, staged: &mut Staged<O>, undecodable: Undecodable) {
         let version = undecodable.resource_version();
         let held = undecodable.key().and_then(|key| self.current(staged, key));
@@ -393,7 +392,7 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Removes entries of undecodable objects that were deleted without ever having been held. They would
+    /// Removes entries of undecodable objects that were deleted without ever having been cached. They would
     /// stay in the log forever.
     fn forget_unlisted(&self, listed: &Present<'_>) {
         for entry in self.undecodable.entries() {

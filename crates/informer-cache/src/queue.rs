@@ -3,7 +3,7 @@
 //! | queue | keeps | order |
 //! |---|---|---|
 //! | [`InOrderQueue`] | every change | of arrival, over all keys; the default inside an informer |
-//! | [`DeltaFifo`] | what happened to each key | of the first change of each key |
+//! | [`DeltaFifo`] | the deltas of each key | of the first change of each key |
 //! | [`Fifo`] | the newest state of each key | of the first enqueue of each key |
 //! | [`Heap`] | the newest item of each key | of a rank |
 //!
@@ -64,12 +64,13 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
     }
 }
 
-/// What a pump needs of a queue; every queue of this module that a reflector can write into has it.
+/// The operations that a pump needs from a queue. All queues of this module that a reflector can write to
+/// implement it.
 ///
 /// ```
 /// use informer_cache::queue::{Queue, QueueClosed};
 ///
-/// /// Runs `process` on whatever is popped, until the queue is closed and drained.
+/// Runs `process` on every popped item, until the queue is closed and drained.
 /// async fn pump<Q: Queue>(queue: &Q, process: impl Fn(&Q::Popped) -> bool) {
 ///     while let Ok(popped) = queue.pop().await {
 ///         if !process(&popped) {
@@ -84,7 +85,7 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Takes the next item; waits while the queue is empty. One consumer is expected.
     ///
-    /// Cancel safe: a future that is dropped before it resolved took nothing.
+    /// Cancel safe: dropping the future before it resolves does not take an item.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Returns a popped item that could not be processed. It will be popped again.
     fn requeue(&self, popped: Self::Popped);
 
-    /// Rejects writers from now on; queued items can still be popped.
+    /// Rejects writers from now on. Queued items can still be popped.
     fn close(&self);
 
     /// True after [`close`](Self::close).
@@ -109,7 +110,7 @@ pub trait Queue: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the queue is closed before.
+    /// If the queue is closed before that.
     fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send;
 }
 

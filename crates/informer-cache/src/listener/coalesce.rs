@@ -1,18 +1,18 @@
-//! Pending events of which those of one key merge.
+//! Pending events, merged per key.
 //!
-//! What waits for a key is always one of: an add, an update, a delete, or a delete followed by an add (the
-//! object was replaced by another of its name). The table of merges:
+//! The pending events of a key are always one of: an add, an update, a delete, or a delete followed by an add
+//! (the object was replaced by another object with the same name). The table of merges:
 //!
-//! | waits | + added | + updated | + deleted |
+//! | pending | + added | + updated | + deleted |
 //! |---|---|---|---|
 //! | nothing | added | updated | deleted |
-//! | added | (cannot be) | added, newest | nothing |
-//! | updated | (cannot be) | updated, oldest old to newest new | deleted |
-//! | deleted | deleted, added | (cannot be) | (cannot be) |
-//! | deleted, added | (cannot be) | deleted, added newest | deleted |
+//! | added | (impossible) | added, newest | nothing |
+//! | updated | (impossible) | updated, oldest old to newest new | deleted |
+//! | deleted | deleted, added | (impossible) | (impossible) |
+//! | deleted, added | (impossible) | deleted, added newest | deleted |
 //!
-//! What cannot be does not come out of the pump, whose history per key is legal; it is taken as the newer
-//! event.
+//! The pump never emits the impossible combinations, because its history per key is legal. They are treated
+//! like a replacement of the pending event by the newer one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::Event;
 
 /// # Invariants
 ///
-/// 1. `order` holds each key of `by_key` once, in the order in which it first waited, and keys that are taken
-///    back: those are skipped.
-/// 2. `len` counts events, of which a key has at most two.
+/// 1. `order` holds each key of `by_key` once, in the order in which its first event was added. It also holds
+///    stale entries of keys whose events were canceled; `pop` skips those.
+/// 2. `len` counts events. A key has at most two.
 pub(super) struct CoalescedEvents<O> {
     by_key: HashMap<ObjectKey, Slot<O>>,
     order: VecDeque<(ObjectKey, u64)>,
-    /// Tells the present entry of a key in `order` from one that was taken back.
+    /// Distinguishes the current entry of a key in `order` from a stale one.
     next_ticket: u64,
     len: usize,
 }
@@ -38,7 +38,7 @@ pub(super) struct CoalescedEvents<O> {
 struct Slot<O> {
     ticket: u64,
     first: Event<O>,
-    /// Only behind a delete: the add of the object's successor.
+    /// Only after a delete: the add of the object that replaced the deleted one.
     second: Option<Event<O>>,
 }
 
@@ -49,7 +49,7 @@ impl<O> Default for CoalescedEvents<O> {
 }
 
 impl<O: Object> CoalescedEvents<O> {
-    /// Takes an event in. Returns how many initial events will not be told because of it, this one included.
+    /// Adds an event. Returns the number of initial events that are canceled by it, this one included.
     pub(super) fn push(&mut self, event: &Event<O>) -> usize {
         let Some(slot) = self.by_key.get_mut(event.key()) else {
             self.insert(event.clone());
@@ -88,7 +88,7 @@ impl<O: Object> CoalescedEvents<O> {
         self.len += 1;
     }
 
-    /// Entries of `order` that were taken back may not grow without bound while the handler is stuck.
+    /// Drops stale entries of `order`, which must not grow without bound while the handler is stuck.
     fn compact(&mut self) {
         if self.order.len() > 2 * self.by_key.len() + 64 {
             let by_key = &self.by_key;
@@ -105,7 +105,7 @@ impl<O: Object> CoalescedEvents<O> {
             self.len -= 1;
             let slot = self.by_key.get_mut(&key)?;
             return match slot.second.take() {
-                // The add keeps its place: it is what comes next of this key.
+                // The add keeps the position of the key: it is the next event of this key.
                 Some(second) => {
                     let first = std::mem::replace(&mut slot.first, second);
                     self.order.push_front((key, ticket));
@@ -126,7 +126,7 @@ impl<O> CoalescedEvents<O> {
 enum Merged<O> {
     Nothing,
     One(Event<O>),
-    /// The waiting event stays, and this one waits behind it.
+    /// The pending event stays, and this one is queued after it.
     Both(Event<O>),
 }
 

@@ -20,13 +20,14 @@ use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 /// The maximum number of consecutive events for a handler that never waits, before the task yields.
 const MAX_BURST: u32 = 256;
 
-/// Events in a row, without a wait between them.
+/// Consecutive events that were delivered without a wait between them.
 #[derive(Default)]
 struct Burst {
     events: u32,
-    /// The last one was handled, and nobody was told.
+    /// True if the last event was handled and [`ProcessorListener::finished`] was not called for it yet.
     in_flight: bool,
-    /// When it was: the next one begins then, so that the clock is read once for each.
+    /// When the handler returned from the last event. The next event begins at this time, which saves a
+    /// reading of the clock.
     end: Option<Instant>,
 }
 
@@ -55,13 +56,13 @@ impl<O: Object> ProcessorListener<O> {
         if burst.in_flight {
             self.finished();
         }
-        // Several may wait, and closing wakes one of them: each passes it on.
+        // Several tasks may wait, and closing wakes only one of them. Each one wakes the next.
         if self.is_closed() {
             self.wake.notify_one();
         }
     }
 
-    /// Delivers what waits, and returns when nothing does: the way of an informer whose loop calls its
+    /// Delivers the pending events and returns when there are none. Used by an informer whose loop calls its
     /// handler itself.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
@@ -71,7 +72,8 @@ impl<O: Object> ProcessorListener<O> {
     }
 
     pub(crate) async fn wait(&self, cancel: &CancellationToken) {
-        // `notify_one` leaves a permit where nobody waits, so an event added before this line wakes it.
+        // `notify_one` stores a permit if no task waits, so an event that is added before this line wakes the
+        // task.
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
@@ -79,7 +81,8 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    /// Delivers one event, and says when that was done. `begin` is when the one before it was.
+    /// Delivers one event and returns when the handler was done. `begin` is when the handler returned from
+    /// the previous event.
     async fn deliver<H: EventHandler<O>>(
         &self,
         handler: &mut H,
@@ -88,7 +91,7 @@ impl<O: Object> ProcessorListener<O> {
     ) -> Instant {
         let begin = begin.unwrap_or_else(Instant::now);
         let key = event.key().clone();
-        // The part of a handler before its future runs here, too.
+        // The part of a handler that runs before it returns its future is covered, too.
         let called = catch_unwind(AssertUnwindSafe(|| handler.handle(event)));
         let outcome = match called {
             Ok(future) => AssertUnwindSafe(self.timed(future, &key, begin)).catch_unwind().await,
@@ -102,8 +105,8 @@ impl<O: Object> ProcessorListener<O> {
         })
     }
 
-    /// Polls a handler's future to its end, notes what held the thread for too long, and says when the last
-    /// of it was over. The call itself began with the first poll.
+    /// Polls a handler's future to completion, records polls that blocked the thread for too long, and
+    /// returns the end of the last poll. The call of the handler itself counts as part of the first poll.
     async fn timed(
         &self,
         future: impl Future<Output = ()>,

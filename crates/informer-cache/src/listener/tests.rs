@@ -63,13 +63,13 @@ fn a_coalesced_delete_and_recreation_stay_two_events() {
 }
 
 #[test]
-fn an_object_that_came_and_went_before_it_was_told_is_not_mentioned() {
+fn an_object_created_and_deleted_before_delivery_is_not_announced() {
     check([add(1), delete(2)], &[]);
     check([add(1), delete(2), add(3)], &["added a @3"]);
 }
 
 #[test]
-fn a_resync_adds_nothing_to_a_pending_change_and_gives_way_to_a_later_one() {
+fn a_resync_is_merged_into_a_pending_change_and_replaced_by_a_later_one() {
     check([update(1, 2), resync(2)], &["updated a @1 -> @2"]);
     check([resync(1), update(1, 2)], &["updated a @1 -> @2"]);
     check([add(1), resync(1)], &["added a @1"]);
@@ -77,25 +77,25 @@ fn a_resync_adds_nothing_to_a_pending_change_and_gives_way_to_a_later_one() {
 }
 
 #[test]
-fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
+fn a_buffer_is_synced_when_every_initial_event_was_handled_or_canceled() {
     for policy in [BufferPolicy::Unbounded, BufferPolicy::Coalesce] {
         let mut buffer = ListenerBuffer::new(policy, usize::MAX);
         buffer.push(&Arc::new(EventBatch::new([initial(1)])));
         buffer.initial_complete();
         assert!(!buffer.is_synced());
         buffer.pop().unwrap();
-        assert!(!buffer.is_synced(), "in flight is not handled");
+        assert!(!buffer.is_synced(), "an event in flight is not handled yet");
         buffer.finished();
         assert!(buffer.is_synced());
     }
     let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
     buffer.push(&Arc::new(EventBatch::new([initial(1), delete(2)])));
     buffer.initial_complete();
-    assert!(buffer.is_synced(), "nothing is left to be handled");
+    assert!(buffer.is_synced(), "no initial event is pending");
 }
 
 #[test]
-fn a_history_that_is_not_legal_does_not_keep_a_coalescing_buffer_from_its_sync() {
+fn an_illegal_history_does_not_prevent_the_sync_of_a_coalescing_buffer() {
     let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
     buffer.push(&Arc::new(EventBatch::new([initial(1), initial(2), add(3), initial(4)])));
     buffer.initial_complete();
@@ -124,7 +124,7 @@ fn a_listener_is_synced_when_the_list_is_complete_and_handled_in_either_order() 
 }
 
 #[test]
-fn a_listener_whose_initial_events_were_all_taken_back_after_the_list_is_synced() {
+fn a_listener_whose_initial_events_were_all_canceled_after_the_list_is_synced() {
     let listener =
         ProcessorListener::new("one".to_owned(), &HandlerOptions::new().buffer(BufferPolicy::Coalesce));
     listener.add(&Arc::new(EventBatch::new([initial(1)])));
@@ -132,11 +132,11 @@ fn a_listener_whose_initial_events_were_all_taken_back_after_the_list_is_synced(
     assert!(!listener.has_synced());
     listener.add(&Arc::new(EventBatch::new([delete(2)])));
     assert!(listener.pop().is_none());
-    assert!(listener.has_synced(), "nothing is left to be handled");
+    assert!(listener.has_synced(), "no initial event is pending");
 }
 
 #[test]
-fn a_closed_listener_takes_nothing_in_and_holds_nothing() {
+fn a_closed_listener_ignores_new_events_and_drops_pending_ones() {
     let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
     listener.add(&Arc::new(EventBatch::new([initial(1)])));
     listener.close();
@@ -145,7 +145,7 @@ fn a_closed_listener_takes_nothing_in_and_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_listener_wakes_everybody_who_waits_for_it() {
+async fn closing_a_listener_wakes_all_its_tasks() {
     let listener =
         Arc::new(ProcessorListener::<TestObject>::new("one".to_owned(), &HandlerOptions::default()));
     let run = || {
@@ -174,7 +174,7 @@ fn the_high_water_mark_doubles_each_time_it_is_reached() {
     assert_eq!(crossed, [2, 4, 8]);
 }
 
-/// A legal history of three keys: what a pump would announce.
+/// A legal history of three keys, such as a pump announces.
 fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     prop::collection::vec((0..3_usize, any::<bool>()), 0..60).prop_map(|steps| {
         let mut held: [Option<Arc<TestObject>>; 3] = Default::default();
@@ -195,7 +195,7 @@ fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     })
 }
 
-/// What a handler believes after some events; panics where the history is not legal.
+/// The cache of a handler after some events; panics if the history is not legal.
 #[derive(Default)]
 struct View(std::collections::BTreeMap<String, Arc<TestObject>>);
 
@@ -208,7 +208,7 @@ impl View {
             }
             Event::Updated { old, new, .. } => {
                 let before = self.0.insert(key, Arc::clone(new)).expect("an update follows an add");
-                assert!(Arc::ptr_eq(&before, old), "old is what was told before: {event}");
+                assert!(Arc::ptr_eq(&before, old), "`old` is the state announced last: {event}");
             }
             Event::Deleted { .. } => assert!(self.0.remove(&key).is_some(), "{event}"),
         }
@@ -217,7 +217,7 @@ impl View {
 
 proptest! {
     #[test]
-    fn whatever_the_policy_and_the_pace_a_handler_sees_a_legal_history_and_ends_with_the_same_view(
+    fn a_handler_sees_a_legal_history_with_any_policy_and_pace(
         events in history(),
         pace in prop::collection::vec(0..4_usize, 60),
     ) {

@@ -1,42 +1,43 @@
-//! Whether the versions of a source can be compared.
+//! Detects sources whose versions cannot be compared.
 
 use hashbrown::HashMap;
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
 /// Versions are no longer compared after this many consecutive lists that contradict their order. A single
-/// such list may also follow a restore of the server that new writes have overtaken.
+/// such list may also follow a restore of the server whose new writes have overtaken the old versions.
 pub(super) const MAX_CONTRADICTIONS: u32 = 3;
 
-/// Refused events that are remembered until the next list. Further ones add no information.
+/// The maximum number of rejected events that are remembered until the next list. Further ones add no
+/// information.
 const MAX_STALE_EVENTS: usize = 64;
 
-/// Finds out whether the versions of a source are in order.
+/// Finds out whether the versions of a source are ordered.
 ///
-/// An event whose version is older than the cache is refused, and a consistent list is asked for. If versions
-/// are in order, the event was delivered late, and a list that is not older than the cache does not show the
-/// state of the event: it shows a later one or none. A list that shows exactly that state contradicts the
-/// order. Some aggregated APIs number each object on its own, or by a clock; without this check every new
-/// object would cause a list.
+/// An event whose version is older than the cache is rejected, and a consistent list is requested. If
+/// versions are ordered, the event was delivered late, and a list that is not older than the cache does not
+/// show the state of the event: it shows a later one, or the object does not exist. A list that shows exactly
+/// that state contradicts the order. Some aggregated APIs number each object separately, or by a clock;
+/// without this check every new object would cause a list.
 #[derive(Debug, Default)]
 pub(super) struct VersionOrder {
-    /// The states of refused events since the last list: uid and version by key.
+    /// The states of rejected events since the last list: uid and version by key.
     refused: HashMap<ObjectKey, (Box<str>, ResourceVersion)>,
-    /// Lists in a row that have contradicted the order.
+    /// Consecutive lists that contradicted the order.
     contradictions: u32,
 }
 
 impl VersionOrder {
-    /// False once versions are no longer compared.
+    /// Returns false once versions are no longer compared.
     pub(super) fn is_trusted(&self) -> bool {
         self.contradictions < MAX_CONTRADICTIONS
     }
 
-    /// True if `version` is known to be older than `than`.
+    /// Returns true if `version` is known to be older than `than`.
     pub(super) fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
         self.is_trusted() && version.is_older_than(than)
     }
 
-    /// Records an event that was refused because its version is older than the cache.
+    /// Records an event that was rejected because its version is older than the cache.
     pub(super) fn refuse(&mut self, object: &impl Object) {
         if self.refused.len() < MAX_STALE_EVENTS {
             let state = (object.uid().into(), object.resource_version().clone());
@@ -44,7 +45,7 @@ impl VersionOrder {
         }
     }
 
-    /// Compares a list with the refused events. A list with `rewound` is older than the cache and proves
+    /// Compares a list with the rejected events. A list with `rewound` is older than the cache and proves
     /// nothing. Returns true if versions are no longer compared from now on.
     pub(super) fn list<'a, O: Object + 'a>(
         &mut self,

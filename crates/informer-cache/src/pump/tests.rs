@@ -98,7 +98,7 @@ fn a_list_announces_deletes_first_and_then_its_objects_in_order() {
 }
 
 #[test]
-fn an_empty_list_deletes_everything_and_is_announced_from_an_empty_store() {
+fn an_empty_list_deletes_all_objects() {
     let mut world = World::with([object("1", "1"), object("3", "3")]);
     assert_eq!(world.says([list([], "20")]).len(), 2);
     assert!(world.holds().is_empty());
@@ -109,16 +109,16 @@ fn a_relist_with_nothing_changed_announces_nothing() {
     let mut world = World::with([object("a", "1"), object("b", "2")]);
     let held = world.pump.indexer().get("a").unwrap();
     assert!(world.says([list([object("a", "1"), object("b", "2")], "30")]).is_empty());
-    assert!(Arc::ptr_eq(&held, &world.pump.indexer().get("a").unwrap()), "the object held keeps its place");
+    assert!(Arc::ptr_eq(&held, &world.pump.indexer().get("a").unwrap()), "the cached object is not replaced");
     assert_eq!(world.pump.indexer().resource_version(), "30");
 }
 
 #[test]
-fn an_event_that_is_sent_again_does_not_bring_back_what_was_deleted_since() {
+fn a_repeated_event_does_not_restore_a_deleted_object() {
     let mut world = World::with([]);
     world.apply([added("a", "11"), deleted("a", "12")]);
     let applied = world.apply([added("a", "11")]);
-    assert!(applied.events.is_empty() && applied.suspect, "only a consistent list can tell");
+    assert!(applied.events.is_empty() && applied.suspect, "only a consistent list can decide");
     // The same in one batch.
     let applied = world.apply([added("b", "13"), deleted("b", "14"), added("b", "13")]);
     assert_eq!(applied.events.len(), 2);
@@ -126,7 +126,7 @@ fn an_event_that_is_sent_again_does_not_bring_back_what_was_deleted_since() {
 }
 
 #[test]
-fn where_lists_have_no_version_no_event_is_late() {
+fn no_event_is_late_if_lists_have_no_version() {
     let mut world = World::new();
     world.apply([list([], "")]);
     assert_eq!(world.says([added("a", "12"), added("b", "11")]), ["added a @12", "added b @11"]);
@@ -154,7 +154,7 @@ fn a_new_uid_under_a_known_key_is_a_delete_and_an_add() {
 }
 
 #[test]
-fn an_event_older_than_what_is_held_is_counted_and_not_applied() {
+fn an_event_older_than_the_cached_state_is_counted_and_not_applied() {
     let mut world = World::with([object("a", "9")]);
     let applied = world.apply([updated("a", "10"), updated("a", "9"), deleted("a", "8")]);
     assert_eq!((applied.events.len(), applied.suspect), (1, true));
@@ -162,14 +162,14 @@ fn an_event_older_than_what_is_held_is_counted_and_not_applied() {
 }
 
 #[test]
-fn versions_that_are_no_numbers_are_compared_for_equality_only() {
+fn versions_that_are_not_numbers_are_compared_for_equality_only() {
     let mut world = World::with([object("a", "zebra")]);
     assert!(world.says([updated("a", "zebra")]).is_empty());
     assert_eq!(world.says([updated("a", "ape")]), ["updated a @zebra -> @ape"]);
 }
 
 #[test]
-fn a_late_delete_of_an_earlier_object_does_not_take_its_successor() {
+fn a_late_delete_of_an_earlier_object_does_not_delete_its_successor() {
     let mut world = World::with([object("a", "9").with_uid("second")]);
     let last = Arc::new(object("a", "5").with_uid("first"));
     let applied = world.apply([Change::Deleted(Tombstone::observed(last.key().clone(), last))]);
@@ -178,21 +178,21 @@ fn a_late_delete_of_an_earlier_object_does_not_take_its_successor() {
 }
 
 #[test]
-fn a_delete_of_what_was_never_held_is_not_announced() {
+fn a_delete_of_an_unknown_object_is_not_announced() {
     let mut world = World::with([object("a", "1")]);
     assert!(world.says([deleted("b", "2"), deleted("b", "3")]).is_empty());
     assert_eq!(world.pump.counters().unknown_deletes, 2);
 }
 
 #[test]
-fn a_missed_delete_carries_what_was_held() {
+fn a_missed_delete_carries_the_cached_object() {
     let mut world = World::with([object("a", "1")]);
     let key: ObjectKey = "a".parse().unwrap();
     assert_eq!(world.says([Change::Deleted(Tombstone::missed(key, None))]), ["deleted a @1 (last known)"]);
 }
 
 #[test]
-fn a_list_that_was_rewound_is_applied_whole_although_it_is_older() {
+fn a_rewound_list_is_applied_completely_although_it_is_older() {
     let mut world = World::with([object("a", "9"), object("b", "8")]);
     let items = vec![Listed::Fresh(Arc::new(object("a", "3"))), Listed::Fresh(Arc::new(object("b", "8")))];
     let rewound = Replacement { rewound: true, ..Replacement::new(items, "4") };
@@ -200,13 +200,13 @@ fn a_list_that_was_rewound_is_applied_whole_although_it_is_older() {
     assert_eq!(
         said,
         ["updated a @9 -> @3", "updated b @8 -> @8"],
-        "nothing is skipped as too old or unchanged"
+        "no object is skipped as too old or unchanged"
     );
     assert_eq!((world.holds(), world.pump.counters().rewound), (vec!["a@3".to_owned(), "b@8".to_owned()], 1));
 }
 
 #[test]
-fn an_undecodable_object_counts_as_seen_and_its_last_good_state_stays() {
+fn an_undecodable_object_of_a_list_counts_as_present_and_its_last_decoded_state_stays() {
     let mut world = World::with([object("a", "1"), object("b", "2")]);
     let broken = Undecodable::new(Some("b".parse().unwrap()), "no body").with_version("", "7".into());
     let replacement = Replacement { undecodable: vec![broken], ..Replacement::new(Vec::new(), "18") };
@@ -214,7 +214,7 @@ fn an_undecodable_object_counts_as_seen_and_its_last_good_state_stays() {
     assert_eq!(world.holds(), ["b@2"]);
     assert_eq!(world.pump.undecodable.len(), 1);
     world.says([updated("b", "9")]);
-    assert!(world.pump.undecodable.is_empty(), "a good state takes it out of the log");
+    assert!(world.pump.undecodable.is_empty(), "a decodable state removes it from the log");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn the_version_of_the_store_follows_events_deletes_and_bookmarks() {
 }
 
 #[test]
-fn bytes_held_rise_and_fall_with_the_objects() {
+fn counted_bytes_rise_and_fall_with_the_cached_objects() {
     let mut world = World::with([object("a", "1"), object("b", "1")]);
     let two = world.pump.counters().bytes;
     assert!(two > 0);
@@ -242,22 +242,25 @@ fn bytes_held_rise_and_fall_with_the_objects() {
 }
 
 #[test]
-fn a_list_that_is_older_than_the_store_is_not_applied_and_the_consistent_one_after_it_is() {
+fn a_list_older_than_the_store_is_rejected_until_it_was_repeated() {
     let mut world = World::with([object("a", "9")]);
     world.pump.begin_run();
     for refusal in 1..=3 {
         let applied = world.apply([list([object("b", "3")], "4")]);
         assert!(applied.suspect && !applied.first_list && applied.events.is_empty());
         assert_eq!((world.holds(), world.pump.counters().stale_lists), (vec!["a@9".to_owned()], refusal));
-        assert!(world.says([added("c", "5")]).is_empty(), "nor is what continues it");
+        assert!(
+            world.says([added("c", "5")]).is_empty(),
+            "events after a rejected list are not applied either"
+        );
     }
     let applied = world.apply([list([object("b", "3")], "5")]);
-    assert!(applied.first_list && !applied.suspect, "asked for again and again, it is the truth");
+    assert!(applied.first_list && !applied.suspect, "after repeated requests the list is authoritative");
     assert_eq!((world.holds(), world.pump.counters().rewound), (vec!["b@3".to_owned()], 1));
 }
 
 #[test]
-fn a_newer_list_after_one_that_was_refused_is_applied() {
+fn a_newer_list_after_a_rejected_one_is_applied() {
     let mut world = World::with([object("a", "9")]);
     world.apply([list([], "4")]);
     assert_eq!(world.says([list([object("a", "9"), object("b", "11")], "12")]), ["added b @11"]);
@@ -265,26 +268,26 @@ fn a_newer_list_after_one_that_was_refused_is_applied() {
 }
 
 #[test]
-fn late_events_do_not_take_the_version_of_the_store_back() {
+fn late_events_do_not_move_the_version_of_the_store_back() {
     let mut world = World::with([object("a", "9")]);
     world.says([updated("b", "15"), updated("a", "3"), deleted("zz", "4"), Change::Bookmark("12".into())]);
     assert_eq!(world.pump.indexer().resource_version(), "15");
 }
 
 #[test]
-fn what_could_never_be_read_leaves_the_log_when_it_is_gone() {
+fn an_undecodable_object_leaves_the_log_when_it_is_deleted() {
     let mut world = World::with([]);
     let broken = |key: &str| Undecodable::new(Some(key.parse().unwrap()), "no body");
     world.says([Change::Undecodable(broken("x")), Change::Undecodable(broken("y"))]);
     let key: ObjectKey = "x".parse().unwrap();
     world.says([Change::Deleted(Tombstone::missed(key, None))]);
-    assert_eq!(world.pump.undecodable.len(), 1, "a delete takes it out");
+    assert_eq!(world.pump.undecodable.len(), 1, "a delete removes it");
     world.says([list([], "20")]);
-    assert!(world.pump.undecodable.is_empty(), "and so does a list without it");
+    assert!(world.pump.undecodable.is_empty(), "a list without it removes it");
 }
 
 #[test]
-fn a_newer_list_of_a_server_whose_backup_was_restored_is_the_truth_for_older_states_too() {
+fn a_newer_list_of_a_restored_server_replaces_newer_cached_states() {
     let mut world = World::with([object("a", "9"), object("b", "8")]);
     let said = world.says([list([object("a", "3"), object("b", "8")], "1010")]);
     assert_eq!(said, ["updated a @9 -> @3"]);
@@ -292,7 +295,7 @@ fn a_newer_list_of_a_server_whose_backup_was_restored_is_the_truth_for_older_sta
 }
 
 #[test]
-fn an_object_that_becomes_unreadable_in_the_batch_that_brought_it_stays_in_the_log() {
+fn an_object_that_becomes_undecodable_in_the_batch_that_added_it_stays_in_the_log() {
     let mut world = World::with([]);
     let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("", "12".into());
     world.says([added("a", "11"), Change::Undecodable(broken)]);
@@ -300,11 +303,11 @@ fn an_object_that_becomes_unreadable_in_the_batch_that_brought_it_stays_in_the_l
 }
 
 #[test]
-fn an_object_that_a_restore_made_unreadable_is_judged_by_the_version_that_could_not_be_read() {
+fn an_object_made_undecodable_by_a_restore_is_compared_by_its_undecodable_version() {
     let mut world = World::with([object("a", "9").with_uid("later")]);
     let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("earlier", "3".into());
     let list = Replacement { rewound: true, undecodable: vec![broken], ..Replacement::new(Vec::new(), "4") };
-    assert!(world.says([Change::Replaced(list)]).is_empty(), "the last good state stays");
+    assert!(world.says([Change::Replaced(list)]).is_empty(), "the last decoded state stays");
     let last = Arc::new(object("a", "6").with_uid("earlier"));
     let gone = Change::Deleted(Tombstone::observed(last.key().clone(), last));
     assert_eq!(world.says([gone]), ["deleted a @9 (last known)"]);
@@ -312,18 +315,18 @@ fn an_object_that_a_restore_made_unreadable_is_judged_by_the_version_that_could_
 }
 
 #[test]
-fn a_state_that_could_not_be_read_and_was_undone_by_a_restore_leaves_the_log() {
+fn an_undecodable_state_undone_by_a_restore_leaves_the_log() {
     let mut world = World::with([object("a", "1")]);
     let key: ObjectKey = "a".parse().unwrap();
     let unread = Undecodable::new(Some(key), "odd").with_version("uid of a", "12".into());
     world.apply([Change::Undecodable(unread)]);
     assert_eq!(world.pump.undecodable.len(), 1);
     world.apply([list([object("a", "1")], "1000")]);
-    assert!(world.pump.undecodable.is_empty(), "what is held is what is there");
+    assert!(world.pump.undecodable.is_empty(), "the cached state is current");
 }
 
 #[test]
-fn an_event_that_comes_behind_a_later_one_does_not_take_the_version_of_the_store_back() {
+fn an_event_delivered_after_a_later_one_does_not_move_the_version_of_the_store_back() {
     let mut world = World::with([object("a", "1"), object("b", "2")]);
     world.apply([updated("a", "14")]);
     assert_eq!(world.says([updated("b", "13")]), ["updated b @2 -> @13"]);
@@ -331,7 +334,7 @@ fn an_event_that_comes_behind_a_later_one_does_not_take_the_version_of_the_store
 }
 
 #[test]
-fn a_state_that_could_not_be_read_and_comes_behind_a_later_one_is_not_the_present_one() {
+fn an_undecodable_state_delivered_after_a_later_one_is_ignored() {
     let mut world = World::with([]);
     let unread = |key: &str| {
         let parsed: ObjectKey = key.parse().unwrap();
@@ -339,7 +342,7 @@ fn a_state_that_could_not_be_read_and_comes_behind_a_later_one_is_not_the_presen
             Undecodable::new(Some(parsed), "odd").with_version(&format!("uid of {key}"), "12".into()),
         )
     };
-    assert!(world.apply([added("a", "13"), unread("a")]).suspect, "only a consistent list can tell");
+    assert!(world.apply([added("a", "13"), unread("a")]).suspect, "only a consistent list can decide");
     assert!(world.apply([unread("b")]).suspect);
     assert_eq!((world.pump.undecodable.is_empty(), world.pump.counters().stale), (true, 2));
 }

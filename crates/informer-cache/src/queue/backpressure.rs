@@ -1,11 +1,12 @@
-/// From this weight on the source has to wait: ten batches keep the pump busy while the source wakes up, and
-/// at some 5 KB an object they are 50 MB.
+/// The writer has to wait from this weight on. Ten batches keep the pump busy while the writer wakes up; at
+/// about 5 KB per object they are 50 MB.
 pub(super) const MAX_WEIGHT: usize = 10_000;
 
-/// Down to this weight it waits: half, so that source and pump do not wake each other for every change.
+/// The writer waits until the weight has fallen to this value. It is half of the maximum, so that writer and
+/// pump do not wake each other for every change.
 pub(super) const RESUME_WEIGHT: usize = MAX_WEIGHT / 2;
 
-/// How much is queued, and whether the source has to wait.
+/// The queued weight, and whether the writer has to wait.
 ///
 /// # Invariants
 ///

@@ -1,24 +1,23 @@
-//! The queue of what happened, per key: client-go's
+//! A queue of deltas per key: client-go's
 //! [`DeltaFIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#DeltaFIFO).
 //!
 //! # Invariants
 //!
-//! 1. A key is queued once, at the place of its first delta; popping it takes all its deltas, in order.
+//! 1. A key is queued once, at the position of its first delta. A pop takes all its deltas, in order.
 //! 2. No state of a key is lost: only a deletion right after a deletion is merged with it.
-//! 3. What is popped and not yet processed counts as what processing will make of it: a list that comes
-//!    meanwhile reports deletions against the state that the store is about to have, not against the one it
-//!    had.
+//! 3. Popped deltas that are not yet processed count as processed. A list that is queued meanwhile computes
+//!    deletions against the state that the store is about to have, not against its current one.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only. The key function, the transform, the known-objects view and the
-//! process function run without it. While the view is read, pops wait, so that queue and view are of one
-//! moment.
+//! Only the lock of the `SharedQueue`. The key function, the transform, the known-objects view and the
+//! process function run without it. Pops wait while the view is read, so that queue and view are consistent.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items, and may requeue. 3.
-//!    Then they get [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 2. Readers get the queued items, and may requeue them.
+//! 3. Then they get [`QueueClosed`].
 
 pub(super) mod config;
 pub(super) mod delta;
@@ -40,10 +39,10 @@ use super::{EnqueueError, Processed, Queue, QueueClosed, ReflectorStore};
 use crate::source::{KnownObjects, Listed};
 use crate::{Change, Replacement, Undecodable};
 
-/// A queue of what happened, per key. A cheap handle; clones share one queue.
+/// A queue of deltas per key. A cheap handle; clones share one queue.
 ///
 /// One producer and one consumer are expected. Then the deltas of a key are popped and processed in the order
-/// in which they were queued, although no lock is held while they are processed. With several consumers two
+/// in which they were queued, although no lock is held while they are processed. With several consumers, two
 /// batches of deltas of one key can be in process at once.
 ///
 /// ```
@@ -73,7 +72,7 @@ pub struct DeltaFifo<O> {
 }
 
 impl<O: Object> DeltaFifo<O> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(config: DeltaFifoConfig<O>) -> Self {
         let state =
             if config.sync_on_replace { DeltaState::with_sync_on_replace() } else { DeltaState::new() };
@@ -84,7 +83,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// When the queue is closed, or the key function or the transform fails.
+    /// If the queue is closed, or the key function or the transform fails.
     pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         self.enqueue(object, Delta::Added)
     }
@@ -93,7 +92,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// When the queue is closed, or the key function or the transform fails.
+    /// If the queue is closed, or the key function or the transform fails.
     pub fn update(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         self.enqueue(object, Delta::Updated)
     }
@@ -112,12 +111,12 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Queues [`Delta::Deleted`], unless the object is neither queued nor known: a relist has reported it
-    /// deleted already.
+    /// Queues [`Delta::Deleted`], unless the object is neither queued nor known: a relist has already
+    /// reported the deletion.
     ///
     /// # Errors
     ///
-    /// When the queue is closed, or the key function fails.
+    /// If the queue is closed, or the key function fails.
     pub fn delete(&self, tombstone: Tombstone<O>) -> Result<(), EnqueueError> {
         let (key, tombstone) = self.named(tombstone)?;
         let (hold, known) = self.look(|known| known.get(key.as_str()).is_some());
@@ -126,9 +125,9 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// The tombstone of the transformed object, under the key that the key function gives it. One that was
-    /// missed comes from the store, and is named already; one whose transform fails counts as missed, so that
-    /// the deletion is not lost.
+    /// Transforms the object of a tombstone and applies the key function to it. The object of a missed
+    /// deletion comes from the store and already has its key. If the transform fails, the deletion counts as
+    /// missed, so that it is not lost.
     fn named(&self, tombstone: Tombstone<O>) -> Result<(ObjectKey, Tombstone<O>), EnqueueError> {
         match tombstone.last() {
             Some(last) if !tombstone.stale() => {
@@ -146,25 +145,25 @@ impl<O: Object> DeltaFifo<O> {
         }
     }
 
-    /// Queues deltas that were popped before, unless something newer is queued for their key. Returns whether
-    /// they were queued.
+    /// Queues popped deltas again, unless newer deltas of their key are queued. Returns true if they were
+    /// queued.
     ///
     /// # Errors
     ///
-    /// When the queue is closed.
+    /// If the queue is closed.
     pub fn add_if_not_present(&self, deltas: Deltas<O>) -> Result<bool, EnqueueError> {
         Ok(self.shared.write(|state| state.add_if_not_present(deltas))?.is_none())
     }
 
-    /// Queues a complete list: [`Delta::Replaced`] for each object, then a missed deletion for every key that
-    /// is queued or known and not in the list.
+    /// Queues a complete list: [`Delta::Replaced`] for each object, then a missed deletion for every queued
+    /// or known key that is not in the list.
     ///
-    /// Objects whose transform or key function fails are reported to the log of undecodable objects; their
-    /// keys count as seen, like those of the list's own undecodable ones.
+    /// Objects whose transform or key function fails are reported to the log of undecodable objects. Their
+    /// keys count as present, like those of undecodable objects in the list.
     ///
     /// # Errors
     ///
-    /// When the queue is closed.
+    /// If the queue is closed.
     pub fn replace(&self, replacement: Replacement<O>) -> Result<(), EnqueueError> {
         let mut seen: Vec<_> = replacement.undecodable.iter().filter_map(|one| one.key().cloned()).collect();
         let mut items = Vec::with_capacity(replacement.items.len());
@@ -198,12 +197,12 @@ impl<O: Object> DeltaFifo<O> {
         }
     }
 
-    /// Queues a [`Delta::Sync`] for every known object that has nothing queued. Without known objects,
-    /// nothing.
+    /// Queues a [`Delta::Sync`] for every known object without queued deltas. Without a known-objects view it
+    /// does nothing.
     ///
     /// # Errors
     ///
-    /// When the queue is closed.
+    /// If the queue is closed.
     pub fn resync(&self) -> Result<(), EnqueueError> {
         let (hold, known) = self.look(all);
         if let Some(known) = &known {
@@ -213,7 +212,7 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Reads the known-objects view, outside the lock. Pops wait until the hold is dropped.
+    /// Reads the known-objects view, outside the lock. Pops wait until the returned hold is dropped.
     fn look<T>(&self, read: impl FnOnce(&dyn KnownObjects<O>) -> T) -> (Option<Hold<'_, O>>, Option<T>) {
         let Some(known) = &self.config.known else { return (None, None) };
         self.shared.update(DeltaState::hold);
@@ -222,41 +221,41 @@ impl<O: Object> DeltaFifo<O> {
         (Some(hold), Some(seen))
     }
 
-    /// Takes the deltas of the next key; waits while nothing is queued. They count as processed when the
+    /// Takes the deltas of the next key; waits while the queue is empty. They count as processed when the
     /// returned value is done or dropped.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped before it resolved took nothing.
+    /// Dropping the future before it resolves does not take an item.
     pub async fn pop(&self) -> Result<Popped<Deltas<O>>, QueueClosed> {
         let taken = self.shared.take(DeltaState::pop).await?;
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// As [`pop`](Self::pop), but `None` if nothing can be taken now.
+    /// Like [`pop`](Self::pop), but returns `None` if there are no deltas to take now.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     pub fn try_pop(&self) -> Result<Option<Popped<Deltas<O>>>, QueueClosed> {
         let taken = self.shared.try_take(DeltaState::pop)?;
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and runs `process` on the deltas and whether they belong to the initial list. It holds no lock:
-    /// the queue can be written meanwhile, by `process` too.
+    /// Pops and calls `process` with the deltas and whether they belong to the initial list. It holds no
+    /// lock: the queue can be written meanwhile, even by `process`.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// As [`pop`](Self::pop): between pop and `process` nothing is awaited.
+    /// Like [`pop`](Self::pop): nothing is awaited between pop and `process`.
     pub async fn pop_with<R>(
         &self,
         process: impl FnOnce(&Deltas<O>, bool) -> Processed<R>,
@@ -264,18 +263,18 @@ impl<O: Object> DeltaFifo<O> {
         Ok(self.pop().await?.process(process))
     }
 
-    /// Closes the queue: writers are rejected; queued items can still be popped.
+    /// Closes the queue: writers are rejected, and queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// True once what the first list queued is processed; what is requeued counts from its first attempt.
-    /// An addition, update or deletion before any list makes it true at once.
+    /// Returns true once all items of the first list are processed. A requeued item counts as processed from
+    /// its first attempt. An addition, update or deletion before any list makes it true immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -284,27 +283,28 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// When the queue is closed before.
+    /// If the queue is closed before that.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.shared.synced().await
     }
 
-    /// The newest object of each queued key, in the order of pops. A deletion shows the last known state.
+    /// Returns the newest object of each queued key, in the order of pops. A deletion shows the last known
+    /// state.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.shared.lock().iter().filter_map(|deltas| deltas.newest().object().cloned()).collect()
     }
 
-    /// The queued keys, in the order of pops.
+    /// Returns the queued keys, in the order of pops.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().iter().map(|deltas| deltas.key().clone()).collect()
     }
 
-    /// The deltas queued for a key.
+    /// Returns the deltas queued for a key.
     pub fn get(&self, key: &str) -> Option<Deltas<O>> {
         self.shared.lock().get(key).cloned()
     }
 
-    /// How many keys are queued.
+    /// Returns the number of queued keys.
     pub fn depth(&self) -> usize {
         self.shared.lock().depth()
     }
@@ -350,7 +350,7 @@ fn all<O: Object>(known: &dyn KnownObjects<O>) -> Vec<KnownObject<O>> {
     keys.map(|key| (key.clone(), known.get(key.as_str()))).collect()
 }
 
-/// While it lives, nothing is popped. Ends also when a known-objects view panics.
+/// Stops pops until it is dropped, even if a known-objects view panics.
 struct Hold<'a, O>(&'a SharedQueue<DeltaState<O>>);
 
 impl<O> Drop for Hold<'_, O> {
@@ -370,8 +370,8 @@ impl<O: Object> Origin<Deltas<O>> for SharedQueue<DeltaState<O>> {
 }
 
 impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
-    /// Queues changes as deltas. A bookmark is nothing to this queue; an object that cannot be queued is
-    /// reported to the log of undecodable objects.
+    /// Queues changes as deltas. Bookmarks are ignored. An object that cannot be queued is reported to the
+    /// log of undecodable objects.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             if let Err(EnqueueError::Closed(closed)) = self.take(change) {
@@ -381,8 +381,9 @@ impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
         if self.is_closed() { Err(QueueClosed) } else { Ok(()) }
     }
 
-    /// Resolves while fewer deltas are queued than the limit of
-    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the same slack, or when the queue is closed.
+    /// Resolves when fewer deltas are queued than
+    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the same hysteresis, or when the
+    /// queue is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }

@@ -1,21 +1,22 @@
-//! The queue of the newest state, per key: client-go's
+//! A queue of the newest state per key: client-go's
 //! [`FIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#FIFO).
 //!
 //! # Invariants
 //!
-//! 1. A key is queued once, at the place of its first enqueue; what is popped is its newest state.
-//! 2. A deleted object is not popped. Its place in the queue is kept while anything is queued.
-//! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other
-//!    limit.
+//! 1. A key is queued once, at the position of its first enqueue. A pop returns its newest state.
+//! 2. A deleted object is not popped. Its position in the queue is kept while other objects are queued.
+//! 3. The queue holds at most one object for each key. It is as large as a store of its objects and needs no
+//!    other limit.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only. The key function and the process function run without it.
+//! Only the lock of the `SharedQueue`. The key function and the process function run without it.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items, and may requeue. 3.
-//!    Then they get [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 2. Readers get the queued items, and may requeue them.
+//! 3. Then they get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -31,9 +32,9 @@ use super::shared::SharedQueue;
 use super::{EnqueueError, KeyFunction, Processed, Queue, QueueClosed, ReflectorStore};
 use crate::Change;
 
-/// A queue of the newest state, per key. A cheap handle; clones share one queue.
+/// A queue of the newest state per key. A cheap handle; clones share one queue.
 ///
-/// A consumer sees the newest state of each key, not how it came about, and never hears of deletions.
+/// A consumer receives the newest state of each key. It receives no intermediate states and no deletions.
 ///
 /// ```
 /// use informer_cache::queue::Fifo;
@@ -57,60 +58,60 @@ pub struct Fifo<O> {
 }
 
 impl<O: Object> Fifo<O> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::with_key_function(object_key())
     }
 
-    /// An empty queue that names objects by this function instead of [`Object::key`].
+    /// Creates an empty queue that uses the keys of this function instead of [`Object::key`].
     pub fn with_key_function(key: KeyFunction<O>) -> Self {
         Self { shared: Arc::new(SharedQueue::new(FifoState::new())), key }
     }
 
-    /// Queues an object: in the place of its key, or at the end. An older state of it is dropped.
+    /// Queues an object at the position of its key, or at the end. An older state of the object is dropped.
     ///
     /// # Errors
     ///
-    /// When the queue is closed or the key function fails.
+    /// If the queue is closed or the key function fails.
     pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         let key = (self.key)(&object)?;
         self.shared.write(|state| state.add(key, object))?;
         Ok(())
     }
 
-    /// As [`add`](Self::add).
+    /// Like [`add`](Self::add).
     ///
     /// # Errors
     ///
-    /// When the queue is closed or the key function fails.
+    /// If the queue is closed or the key function fails.
     pub fn update(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         self.add(object)
     }
 
-    /// Queues an object, unless one is queued under its key. Returns whether it was queued.
+    /// Queues an object, unless one is queued for its key. Returns true if it was queued.
     ///
     /// # Errors
     ///
-    /// When the queue is closed or the key function fails.
+    /// If the queue is closed or the key function fails.
     pub fn add_if_not_present(&self, object: Arc<O>) -> Result<bool, EnqueueError> {
         let key = (self.key)(&object)?;
         Ok(self.shared.write(|state| state.add_if_not_present(key, object))?.is_none())
     }
 
-    /// Takes an object out of the queue, and returns it.
+    /// Removes an object from the queue and returns it.
     ///
     /// # Errors
     ///
-    /// When the queue is closed.
+    /// If the queue is closed.
     pub fn delete(&self, key: &str) -> Result<Option<Arc<O>>, EnqueueError> {
         Ok(self.shared.write(|state| state.delete(key))?)
     }
 
-    /// Queues exactly these objects, in this order. What was queued before and is not among them is dropped.
+    /// Replaces the contents of the queue by these objects, in this order.
     ///
     /// # Errors
     ///
-    /// When the queue is closed or the key function fails; then nothing is changed.
+    /// If the queue is closed or the key function fails; then nothing is changed.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<O>>) -> Result<(), EnqueueError> {
         let named = |object: Arc<O>| Ok::<_, EnqueueError>(((self.key)(&object)?, object));
         let list = objects.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -118,40 +119,40 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Takes the next object; waits while nothing is queued. It counts as processed when the returned value
+    /// Takes the next object; waits while the queue is empty. It counts as processed when the returned value
     /// is done or dropped.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped before it resolved took nothing.
+    /// Dropping the future before it resolves does not take an item.
     pub async fn pop(&self) -> Result<Popped<Arc<O>>, QueueClosed> {
         let taken = self.shared.take(FifoState::pop).await?;
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// As [`pop`](Self::pop), but `None` if nothing is queued.
+    /// Like [`pop`](Self::pop), but returns `None` if the queue is empty.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     pub fn try_pop(&self) -> Result<Option<Popped<Arc<O>>>, QueueClosed> {
         let taken = self.shared.try_take(FifoState::pop)?;
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and runs `process` on the object and whether it belongs to the initial list. No lock is held.
+    /// Pops and calls `process` with the object and whether it belongs to the initial list. No lock is held.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// As [`pop`](Self::pop): between pop and `process` nothing is awaited.
+    /// Like [`pop`](Self::pop): nothing is awaited between pop and `process`.
     pub async fn pop_with<R>(
         &self,
         process: impl FnOnce(&Arc<O>, bool) -> Processed<R>,
@@ -159,18 +160,18 @@ impl<O: Object> Fifo<O> {
         Ok(self.pop().await?.process(process))
     }
 
-    /// Closes the queue: writers are rejected; queued items can still be popped.
+    /// Closes the queue: writers are rejected, and queued items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// True once what the first list queued is processed or deleted. A write before any list makes it true at
-    /// once.
+    /// Returns true once all items of the first list are processed or deleted. A write before any list makes
+    /// it true immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -179,27 +180,27 @@ impl<O: Object> Fifo<O> {
     ///
     /// # Errors
     ///
-    /// When the queue is closed before.
+    /// If the queue is closed before that.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.shared.synced().await
     }
 
-    /// The queued objects, in the order of pops.
+    /// Returns the queued objects, in the order of pops.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.shared.lock().iter().map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// The queued keys, in the order of pops.
+    /// Returns the queued keys, in the order of pops.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().iter().map(|(key, _)| key.clone()).collect()
     }
 
-    /// The object queued under a key.
+    /// Returns the object queued for a key.
     pub fn get(&self, key: &str) -> Option<Arc<O>> {
         self.shared.lock().get(key).cloned()
     }
 
-    /// How many objects are queued.
+    /// Returns the number of queued objects.
     pub fn depth(&self) -> usize {
         self.shared.lock().depth()
     }
@@ -216,8 +217,8 @@ impl<O: Object> Origin<Arc<O>> for SharedQueue<FifoState<O>> {
 }
 
 impl<O: Object> ReflectorStore<O> for Fifo<O> {
-    /// Queues the newest states. Resyncs and bookmarks are nothing to this queue, nor are objects that could
-    /// not be read or have no key: it holds what is to be worked on.
+    /// Queues the newest states. Resyncs and bookmarks are ignored, and so are undecodable objects and
+    /// objects without a key: a consumer could not process them.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             let outcome = match change {

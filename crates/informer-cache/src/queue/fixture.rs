@@ -7,7 +7,7 @@ use crate::queue::{Delta, Deltas};
 use crate::source::{KnownObjects, Listed};
 use crate::{Change, Replacement};
 
-/// An object with a value to tell its states apart.
+/// An object with a value that distinguishes its states.
 #[derive(Debug, PartialEq)]
 pub(super) struct Foo {
     header: Header,
@@ -49,7 +49,7 @@ pub(super) fn tombstone_text(tombstone: &Tombstone<Foo>) -> String {
     }
 }
 
-/// One change in words, as `added a=1`.
+/// Formats a change as a string, such as `added a=1`.
 pub(super) fn text(change: &Change<Foo>) -> String {
     match change {
         Change::Added(object) => format!("added {}={}", object.key(), object.value),
@@ -68,7 +68,7 @@ pub(super) fn text(change: &Change<Foo>) -> String {
     }
 }
 
-/// One delta in words, as `added a=1`.
+/// Formats a delta as a string, such as `added a=1`.
 pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
     match delta {
         Delta::Added(object) => format!("added {}={}", object.key(), object.value),
@@ -79,7 +79,7 @@ pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
     }
 }
 
-/// What a consumer holds.
+/// The cache of a consumer.
 #[derive(Default)]
 pub(super) struct Held(pub(super) parking_lot::Mutex<BTreeMap<ObjectKey, Arc<Foo>>>);
 
@@ -89,13 +89,13 @@ impl Held {
         Arc::new(Self(parking_lot::Mutex::new(objects.collect())))
     }
 
-    /// Processes deltas as a pump does.
+    /// Applies deltas like a pump.
     pub(super) fn apply(&self, deltas: &Deltas<Foo>) {
         for delta in deltas {
             match (delta, delta.object()) {
                 (Delta::Deleted(tombstone), _) => drop(self.0.lock().remove(tombstone.key())),
                 (_, Some(object)) => drop(self.0.lock().insert(object.key().clone(), Arc::clone(object))),
-                (_, None) => unreachable!("only a deletion is without an object"),
+                (_, None) => unreachable!("only a deletion has no object"),
             }
         }
     }

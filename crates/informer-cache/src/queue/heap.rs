@@ -1,22 +1,22 @@
-//! The queue in an order of its own: client-go's
-//! [`Heap`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Heap).
+//! A priority queue: client-go's [`Heap`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Heap).
 //!
 //! # Invariants
 //!
 //! 1. A key is in the heap once, with its newest item.
-//! 2. The item of the lowest rank is popped first, and among equal ranks the one that was added first.
-//! 3. It holds what was added, without a limit: its writer decides what is worth work, and one item a key
-//!    bounds it.
+//! 2. The item with the lowest rank is popped first. Among equal ranks the one that was added first is popped
+//!    first.
+//! 3. The heap has no limit except one item for each key: its writer decides which items to add.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only. The key and the rank function run without it; only ranks are
-//! compared under it, so a rank is plain data.
+//! Only the lock of the `SharedQueue`. The key and the rank function run without it. Only ranks are compared
+//! under it, so a rank should be plain data.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiters. 2. Readers get its items. 3. Then they get
-//!    [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 2. Readers get the queued items.
+//! 3. Then they get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -54,34 +54,34 @@ pub struct Heap<T, R> {
 }
 
 impl<T: Object, R: Ord + Clone> Heap<T, R> {
-    /// An empty heap of objects; the lowest `rank` is popped first.
+    /// Creates an empty heap of objects; the lowest `rank` is popped first.
     pub fn new(rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
         Self::with_key_function(object_key(), rank)
     }
 }
 
 impl<T, R: Ord + Clone> Heap<T, R> {
-    /// An empty heap of anything that `key` can name; the lowest `rank` is popped first.
+    /// Creates an empty heap of items whose keys are computed by `key`; the lowest `rank` is popped first.
     pub fn with_key_function(key: KeyFunction<T>, rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
         Self { shared: Arc::new(SharedQueue::new(HeapState::new())), key, rank: Arc::new(rank) }
     }
 
-    /// Adds an item. One of the same key is replaced, and the new one stands where its rank belongs.
+    /// Adds an item. It replaces an item with the same key, and takes the position of its own rank.
     ///
     /// # Errors
     ///
-    /// When the heap is closed or the key function fails.
+    /// If the heap is closed or the key function fails.
     pub fn add(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
         let (key, rank, item) = self.named(item.into())?;
         self.shared.write(|state| state.add(key, rank, item))?;
         Ok(())
     }
 
-    /// As [`add`](Self::add).
+    /// Like [`add`](Self::add).
     ///
     /// # Errors
     ///
-    /// When the heap is closed or the key function fails.
+    /// If the heap is closed or the key function fails.
     pub fn update(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
         self.add(item)
     }
@@ -90,7 +90,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// # Errors
     ///
-    /// When the heap is closed or the key function fails; then nothing is added.
+    /// If the heap is closed or the key function fails; then nothing is added.
     pub fn bulk_add(&self, items: impl IntoIterator<Item = Arc<T>>) -> Result<(), EnqueueError> {
         let items = items.into_iter().map(|item| self.named(item)).collect::<Result<Vec<_>, _>>()?;
         let add = |state: &mut HeapState<T, R>| {
@@ -101,11 +101,11 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(())
     }
 
-    /// Adds an item, unless there is one under its key. Returns whether it was added.
+    /// Adds an item, unless there is one with its key. Returns true if it was added.
     ///
     /// # Errors
     ///
-    /// When the heap is closed or the key function fails.
+    /// If the heap is closed or the key function fails.
     pub fn add_if_not_present(&self, item: impl Into<Arc<T>>) -> Result<bool, EnqueueError> {
         let (key, rank, item) = self.named(item.into())?;
         Ok(self.shared.write(|state| state.add_if_not_present(key, rank, item))?.is_none())
@@ -115,69 +115,69 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(((self.key)(&item)?, (self.rank)(&item), item))
     }
 
-    /// Takes an item out, wherever it stands. Works on a closed heap, too.
+    /// Removes an item at any position. Works on a closed heap, too.
     ///
     /// # Errors
     ///
-    /// When there is none under the key.
+    /// If there is no item with this key.
     pub fn delete(&self, key: &str) -> Result<Arc<T>, NotQueued> {
         self.shared.update(|state| state.delete(key)).ok_or_else(|| NotQueued { key: key.into() })
     }
 
-    /// Takes the item of the lowest rank; waits while there is none.
+    /// Takes the item with the lowest rank; waits while the heap is empty.
     ///
     /// # Errors
     ///
-    /// When the heap is closed and everything was taken.
+    /// If the heap is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped before it resolved took nothing.
+    /// Dropping the future before it resolves does not take an item.
     pub async fn pop(&self) -> Result<Arc<T>, QueueClosed> {
         self.shared.take(HeapState::pop).await
     }
 
-    /// As [`pop`](Self::pop), but `None` if the heap is empty.
+    /// Like [`pop`](Self::pop), but returns `None` if the heap is empty.
     ///
     /// # Errors
     ///
-    /// When the heap is closed and everything was taken.
+    /// If the heap is closed and drained.
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, QueueClosed> {
         self.shared.try_take(HeapState::pop)
     }
 
-    /// Closes the heap: nothing can be added; its items can still be popped.
+    /// Closes the heap: additions are rejected, and its items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// The item under a key.
+    /// Returns the item of a key.
     pub fn get(&self, key: &str) -> Option<Arc<T>> {
         self.shared.lock().get(key).cloned()
     }
 
-    /// The items, lowest rank first.
+    /// Returns the items, lowest rank first.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.shared.lock().iter().map(|(_, item)| Arc::clone(item)).collect()
     }
 
-    /// The keys, lowest rank first.
+    /// Returns the keys, lowest rank first.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().iter().map(|(key, _)| key.clone()).collect()
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn depth(&self) -> usize {
         self.shared.lock().len()
     }
 }
 
-/// Nothing is queued under a key.
+/// No item is queued for a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is queued under {key:?}")]
 pub struct NotQueued {

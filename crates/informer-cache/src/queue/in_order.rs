@@ -5,20 +5,21 @@
 //!
 //! # Invariants
 //!
-//! 1. What was pushed is popped exactly once, in the order of `push`, but for neighbouring bookmarks and
-//!    resyncs, of which the newest stays.
+//! 1. Every pushed change is popped exactly once, in the order of `push`. Only adjacent bookmarks and
+//!    adjacent resyncs are merged; the newest is kept.
 //! 2. Has-synced turns true only after the last change of the initial list was *processed*, not popped.
 //! 3. The queue never reads a store, and never drops a change because of its key.
 //!
 //! # Lock order
 //!
-//! The one lock of the `SharedQueue` only, and nothing is awaited or dropped under it that could run foreign
-//! code. The transform runs before it is taken.
+//! Only the lock of the `SharedQueue`. Nothing is awaited or dropped under it that could run user code; the
+//! transform runs before the lock is taken.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiters. 2. Readers get the queued items. 3. Then they get
-//!    [`QueueClosed`].
+//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 2. Readers get the queued items.
+//! 3. Then they get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -37,14 +38,13 @@ use super::transform::Transformer;
 use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
 
-/// As many changes as one store transaction and one batch of notifications should hold: enough to pay their
-/// fixed cost once, few enough that readers see progress (upstream's number).
+/// The maximum number of changes in one store transaction and one batch of notifications. It is large enough
+/// to amortize their fixed cost, and small enough for readers to see progress (client-go's number).
 const MAX_BATCH: usize = 1000;
 
 /// A queue of changes in order of arrival. A cheap handle; clones share one queue.
 ///
-/// One consumer is expected: with several, each gets changes in order, and what they do with them is not
-/// ordered.
+/// One consumer is expected. With several, each gets changes in order, but their processing is not ordered.
 ///
 /// ```
 /// use informer_cache::Change;
@@ -68,20 +68,21 @@ pub struct InOrderQueue<O> {
 }
 
 impl<O: Object> InOrderQueue<O> {
-    /// The most changes that one batch holds.
+    /// The maximum number of changes in one batch.
     pub const MAX_BATCH: usize = MAX_BATCH;
 
-    /// The weight from which on [`ready`](ReflectorStore::ready) waits; a change weighs 1, a complete list as
-    /// much as its objects. It resolves again at half of it.
+    /// The weight from which on [`ready`](ReflectorStore::ready) waits; it resolves again at half of it. A
+    /// change weighs 1; a complete list weighs 1 plus the number of its objects.
     pub const MAX_WEIGHT: usize = MAX_WEIGHT;
 
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::with(None)
     }
 
-    /// An empty queue that transforms what is pushed: every fresh object once, that of an observed deletion
-    /// included, never a known one. `kind` is named in the errors of objects that the transform sets aside.
+    /// Creates an empty queue that transforms every pushed object once, including those of observed
+    /// deletions, but never known objects. `kind` is the name in the errors of objects that the transform
+    /// quarantines.
     pub fn with_transform(kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         Self::with(Some(Transformer::new(kind, transform)))
     }
@@ -90,28 +91,28 @@ impl<O: Object> InOrderQueue<O> {
         Self { shared: Arc::new(SharedQueue::new(InOrderState::new())), transform: transform.map(Arc::new) }
     }
 
-    /// Takes the next changes: as many as are there, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits
-    /// while there is none.
+    /// Takes the next changes: all that are queued, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits
+    /// while the queue is empty.
     ///
-    /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) come alone. All other kinds mix, and
-    /// one key may occur several times. No batch crosses the end of the initial list.
+    /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) are batches by themselves. All other
+    /// changes are mixed, and one key may occur several times. No batch crosses the end of the initial list.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped before it resolved took nothing.
+    /// Dropping the future before it resolves does not take a batch.
     pub async fn pop_batch(&self, max: usize) -> Result<Batch<O>, QueueClosed> {
         self.shared.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
     }
 
-    /// As [`pop_batch`](Self::pop_batch), but `None` if nothing is queued.
+    /// Like [`pop_batch`](Self::pop_batch), but returns `None` if the queue is empty.
     ///
     /// # Errors
     ///
-    /// When the queue is closed and everything was taken.
+    /// If the queue is closed and drained.
     pub fn try_pop_batch(&self, max: usize) -> Result<Option<Batch<O>>, QueueClosed> {
         let popped = self.shared.try_take(|state| state.pop_batch(max))?;
         Ok(popped.map(|popped| self.batch(popped)))
@@ -122,8 +123,8 @@ impl<O: Object> InOrderQueue<O> {
         Batch { changes, receipt: BatchReceipt { shared: Arc::clone(&self.shared), initial, is_initial } }
     }
 
-    /// Puts a batch back to the head of the queue, unprocessed. It must be the newest one that was popped, or
-    /// the order is lost. A closed queue takes it back too.
+    /// Returns an unprocessed batch to the head of the queue. It must be the newest one that was popped, or
+    /// the order is lost. A closed queue accepts it too.
     pub fn requeue(&self, batch: Batch<O>) {
         let Batch { changes, mut receipt } = batch;
         let initial = std::mem::take(&mut receipt.initial);
@@ -131,18 +132,19 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.update(|state| state.requeue(popped));
     }
 
-    /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; queued items can still be popped.
+    /// Closes the queue: [`push`](ReflectorStore::push) fails from now on, and queued changes can still be
+    /// popped.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// True once the first complete list, and whatever was queued before it, is processed: popped, and its
-    /// [`Batch`] done. An event that is queued before any list makes it true at once.
+    /// Returns true once the first complete list, and all changes queued before it, are processed: popped,
+    /// and their [`Batch`] done. An event that is queued before any list makes it true immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -151,12 +153,12 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// # Errors
     ///
-    /// When the queue is closed before.
+    /// If the queue is closed before that.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.shared.synced().await
     }
 
-    /// How many changes are queued. A complete list is one.
+    /// Returns the number of queued changes. A complete list counts as one.
     pub fn depth(&self) -> usize {
         self.shared.lock().depth()
     }
@@ -171,7 +173,7 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
         self.shared.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
     }
 
-    /// Resolves while the queue has room or is closed.
+    /// Resolves when the queue has room or is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }
@@ -185,7 +187,7 @@ impl<O: Object> Queue for InOrderQueue<O> {
         self.pop_batch(MAX_BATCH).await
     }
 
-    /// Puts the batch back to the head.
+    /// Returns the batch to the head.
     fn requeue(&self, popped: Batch<O>) {
         Self::requeue(self, popped);
     }
@@ -225,16 +227,17 @@ impl<O> fmt::Debug for InOrderQueue<O> {
     }
 }
 
-/// Changes that were popped together, in order. They count as processed when this is [done](Self::done) or
-/// dropped.
+/// Changes that were popped together, in order. They count as processed when the batch is [done](Self::done)
+/// or dropped.
 #[must_use = "a batch that is dropped counts as processed"]
 pub struct Batch<O> {
     changes: Vec<Change<O>>,
     receipt: BatchReceipt<O>,
 }
 
-/// Stands for changes that are being processed; when it is [done](Self::done) or dropped, they are.
-#[must_use = "a receipt that is dropped says that the changes are processed"]
+/// Represents changes that are being processed. They count as processed when it is [done](Self::done) or
+/// dropped.
+#[must_use = "changes count as processed when their receipt is dropped"]
 pub struct BatchReceipt<O> {
     shared: Arc<SharedQueue<InOrderState<O>>>,
     initial: usize,
@@ -242,27 +245,27 @@ pub struct BatchReceipt<O> {
 }
 
 impl<O> Batch<O> {
-    /// True if the changes belong to the initial list, or came before it.
+    /// Returns true if the changes belong to the initial list, or were queued before it.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }
 
-    /// Takes the changes out. The receipt is to be kept until they are processed.
+    /// Returns the changes and a receipt. Keep the receipt until they are processed.
     pub fn into_changes(self) -> (Vec<Change<O>>, BatchReceipt<O>) {
         (self.changes, self.receipt)
     }
 
-    /// The changes are processed. The same as dropping the batch.
+    /// Marks the changes as processed, like dropping the batch.
     pub fn done(self) {}
 }
 
 impl<O> BatchReceipt<O> {
-    /// True if the changes belong to the initial list, or came before it.
+    /// Returns true if the changes belong to the initial list, or were queued before it.
     pub fn is_initial(&self) -> bool {
         self.is_initial
     }
 
-    /// The changes are processed. The same as dropping the receipt.
+    /// Marks the changes as processed, like dropping the receipt.
     pub fn done(self) {}
 }
 

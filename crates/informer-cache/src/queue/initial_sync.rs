@@ -1,8 +1,9 @@
-/// How far a queue is with its initial list: what the first complete list left in it.
+/// The progress of a queue through its initial list: the items that the first complete list added.
 ///
 /// # Invariants
 ///
-/// `queued <= unprocessed`; both are 0 until populated, and only ever fall afterwards, but for a requeue.
+/// `queued <= unprocessed`. Both are 0 until the queue is populated. Afterwards they only fall, except for a
+/// requeue.
 #[derive(Debug, Default)]
 pub(super) struct InitialSync {
     populated: bool,
@@ -13,12 +14,13 @@ pub(super) struct InitialSync {
 }
 
 impl InitialSync {
-    /// An event was queued. Before any list it means that there is no initial list to wait for, as upstream.
+    /// An event was queued. Before any list it means that there is no initial list to wait for, like in
+    /// client-go.
     pub(super) fn event(&mut self) {
         self.populated = true;
     }
 
-    /// A complete list was queued, and `count` items are to be popped until it is through. Only the first one
+    /// A complete list was queued; it is processed after `count` more items were popped. Only the first list
     /// counts.
     pub(super) fn list(&mut self, count: usize) {
         if !self.populated {
@@ -26,8 +28,8 @@ impl InitialSync {
         }
     }
 
-    /// The queue was replaced as a whole, and `count` items are queued. Where the initial list was not
-    /// through, they are what is left of it.
+    /// The contents of the queue were replaced; `count` items are queued now. If items of the initial list
+    /// were still queued, these `count` items replace them.
     pub(super) fn relisted(&mut self, count: usize) {
         match self.queued {
             0 => self.list(count),
@@ -38,12 +40,12 @@ impl InitialSync {
         }
     }
 
-    /// True if the next item belongs to the initial list, or comes before it.
+    /// Returns true if the next item belongs to the initial list, or is popped before it.
     pub(super) fn is_initial(&self) -> bool {
         !self.populated || self.queued > 0
     }
 
-    /// Items of the initial list that are still queued; they come before all others.
+    /// Items of the initial list that are still queued. They are popped before all others.
     pub(super) fn queued(&self) -> usize {
         self.queued
     }
@@ -60,16 +62,17 @@ impl InitialSync {
         self.unprocessed = self.unprocessed.saturating_sub(initial);
     }
 
-    /// `count` popped items are back at the head of the queue; `initial` of them belong to the initial list.
+    /// `count` popped items were returned to the head of the queue; `initial` of them belong to the initial
+    /// list.
     ///
-    /// Items that were popped before the first list came now stand before it again, and count with it.
+    /// Items that were popped before the first list was queued are now ahead of it, and count as part of it.
     pub(super) fn returned(&mut self, count: usize, initial: usize) {
         let joining = if self.queued > 0 { count } else { initial };
         self.queued += joining;
         self.unprocessed += joining - initial;
     }
 
-    /// True once the initial list is there and processed.
+    /// Returns true once the initial list was queued and processed.
     pub(super) fn has_synced(&self) -> bool {
         self.populated && self.unprocessed == 0
     }

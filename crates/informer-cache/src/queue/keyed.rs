@@ -12,18 +12,18 @@ pub(super) fn object_key<O: Object>() -> KeyFunction<O> {
     Arc::new(|object: &O| Ok(object.key().clone()))
 }
 
-/// Why an object was not queued.
+/// The reason for which an object was not queued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
     /// The queue is closed.
-    #[error("an object was not queued; make a new queue, a closed one does not open again")]
+    #[error("an object was not queued: the queue is closed; create a new queue")]
     Closed(#[from] QueueClosed),
     /// The key function failed.
-    #[error("an object was not queued, since it has no key")]
+    #[error("an object was not queued: the key function failed")]
     Key(#[from] KeyError),
     /// The transform failed.
-    #[error("{key} was not queued; mend the transform or let it pass such objects")]
+    #[error("{key} was not queued: the transform failed; fix the transform or let it accept such objects")]
     Transform {
         /// The object.
         key: ObjectKey,
@@ -35,9 +35,9 @@ pub enum EnqueueError {
 /// The result of a process function, with a return value for the caller of the pop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processed<R> {
-    /// It is processed.
+    /// The item was processed.
     Done(R),
-    /// It could not be processed: queue it again, behind the queued items. An item queued for the key
-    /// meanwhile is newer and stays newer.
+    /// The item could not be processed: it is queued again, behind the queued items. An item that was queued
+    /// for the key meanwhile is newer and replaces it.
     Requeue(R),
 }

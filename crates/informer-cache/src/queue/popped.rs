@@ -25,15 +25,16 @@ pub struct Taken<T> {
     pub initial: usize,
 }
 
-/// One key's item, popped. It counts as processed when this is [done](Self::done) or dropped.
+/// The popped item of one key. It counts as processed when it is [done](Self::done) or dropped.
 #[must_use = "an item that is dropped counts as processed"]
 pub struct Popped<T> {
     item: T,
     receipt: Receipt<T>,
 }
 
-/// Stands for an item that is being processed; when it is [done](Self::done) or dropped, it is.
-#[must_use = "a receipt that is dropped says that the item is processed"]
+/// Represents an item that is being processed. It counts as processed when the receipt is [done](Self::done)
+/// or dropped.
+#[must_use = "an item counts as processed when its receipt is dropped"]
 pub struct Receipt<T> {
     /// `None` once the result was reported.
     origin: Option<Arc<dyn Origin<T>>>,
@@ -48,22 +49,22 @@ impl<T> Popped<T> {
         Self { item, receipt: Receipt { origin: Some(origin), key, is_initial, initial } }
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &ObjectKey {
         &self.receipt.key
     }
 
-    /// True if the item belongs to the initial list.
+    /// Returns true if the item belongs to the initial list.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
     }
 
-    /// Takes the item out. The receipt is to be kept until it is processed.
+    /// Returns the item and a receipt. Keep the receipt until the item is processed.
     pub fn into_parts(self) -> (T, Receipt<T>) {
         (self.item, self.receipt)
     }
 
-    /// The item is processed. The same as dropping it.
+    /// Marks the item as processed, like dropping it.
     pub fn done(self) {}
 
     /// Queues the item again, behind the queued items. An item queued for the key meanwhile is newer and
@@ -89,7 +90,7 @@ impl<T> Popped<T> {
 }
 
 impl<T> Receipt<T> {
-    /// The item is processed. The same as dropping the receipt.
+    /// Marks the item as processed, like dropping the receipt.
     pub fn done(self) {}
 }
 

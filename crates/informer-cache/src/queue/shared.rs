@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! Every change of the state uses [`SharedQueue::update`], which notifies when a condition that a task may
-//! wait for has changed. A waiter checks its condition after every notification, so an unrelated notification
+//! wait for has changed. A task checks its condition after every notification, so an unrelated notification
 //! costs one check.
 //!
 //! # Lock order
@@ -12,7 +12,7 @@
 //!
 //! # Shutdown
 //!
-//! Closing is an ordinary change of the state: it notifies, writers are rejected, waiters see it.
+//! Closing is an ordinary change of the state: it notifies, and after it writers are rejected.
 
 use std::future::Future;
 
@@ -24,19 +24,19 @@ use super::QueueClosed;
 /// The conditions that tasks wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals {
-    /// A pop would get something.
+    /// A pop would return an item.
     pub(super) poppable: bool,
-    /// Nothing is queued, whether or not it could be popped now.
+    /// No item is queued, poppable or not.
     pub(super) empty: bool,
     /// The writer need not wait.
     pub(super) has_room: bool,
     /// The initial list is processed.
     pub(super) has_synced: bool,
-    /// No more writes.
+    /// The queue is closed: writes are rejected.
     pub(super) closed: bool,
 }
 
-/// A pure state that a [`SharedQueue`] guards.
+/// The state of a queue, guarded by a [`SharedQueue`].
 pub(super) trait SharedQueueState {
     fn signals(&self) -> Signals;
     fn close(&mut self);
@@ -52,12 +52,12 @@ impl<S: SharedQueueState> SharedQueue<S> {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// A look at the state, for short reads only.
+    /// Locks the state, for short reads only.
     pub(super) fn lock(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }
 
-    /// Changes the state. What `change` returns is dropped by the caller, outside the lock.
+    /// Changes the state. The caller drops the result of `change` outside the lock.
     pub(super) fn update<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         let mut state = self.state.lock();
         let before = state.signals();
@@ -70,7 +70,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         result
     }
 
-    /// As [`update`](Self::update), unless the queue is closed: then `change` is dropped, outside the lock.
+    /// Like [`update`](Self::update), unless the queue is closed: then `change` is dropped, outside the lock.
     pub(super) fn write<R>(&self, change: impl FnOnce(&mut S) -> R) -> Result<R, QueueClosed> {
         let mut change = Some(change);
         self.update(|state| {
@@ -81,7 +81,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Takes something with `pop`; `None` where there is nothing to take now.
+    /// Takes an item with `pop`; returns `None` if there is none now.
     pub(super) fn try_take<T>(
         &self,
         pop: impl FnOnce(&mut S) -> Option<T>,
@@ -93,7 +93,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Takes something with `pop` as soon as there is anything. Cancel safe.
+    /// Takes an item with `pop` as soon as there is one. Cancel safe.
     pub(super) async fn take<T>(&self, pop: impl Fn(&mut S) -> Option<T>) -> Result<T, QueueClosed> {
         self.wait_until(|| self.try_take(&pop).transpose()).await
     }
@@ -110,7 +110,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         self.lock().signals().has_synced
     }
 
-    /// Resolves when the initial list is processed; fails when the queue is closed before.
+    /// Resolves when the initial list is processed; fails if the queue is closed before that.
     pub(super) fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send
     where
         S: Send,
@@ -124,7 +124,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Resolves while there is room, and when the queue is closed.
+    /// Resolves when there is room, or when the queue is closed.
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send
     where
         S: Send,
@@ -135,12 +135,12 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Cancel safe: nothing is taken before `check` answers, and its answer is returned without another
-    /// await.
+    /// Cancel safe: nothing is taken before `check` returns a value, and that value is returned without
+    /// another await.
     async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         loop {
-            // Created before the check: it receives every notification from here on, so none is lost between
-            // the two.
+            // Created before the check: it receives every later notification, so none is lost between the
+            // check and the await.
             let rung = self.changed.notified();
             if let Some(answer) = check() {
                 return answer;

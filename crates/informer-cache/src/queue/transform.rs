@@ -28,7 +28,7 @@ pub enum TransformError {
         kind: Arc<str>,
     },
     /// The transform returned an object with another key; a deletion of the original would never find it.
-    #[error("the transform of {kind} made {key} of it; a transform must keep the key")]
+    #[error("the transform of {kind} changed the key to {key}; a transform must keep the key")]
     KeyChanged {
         /// The kind, as configured in the queue.
         kind: Arc<str>,
@@ -96,8 +96,7 @@ impl<O: Object> Transformer<O> {
 
     pub(super) fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
         let kind = || Arc::clone(&self.kind);
-        // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state
-        // behind.
+        // The transform receives only one shared object, so a panic leaves no half-changed state behind.
         match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {
             Ok(Ok(object)) if object.key() == key => Ok(object),
             Ok(Ok(object)) => Err(TransformError::KeyChanged { kind: kind(), key: object.key().clone() }),

@@ -9,9 +9,8 @@ use crate::queue::transform::Transformer;
 use crate::queue::{KeyFunction, Transform};
 use crate::source::KnownObjects;
 
-/// How a [`DeltaFifo`](super::DeltaFifo) works. The default: keys of [`Object::key`], no known objects, no
-/// transform,
-/// [`Replaced`](super::Delta::Replaced) for the objects of a list.
+/// The configuration of a [`DeltaFifo`](super::DeltaFifo). The default: keys of [`Object::key`], no known
+/// objects, no transform, and [`Replaced`](super::Delta::Replaced) for the objects of a list.
 pub struct DeltaFifoConfig<O> {
     pub(super) key: KeyFunction<O>,
     pub(super) known: Option<Arc<dyn KnownObjects<O>>>,
@@ -21,34 +20,35 @@ pub struct DeltaFifoConfig<O> {
 }
 
 impl<O: Object> DeltaFifoConfig<O> {
-    /// Names objects by this function instead of [`Object::key`].
+    /// Uses the keys of this function instead of [`Object::key`].
     pub fn with_key_function(mut self, key: KeyFunction<O>) -> Self {
         self.key = key;
         self
     }
 
-    /// A view of what the consumer holds: the store that it writes the popped objects into. From it come the
-    /// deletions of objects that a list no longer has, the resync, and the knowledge which deletions matter.
+    /// Sets a view of the consumer's cache: the store that the popped objects are written to. The queue uses
+    /// it to find objects that a list no longer contains, to resync, and to ignore deletions of unknown
+    /// objects.
     pub fn with_known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.known = Some(known);
         self
     }
 
-    /// Transforms objects before they are queued; those of observed deletions included, never known ones.
-    /// `kind` is named in errors.
+    /// Transforms objects before they are queued, including those of observed deletions, but never known
+    /// objects. `kind` is the name in errors.
     pub fn with_transform(mut self, kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         self.transform = Some(Transformer::new(kind, transform));
         self
     }
 
-    /// Queues the objects of a list as [`Sync`](super::Delta::Sync), as client-go did before it told the two
-    /// apart.
+    /// Queues the objects of a list as [`Sync`](super::Delta::Sync), like client-go before it added
+    /// `Replaced`.
     pub fn with_sync_on_replace(mut self) -> Self {
         self.sync_on_replace = true;
         self
     }
 
-    /// Where objects are reported that a reflector hands over and that cannot be queued.
+    /// Sets the log of undecodable objects. It receives objects of a reflector that cannot be queued.
     pub fn with_undecodable(mut self, log: UndecodableLog) -> Self {
         self.undecodable = log;
         self

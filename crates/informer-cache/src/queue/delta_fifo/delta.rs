@@ -6,20 +6,20 @@ use informer_core::{Object, ObjectKey, Tombstone};
 
 /// One change of an object.
 pub enum Delta<O> {
-    /// The source reported it as new.
+    /// The source reported the object as new.
     Added(Arc<O>),
-    /// The source reported it as changed.
+    /// The source reported the object as changed.
     Updated(Arc<O>),
     /// The object was deleted: the source reported it, or a complete list does not contain it.
     Deleted(Tombstone<O>),
-    /// A complete list contains it.
+    /// A complete list contains the object.
     Replaced(Arc<O>),
-    /// It is replayed unchanged by a resync.
+    /// A resync replays the object unchanged.
     Sync(Arc<O>),
 }
 
 impl<O> Delta<O> {
-    /// The object, if there is one: of a deletion its last known state, where that is known.
+    /// Returns the object. For a deletion this is its last known state, if there is one.
     pub fn object(&self) -> Option<&Arc<O>> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => {
@@ -29,7 +29,7 @@ impl<O> Delta<O> {
         }
     }
 
-    /// True for deletions.
+    /// Returns true for deletions.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted(_))
     }
@@ -54,17 +54,17 @@ impl<O> Deltas<O> {
 
     /// Returns the oldest change.
     pub fn oldest(&self) -> &Delta<O> {
-        self.deltas.first().expect("deltas begin with one and only ever lose one of two")
+        self.deltas.first().expect("deltas are never empty")
     }
 
     /// Returns the newest change.
     pub fn newest(&self) -> &Delta<O> {
-        self.deltas.last().expect("deltas begin with one and only ever lose one of two")
+        self.deltas.last().expect("deltas are never empty")
     }
 
-    /// Appends what happened next. Of two deletions in a row the one that knows more stays, and the other is
-    /// returned: an observed one stays before a missed one, and of two alike, the later where both were
-    /// missed, else the earlier. Nothing else is compressed.
+    /// Appends a change. Of two consecutive deletions the one with more information is kept, and the other is
+    /// returned: an observed deletion is kept rather than a missed one, the earlier of two observed ones, and
+    /// the later of two missed ones. Nothing else is compressed.
     pub fn push(&mut self, next: Delta<O>) -> Option<Delta<O>> {
         match (self.deltas.last_mut(), &next) {
             (Some(last @ Delta::Deleted(_)), Delta::Deleted(_)) => match last {

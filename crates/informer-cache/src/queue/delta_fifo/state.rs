@@ -11,21 +11,22 @@ use crate::queue::initial_sync::InitialSync;
 use crate::queue::popped::Taken;
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// An object of the known-objects view: its key, and its state unless the view lost it between two looks.
+/// An object of the known-objects view: its key, and its state unless the object was removed while the view
+/// was read.
 pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 
 /// The pure state of a [`DeltaFifo`](super::DeltaFifo): no lock, no clock, no waiting, no user code.
 ///
-/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not
-/// ask whether the queue is closed; that is up to the caller, too.
+/// Methods return the objects they no longer need, so that the caller can drop them outside its lock. They do
+/// not check whether the queue is closed; the caller does.
 ///
 /// # Invariants
 ///
 /// 1. A key is in `order` once if it is in `items`, and not otherwise.
-/// 2. `backpressure` weighs the deltas in `items`.
-/// 3. A key is in `in_process` from its pop until it is done or requeued, and while the queue is held also
-///    after.
-/// 4. Nothing is popped while the queue is held.
+/// 2. `backpressure` counts the deltas in `items`.
+/// 3. A key is in `in_process` from its pop until it is done or requeued. While pops are held it also stays
+///    after that.
+/// 4. No deltas are popped while pops are held.
 pub struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,
     order: VecDeque<ObjectKey>,
@@ -37,16 +38,16 @@ pub struct DeltaState<O> {
     closed: bool,
 }
 
-/// What a known-objects view will show of a key once its popped deltas are processed.
+/// The state that a known-objects view will show for a key once its popped deltas are processed.
 pub(super) struct InProcess<O> {
     /// Pops that are neither done nor requeued; with one consumer at most one.
     running: usize,
-    /// The state that the newest popped delta leads to; `None` where it is a deletion.
+    /// The state after the newest popped delta; `None` for a deletion.
     newest: Option<Arc<O>>,
 }
 
 impl<O> DeltaState<O> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self {
             items: HashMap::new(),
@@ -60,7 +61,8 @@ impl<O> DeltaState<O> {
         }
     }
 
-    /// An empty queue whose [`replace`](Self::replace) queues [`Delta::Sync`] instead of [`Delta::Replaced`].
+    /// Creates an empty queue whose [`replace`](Self::replace) queues [`Delta::Sync`] instead of
+    /// [`Delta::Replaced`].
     pub fn with_sync_on_replace() -> Self {
         Self { sync_on_replace: true, ..Self::new() }
     }
@@ -71,10 +73,10 @@ impl<O> DeltaState<O> {
         self.append(key, delta)
     }
 
-    /// Queues a deletion, unless nobody knows the object: it is neither queued nor known. `known` says what
-    /// the known-objects view says; `None` where there is no view.
+    /// Queues a deletion, unless the object is unknown: neither queued nor in the known-objects view. `known`
+    /// states whether the view contains it; `None` if there is no view.
     ///
-    /// A key in process is known as its popped deltas leave it, whatever the view already shows.
+    /// For a key in process, the state after its popped deltas counts, not the state that the view shows.
     pub fn delete(
         &mut self,
         key: ObjectKey,
@@ -91,7 +93,8 @@ impl<O> DeltaState<O> {
         }
     }
 
-    /// Queues what was popped before, unless something newer is queued for the key; then it is returned.
+    /// Queues popped deltas again, unless newer deltas of the key are queued; then the given ones are
+    /// returned.
     pub fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
         self.initial_sync.event();
         if self.items.contains_key(deltas.key()) {
@@ -101,11 +104,11 @@ impl<O> DeltaState<O> {
         None
     }
 
-    /// Queues a complete list: a delta for each of `items`, then a missed deletion for each key that is
-    /// queued or known and not among them. Keys in `seen` are there but could not be read: no deletion.
+    /// Queues a complete list: a delta for each of `items`, then a missed deletion for each queued or known
+    /// key that is not among them. Keys in `seen` are listed but undecodable: they are not deleted.
     ///
-    /// A queued key's deletion carries its newest queued object, a known key's the known one. The first list
-    /// sets the initial list: as many keys as it lists and deletes.
+    /// The deletion of a queued key carries its newest queued object; that of a known key carries the known
+    /// one. The first list defines the initial list: all keys that it lists or deletes.
     pub fn replace(
         &mut self,
         items: Vec<(ObjectKey, Arc<O>)>,
@@ -132,7 +135,7 @@ impl<O> DeltaState<O> {
         discarded
     }
 
-    /// Queues a [`Sync`](Delta::Sync) for every known object that has nothing queued.
+    /// Queues a [`Sync`](Delta::Sync) for every known object without queued deltas.
     pub fn resync(&mut self, known: &[KnownObject<O>]) {
         for (key, object) in self.settled(known) {
             if let Some(object) = object
@@ -143,7 +146,7 @@ impl<O> DeltaState<O> {
         }
     }
 
-    /// Takes the deltas of the key whose turn it is; `None` where nothing is queued or the queue is held.
+    /// Takes the deltas of the next key. Returns `None` if no deltas are queued or pops are held.
     pub fn pop(&mut self) -> Option<Taken<Deltas<O>>> {
         if self.holds > 0 {
             return None;
@@ -160,7 +163,7 @@ impl<O> DeltaState<O> {
         Some(Taken { key, item, is_initial, initial })
     }
 
-    /// Popped deltas are processed: the known-objects view shows them. `initial` as [`Taken`] said.
+    /// Marks popped deltas as processed: the known-objects view shows them. `initial` is [`Taken::initial`].
     pub fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         let in_process = self.in_process.get_mut(key)?;
@@ -169,8 +172,8 @@ impl<O> DeltaState<O> {
         if through { self.in_process.remove(key)?.newest } else { None }
     }
 
-    /// Popped deltas could not be processed: they are queued again, before what was queued for the key
-    /// meanwhile. Returns what compression leaves over.
+    /// Queues popped deltas that could not be processed again, before newer deltas of the key. Returns deltas
+    /// that were dropped by compression.
     pub fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
         let _held_by_the_deltas = self.done(deltas.key().as_str(), initial);
         let Some(newer) = self.items.get_mut(deltas.key()) else {
@@ -178,7 +181,7 @@ impl<O> DeltaState<O> {
             return Vec::new();
         };
         let newer = std::mem::replace(newer, deltas);
-        let older = self.items.get_mut(newer.key()).expect("the key was queued a order above");
+        let older = self.items.get_mut(newer.key()).expect("the key was looked up above");
         let weight = older.len();
         let discarded: Vec<_> = newer.into_iter().filter_map(|delta| older.push(delta)).collect();
         self.backpressure.grow(weight);
@@ -186,7 +189,7 @@ impl<O> DeltaState<O> {
         discarded
     }
 
-    /// Stops pops, so that queue and known-objects view can be read as of one moment.
+    /// Stops pops, so that queue and known-objects view can be read consistently.
     pub fn hold(&mut self) {
         self.holds += 1;
     }
@@ -206,32 +209,32 @@ impl<O> DeltaState<O> {
         through
     }
 
-    /// The deltas queued for a key.
+    /// Returns the deltas queued for a key.
     pub fn get(&self, key: &str) -> Option<&Deltas<O>> {
         self.items.get(key)
     }
 
-    /// What is queued, in the order of pops.
+    /// Returns the queued deltas, in the order of pops.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas<O>> {
         self.order.iter().map(|key| &self.items[key])
     }
 
-    /// How many keys are queued.
+    /// Returns the number of queued keys.
     pub fn depth(&self) -> usize {
         self.order.len()
     }
 
-    /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
+    /// Marks the queue as closed. The caller must reject writes once [`is_closed`](Self::is_closed) is true.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// True once the initial list is processed.
+    /// Returns true once the initial list is processed.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
@@ -252,7 +255,7 @@ impl<O> DeltaState<O> {
         self.items.insert(deltas.key().clone(), deltas);
     }
 
-    /// What the view will show when everything in process is processed.
+    /// Returns the objects that the view will show once all popped deltas are processed.
     fn settled(&self, known: &[KnownObject<O>]) -> Vec<KnownObject<O>> {
         let settled = known.iter().filter(|(key, _)| !self.in_process.contains_key(key));
         let soon = self.in_process.iter().filter_map(|(key, in_process)| {

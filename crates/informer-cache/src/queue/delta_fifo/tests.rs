@@ -24,13 +24,13 @@ fn listing(items: &[(&str, u64)]) -> Replacement<Foo> {
     }
 }
 
-/// The next deltas, in words.
+/// Pops the next deltas and formats them as a string.
 fn pop(queue: &DeltaFifo<Foo>) -> String {
     let popped = queue.try_pop().unwrap().expect("something is queued");
     popped.iter().map(delta_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Everything queued, key by key.
+/// Pops all deltas; one string for each key.
 fn drain(queue: &DeltaFifo<Foo>) -> Vec<String> {
     let mut seen = Vec::new();
     while queue.depth() > 0 {

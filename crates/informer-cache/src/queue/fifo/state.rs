@@ -11,16 +11,16 @@ use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of a [`Fifo`](super::Fifo): no lock, no clock, no waiting, no user code.
 ///
-/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not
-/// ask whether the queue is closed; that is up to the caller, too.
+/// Methods return the objects they no longer need, so that the caller can drop them outside its lock. They do
+/// not check whether the queue is closed; the caller does.
 ///
 /// # Invariants
 ///
 /// 1. The keys of `order` and of `items` are the same, each once.
-/// 2. `live` counts the objects in `items`; the other entries are places of deleted objects.
-/// 3. Where nothing is live, `order` is empty.
+/// 2. `live` counts the objects in `items`. The other entries are positions of deleted objects.
+/// 3. `order` is empty if `live` is 0.
 pub struct FifoState<O> {
-    /// `None` keeps the place of an object that was deleted.
+    /// `None` keeps the position of a deleted object.
     items: HashMap<ObjectKey, Option<Arc<O>>>,
     order: VecDeque<ObjectKey>,
     live: usize,
@@ -29,13 +29,13 @@ pub struct FifoState<O> {
 }
 
 impl<O> FifoState<O> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         let (items, order, initial_sync) = (HashMap::new(), VecDeque::new(), InitialSync::default());
         Self { items, order, live: 0, initial_sync, closed: false }
     }
 
-    /// Queues an object in the place of its key, or at the end. Returns the older state that it supersedes.
+    /// Queues an object at the position of its key, or at the end. Returns the older state that it replaces.
     pub fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         let superseded = if let Some(place) = self.items.get_mut(&key) {
@@ -48,7 +48,7 @@ impl<O> FifoState<O> {
         superseded
     }
 
-    /// Queues an object, unless one is queued under the key; then the given one is returned.
+    /// Queues an object, unless one is queued for the key; then the given one is returned.
     pub fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         match self.items.get(&key) {
@@ -57,7 +57,7 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// Takes an object out. Its place is kept while anything is queued.
+    /// Removes an object. Its position is kept while other objects are queued.
     pub fn delete(&mut self, key: &str) -> Option<Arc<O>> {
         self.initial_sync.event();
         let deleted = self.items.get_mut(key)?.take()?;
@@ -66,8 +66,8 @@ impl<O> FifoState<O> {
         Some(deleted)
     }
 
-    /// Queues exactly these objects, in this order; of a key that occurs twice the last. The first list sets
-    /// the initial list.
+    /// Replaces the contents of the queue by these objects, in this order. Of duplicate keys the last one is
+    /// used. The first list defines the initial list.
     pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
         self.order.clear();
         let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
@@ -82,7 +82,7 @@ impl<O> FifoState<O> {
         discarded
     }
 
-    /// Takes the object whose turn it is.
+    /// Takes the next object.
     pub fn pop(&mut self) -> Option<Taken<Arc<O>>> {
         if self.live == 0 {
             return None;
@@ -102,19 +102,20 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// A popped object is processed; `initial` as [`Taken`] said.
+    /// Marks a popped object as processed; `initial` is [`Taken::initial`].
     pub fn done(&mut self, initial: usize) {
         self.initial_sync.processed(initial);
     }
 
-    /// A popped object could not be processed: it is queued again, unless a newer one is; then it is
-    /// returned.
+    /// Queues a popped object that could not be processed again, unless a newer one is queued; then the given
+    /// one is returned.
     pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         self.add_if_not_present(key, object)
     }
 
-    /// Nobody would pop places alone, and has-synced would wait for them.
+    /// Drops the positions of deleted objects if no other object is queued. No pop would remove them, and
+    /// has-synced would wait for them forever.
     fn clear_places(&mut self) {
         if self.live == 0 {
             let initial = self.initial_sync.popped(self.order.len());
@@ -124,32 +125,32 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// The object queued under a key.
+    /// Returns the object queued for a key.
     pub fn get(&self, key: &str) -> Option<&Arc<O>> {
         self.items.get(key)?.as_ref()
     }
 
-    /// What is queued, in the order of pops.
+    /// Returns the queued objects, in the order of pops.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
         self.order.iter().filter_map(|key| Some((key, self.items.get(key)?.as_ref()?)))
     }
 
-    /// How many objects are queued.
+    /// Returns the number of queued objects.
     pub fn depth(&self) -> usize {
         self.live
     }
 
-    /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
+    /// Marks the queue as closed. The caller must reject writes once [`is_closed`](Self::is_closed) is true.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// True once the initial list is processed.
+    /// Returns true once the initial list is processed.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
@@ -160,7 +161,7 @@ impl<O> SharedQueueState for FifoState<O> {
         Signals {
             poppable: self.live > 0,
             empty: self.live == 0,
-            // As many objects as there are keys: what a store of them holds anyway.
+            // At most one object for each key: no more than a store of these objects.
             has_room: true,
             has_synced: self.has_synced(),
             closed: self.closed,

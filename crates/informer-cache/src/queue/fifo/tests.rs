@@ -28,7 +28,7 @@ fn drain(queue: &Fifo<Foo>) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_writers_are_read_each_in_its_own_order() {
+async fn items_of_each_writer_are_popped_in_order() {
     let queue = Fifo::new();
     for name in ["a", "b"] {
         let queue = queue.clone();
@@ -49,7 +49,7 @@ async fn two_writers_are_read_each_in_its_own_order() {
 }
 
 #[test]
-fn every_queue_reports_through_the_trait_when_it_is_closed() {
+fn every_queue_reports_that_it_is_closed() {
     fn check(queue: impl Queue) {
         assert!(!queue.is_closed());
         queue.close();
@@ -61,7 +61,7 @@ fn every_queue_reports_through_the_trait_when_it_is_closed() {
 }
 
 #[test]
-fn only_the_newest_state_of_a_key_is_popped_and_once() {
+fn only_the_newest_state_of_a_key_is_popped_once() {
     let queue = queue(&[("a", 10)]);
     queue.update(foo("a", 15)).unwrap();
     assert_eq!((queue.list()[0].value, queue.list_keys()), (15, vec![key("a")]));
@@ -71,7 +71,7 @@ fn only_the_newest_state_of_a_key_is_popped_and_once() {
 }
 
 #[test]
-fn a_list_takes_the_place_of_all_that_is_queued() {
+fn a_list_replaces_all_queued_objects() {
     let queue = queue(&[("a", 10), ("b", 1)]);
     queue.replace([foo("a", 15)]).unwrap();
     assert_eq!(queue.get("a").unwrap().value, 15);
@@ -79,7 +79,7 @@ fn a_list_takes_the_place_of_all_that_is_queued() {
 }
 
 #[test]
-fn nobody_jumps_the_line() {
+fn an_item_never_overtakes_earlier_ones() {
     let queue = queue(&[("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)]);
     assert_eq!(queue.try_pop().unwrap().unwrap().value, 13);
     queue.add(foo("foo", 14)).unwrap();
@@ -87,7 +87,7 @@ fn nobody_jumps_the_line() {
 }
 
 #[test]
-fn a_deleted_object_is_not_popped_and_its_place_is_kept() {
+fn a_deleted_object_is_not_popped_and_its_position_is_kept() {
     let queue = queue(&[("a", 1), ("b", 2), ("c", 3)]);
     assert_eq!(queue.delete("a").unwrap().unwrap().value, 1);
     assert!(queue.delete("a").unwrap().is_none() && queue.delete("x").unwrap().is_none());
@@ -98,7 +98,7 @@ fn a_deleted_object_is_not_popped_and_its_place_is_kept() {
 }
 
 #[test]
-fn what_is_added_if_not_present_gives_way_to_what_is_queued() {
+fn add_if_not_present_keeps_the_queued_item() {
     let queue = queue(&[("a", 1)]);
     assert!(!queue.add_if_not_present(foo("a", 2)).unwrap());
     assert!(queue.add_if_not_present(foo("b", 3)).unwrap());
@@ -108,7 +108,7 @@ fn what_is_added_if_not_present_gives_way_to_what_is_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_requeued_gives_way_to_what_came_meanwhile() {
+async fn a_requeued_object_is_replaced_by_a_newer_one() {
     let queue = queue(&[("a", 1), ("b", 1)]);
     queue.pop_with(|_, _| Processed::Requeue(())).await.unwrap();
     let answer = queue
@@ -131,7 +131,7 @@ fn has_synced_counts_the_keys_of_the_first_list() {
         ("an empty list", vec![list(&[], 1)], &[true]),
         ("a list of one", vec![list(&[("a", 1)], 1)], &[false, true]),
         ("a list of two", vec![list(&[("a", 1), ("b", 2)], 2)], &[false, false, true]),
-        ("a key twice", vec![list(&[("a", 1), ("a", 2)], 2)], &[false, true]),
+        ("a duplicate key", vec![list(&[("a", 1), ("a", 2)], 2)], &[false, true]),
         ("listed and deleted", vec![list(&[("a", 1)], 1), Change::Deleted(gone("a", 2))], &[true]),
         ("a second list", vec![list(&[("a", 1), ("b", 1)], 1), list(&[("c", 1)], 2)], &[false, true]),
     ];
@@ -165,7 +165,7 @@ async fn closing_wakes_every_waiting_pop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_is_drained_and_takes_back_what_is_requeued() {
+async fn a_closed_queue_is_drained_and_accepts_requeued_items() {
     let queue = queue(&[("a", 1)]);
     queue.close();
     assert!(matches!(queue.add(foo("b", 1)), Err(EnqueueError::Closed(_))));
@@ -186,7 +186,7 @@ async fn a_dropped_pop_takes_nothing() {
 }
 
 #[test]
-fn an_object_without_a_key_changes_nothing() {
+fn an_object_without_a_key_is_rejected_and_changes_nothing() {
     let queue = Fifo::with_key_function(Arc::new(|object: &Foo| match object.value {
         0 => Err(KeyError::new("an object without a value", "no value")),
         value => Ok(key(&value.to_string())),
@@ -218,7 +218,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// The model is a list of places; an empty place is forgotten when nothing is left.
+    /// The model is a list of positions. Empty positions are dropped once no object is left.
     #[test]
     fn the_newest_state_of_each_key_is_popped_in_the_order_of_first_enqueue(steps in steps()) {
         let (mut state, mut model) = (FifoState::new(), Vec::<(usize, Option<u64>)>::new());

@@ -9,7 +9,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of a [`Heap`](super::Heap): no lock, no clock, no waiting.
 ///
-/// Methods return what they no longer need, so that the caller can drop objects outside its lock.
+/// Methods return the objects they no longer need, so that the caller can drop them outside its lock.
 ///
 /// # Invariants
 ///
@@ -17,7 +17,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 pub struct HeapState<T, R> {
     items: HashMap<ObjectKey, Entry<T, R>>,
     order: BTreeMap<(R, u64), ObjectKey>,
-    /// Counts up with each item: among equal ranks the one that came first goes first.
+    /// Increases with each item: among equal ranks the item that was added first is popped first.
     next_ticket: u64,
     closed: bool,
 }
@@ -28,12 +28,12 @@ struct Entry<T, R> {
 }
 
 impl<T, R: Ord + Clone> HeapState<T, R> {
-    /// An empty heap.
+    /// Creates an empty heap.
     pub fn new() -> Self {
         Self { items: HashMap::new(), order: BTreeMap::new(), next_ticket: 0, closed: false }
     }
 
-    /// Adds an item, or moves it to where its new rank belongs. Returns the older one.
+    /// Adds an item, or moves it to the position of its new rank. Returns the older item.
     pub fn add(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         let superseded = self.delete(key.as_str());
         let place = (rank, self.next_ticket);
@@ -43,50 +43,50 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         superseded
     }
 
-    /// Adds an item, unless there is one under the key; then the given one is returned.
+    /// Adds an item, unless there is one with the key; then the given one is returned.
     pub fn add_if_not_present(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         if self.items.contains_key(&key) { Some(item) } else { self.add(key, rank, item) }
     }
 
-    /// Takes an item out, wherever it stands.
+    /// Removes an item at any position.
     pub fn delete(&mut self, key: &str) -> Option<Arc<T>> {
         let entry = self.items.remove(key)?;
         self.order.remove(&entry.place);
         Some(entry.item)
     }
 
-    /// Takes the item of the lowest rank.
+    /// Takes the item with the lowest rank.
     pub fn pop(&mut self) -> Option<Arc<T>> {
         let (_, key) = self.order.pop_first()?;
         Some(self.items.remove(&key)?.item)
     }
 
-    /// The item under a key.
+    /// Returns the item of a key.
     pub fn get(&self, key: &str) -> Option<&Arc<T>> {
         Some(&self.items.get(key)?.item)
     }
 
-    /// Keys and items, lowest rank first.
+    /// Returns keys and items, lowest rank first.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.order.values().filter_map(|key| Some((key, self.get(key.as_str())?)))
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// True if there is none.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
+    /// Marks the heap as closed. The caller must reject writes once [`is_closed`](Self::is_closed) is true.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }

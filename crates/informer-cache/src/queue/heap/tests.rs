@@ -40,7 +40,7 @@ async fn items_of_two_writers_are_popped_by_rank() {
 }
 
 #[test]
-fn an_item_added_again_moves() {
+fn an_item_added_again_moves_to_its_new_rank() {
     let heap = heap(&[("foo", 10), ("bar", 1), ("baz", 11), ("zab", 30), ("foo", 13)]);
     assert_eq!(heap.try_pop().unwrap().unwrap().value, 1);
     assert_eq!(heap.try_pop().unwrap().unwrap().value, 11);
@@ -50,7 +50,7 @@ fn an_item_added_again_moves() {
 }
 
 #[test]
-fn bulk_additions_move_items_too() {
+fn a_bulk_addition_moves_existing_items() {
     let heap = heap(&[]);
     heap.bulk_add([("foo", 10), ("bar", 1), ("baz", 11), ("foo", 14)].map(|(name, value)| foo(name, value)))
         .unwrap();
@@ -58,7 +58,7 @@ fn bulk_additions_move_items_too() {
 }
 
 #[test]
-fn what_is_added_if_not_present_gives_way_to_what_is_there() {
+fn add_if_not_present_keeps_the_existing_item() {
     let heap = heap(&[("foo", 10)]);
     assert!(!heap.add_if_not_present(foo("foo", 13)).unwrap());
     assert!(heap.add_if_not_present(foo("bar", 1)).unwrap());
@@ -66,13 +66,13 @@ fn what_is_added_if_not_present_gives_way_to_what_is_there() {
 }
 
 #[test]
-fn among_equal_ranks_the_first_goes_first() {
+fn among_equal_ranks_the_first_added_is_popped_first() {
     let heap = heap(&[("b", 1), ("c", 1), ("a", 1)]);
     assert_eq!(heap.list_keys(), [key("b"), key("c"), key("a")]);
 }
 
 #[test]
-fn items_are_deleted_wherever_they_stand() {
+fn items_are_deleted_at_any_position() {
     for (name, expected) in
         [("head", vec![10, 11, 30]), ("tail", vec![1, 10, 11]), ("middle", vec![1, 10, 30])]
     {
@@ -85,7 +85,7 @@ fn items_are_deleted_wherever_they_stand() {
 }
 
 #[test]
-fn an_update_moves_an_item_to_the_head_or_away_from_it() {
+fn an_update_moves_an_item_to_or_away_from_the_head() {
     let heap = heap(&[("foo", 10), ("bar", 1), ("bal", 31), ("baz", 11)]);
     heap.update(foo("baz", 0)).unwrap();
     assert_eq!(heap.list_keys()[0], key("baz"));
@@ -94,7 +94,7 @@ fn an_update_moves_an_item_to_the_head_or_away_from_it() {
 }
 
 #[test]
-fn items_and_keys_are_read_without_taking_them() {
+fn items_and_keys_are_listed_without_popping_them() {
     let heap = heap(&[("foo", 10), ("bar", 1)]);
     assert_eq!(heap.get("foo").unwrap().value, 10);
     assert!(heap.get("baz").is_none());
@@ -117,7 +117,7 @@ async fn closing_wakes_a_waiting_pop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_heap_refuses_every_addition_and_is_drained() {
+async fn a_closed_heap_rejects_additions_and_is_drained() {
     let heap = heap(&[("a", 1)]);
     assert!(!heap.is_closed());
     heap.close();

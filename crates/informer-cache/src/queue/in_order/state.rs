@@ -12,7 +12,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 
 /// The pure state of an [`InOrderQueue`](super::InOrderQueue): no lock, no clock, no waiting.
 ///
-/// What the handle does, a single-threaded simulator can do with it by hand:
+/// Can be driven directly, for example by a single-threaded simulator:
 ///
 /// ```
 /// use informer_cache::Change;
@@ -31,9 +31,9 @@ use crate::queue::shared::{SharedQueueState, Signals};
 ///
 /// # Invariants
 ///
-/// 1. `backpressure` weighs what is in `queue`.
-/// 2. Changes of the initial list stand before all others.
-/// 3. No two bookmarks and no two resyncs are neighbours.
+/// 1. `backpressure` is the weight of `queue`.
+/// 2. Changes of the initial list precede all others.
+/// 3. No two adjacent changes are bookmarks, and no two are resyncs.
 pub struct InOrderState<O> {
     queue: VecDeque<Change<O>>,
     backpressure: Backpressure,
@@ -45,14 +45,15 @@ pub struct InOrderState<O> {
 pub struct PoppedBatch<O> {
     /// The changes, in order of arrival; never empty.
     pub changes: Vec<Change<O>>,
-    /// True if they belong to the initial list, or came before it.
+    /// True if they belong to the initial list, or were queued before it.
     pub is_initial: bool,
-    /// How many of them count for has-synced; to be told to [`InOrderState::done`] once they are processed.
+    /// The number of changes that count for has-synced. The caller passes it to [`InOrderState::done`] once
+    /// they are processed.
     pub initial: usize,
 }
 
 impl<O> InOrderState<O> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self {
             queue: VecDeque::new(),
@@ -62,11 +63,12 @@ impl<O> InOrderState<O> {
         }
     }
 
-    /// Queues a change. A bookmark or a resync after one of its kind takes the place of the older.
+    /// Queues a change. A bookmark directly after a bookmark replaces it, and so does a resync after a
+    /// resync.
     ///
     /// # Errors
     ///
-    /// When the queue is closed.
+    /// If the queue is closed.
     pub fn push(&mut self, change: Change<O>) -> Result<(), QueueClosed> {
         if self.closed {
             return Err(QueueClosed);
@@ -89,10 +91,11 @@ impl<O> InOrderState<O> {
         Ok(())
     }
 
-    /// Takes the next changes, at least one and at most `max` (and never more than
-    /// [`MAX_BATCH`](super::InOrderQueue::MAX_BATCH)); `None` where nothing is queued.
+    /// Takes the next changes: at least one and at most `max`, and never more than
+    /// [`MAX_BATCH`](super::InOrderQueue::MAX_BATCH). Returns `None` if the queue is empty.
     ///
-    /// A complete list and a resync go alone, and no batch crosses the end of the initial list.
+    /// A complete list and a resync are batches by themselves, and no batch crosses the end of the initial
+    /// list.
     pub fn pop_batch(&mut self, max: usize) -> Option<PoppedBatch<O>> {
         let first = self.queue.front()?;
         let limit = match self.initial_sync.queued() {
@@ -109,13 +112,13 @@ impl<O> InOrderState<O> {
         Some(PoppedBatch { changes, is_initial, initial: self.initial_sync.popped(count) })
     }
 
-    /// The popped changes are processed; `initial` as the batch said.
+    /// Marks popped changes as processed; `initial` is [`PoppedBatch::initial`].
     pub fn done(&mut self, initial: usize) {
         self.initial_sync.processed(initial);
     }
 
-    /// Puts a popped batch back to the head, as if it had not been popped. It must be the newest one popped,
-    /// or the order is lost. A closed queue takes it too: it was not drained yet.
+    /// Returns a popped batch to the head, as if it had not been popped. It must be the newest one popped, or
+    /// the order is lost. A closed queue accepts it too, since it was not drained yet.
     pub fn requeue(&mut self, batch: PoppedBatch<O>) {
         self.initial_sync.returned(batch.changes.len(), batch.initial);
         for change in batch.changes.into_iter().rev() {
@@ -124,33 +127,34 @@ impl<O> InOrderState<O> {
         }
     }
 
-    /// Refuses further changes. What is queued can still be popped.
+    /// Rejects further changes. Queued changes can still be popped.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// True once the first complete list, and whatever was queued before it, is processed. An event that is
-    /// queued before any list makes it true at once, as upstream.
+    /// Returns true once the first complete list, and all changes queued before it, are processed. An event
+    /// that is queued before any list makes it true immediately, like in client-go.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
 
-    /// False from the moment when the queue is as heavy as its limit until it has fallen to half of it.
+    /// Returns false from when the weight reaches the limit until it has fallen to half of it.
     pub fn has_room(&self) -> bool {
         self.backpressure.has_room()
     }
 
-    /// How many changes are queued. A complete list is one.
+    /// Returns the number of queued changes. A complete list counts as one.
     pub fn depth(&self) -> usize {
         self.queue.len()
     }
 
-    /// How much is queued: a change weighs 1, and a complete list as much as its objects and 1.
+    /// Returns the weight of the queued changes. A change weighs 1; a complete list weighs 1 plus the number
+    /// of its objects.
     pub fn weight(&self) -> usize {
         self.backpressure.weight()
     }

@@ -16,7 +16,7 @@ use crate::queue::{
 use crate::{Change, UndecodableLog};
 
 #[tokio::test(start_paused = true)]
-async fn two_writers_are_read_each_in_its_own_order() {
+async fn items_of_each_writer_are_popped_in_order() {
     let queue = unaided();
     for name in ["a", "b"] {
         let queue = queue.clone();
@@ -37,7 +37,7 @@ async fn two_writers_are_read_each_in_its_own_order() {
 }
 
 #[test]
-fn all_that_happened_to_a_key_is_popped_at_once() {
+fn all_deltas_of_a_key_are_popped_at_once() {
     let queue = unaided();
     queue.add(foo("a", 10)).unwrap();
     queue.update(foo("a", 12)).unwrap();
@@ -50,7 +50,7 @@ fn all_that_happened_to_a_key_is_popped_at_once() {
 }
 
 #[test]
-fn without_known_objects_a_delete_of_what_is_not_queued_is_dropped() {
+fn without_known_objects_a_delete_of_a_key_that_is_not_queued_is_dropped() {
     let queue = unaided();
     queue.add(foo("foo", 10)).unwrap();
     queue.update(foo("bar", 15)).unwrap();
@@ -61,17 +61,17 @@ fn without_known_objects_a_delete_of_what_is_not_queued_is_dropped() {
 }
 
 #[test]
-fn a_delete_of_what_is_only_known_is_queued() {
+fn a_delete_of_a_known_object_is_queued() {
     let queue = beside(&Held::new(&[("foo", 5), ("bar", 6), ("baz", 7)]));
     queue.add(foo("foo", 10)).unwrap();
     queue.update(foo("bar", 15)).unwrap();
     queue.delete(gone("baz", 20)).unwrap();
-    queue.delete(gone("nobody", 21)).unwrap();
+    queue.delete(gone("unknown", 21)).unwrap();
     assert_eq!(drain(&queue), ["added foo=10", "updated bar=15", "deleted baz=20"]);
 }
 
 #[test]
-fn a_delete_of_what_is_not_stored_yet_keeps_the_addition_before_it() {
+fn a_delete_after_an_unprocessed_add_keeps_both() {
     let queue = beside(&Held::new(&[]));
     queue.add(foo("a", 5)).unwrap();
     queue.delete(gone("a", 6)).unwrap();
@@ -79,7 +79,7 @@ fn a_delete_of_what_is_not_stored_yet_keeps_the_addition_before_it() {
 }
 
 #[test]
-fn of_a_doubled_delete_the_fuller_one_stays() {
+fn of_two_consecutive_deletes_the_one_with_more_information_is_kept() {
     let cases: [(Vec<Tombstone<Foo>>, &str); 5] = [
         (vec![gone("a", 1), gone("a", 2)], "deleted a=1"),
         (vec![gone("a", 1), missed("a", 2)], "deleted a=1"),
@@ -97,7 +97,7 @@ fn of_a_doubled_delete_the_fuller_one_stays() {
 }
 
 #[test]
-fn nothing_but_a_doubled_delete_is_compressed() {
+fn only_consecutive_deletes_are_compressed() {
     let queue = beside(&Held::new(&[("a", 0)]));
     queue.update(foo("a", 1)).unwrap();
     queue.update(foo("a", 1)).unwrap();
@@ -108,7 +108,7 @@ fn nothing_but_a_doubled_delete_is_compressed() {
 }
 
 #[test]
-fn nobody_jumps_the_line() {
+fn an_item_never_overtakes_earlier_ones() {
     let queue = unaided();
     for (name, value) in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)] {
         queue.add(foo(name, value)).unwrap();
@@ -119,7 +119,7 @@ fn nobody_jumps_the_line() {
 }
 
 #[test]
-fn a_resync_tells_known_keys_that_have_nothing_queued() {
+fn a_resync_queues_known_keys_without_queued_deltas() {
     let queue = beside(&Held::new(&[("bar", 1), ("baz", 2), ("foo", 5)]));
     queue.delete(gone("foo", 10)).unwrap();
     queue.update(foo("baz", 3)).unwrap();
@@ -139,7 +139,7 @@ fn has_synced_counts_the_keys_of_the_first_list() {
         ("an empty list", vec![list(&[], 1)], &[true]),
         ("a list of one", vec![list(&[("a", 1)], 1)], &[false, true]),
         ("a list of two", vec![list(&[("a", 1), ("b", 2)], 2)], &[false, false, true]),
-        ("a key twice", vec![list(&[("a", 1), ("a", 2)], 2)], &[false, true]),
+        ("a duplicate key", vec![list(&[("a", 1), ("a", 2)], 2)], &[false, true]),
     ];
     for (name, changes, expected) in cases {
         let queue = unaided();
@@ -167,7 +167,7 @@ async fn has_synced_turns_true_when_the_last_key_is_processed_not_when_it_is_pop
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_process_function_requeues_is_popped_again_behind_the_others() {
+async fn an_item_requeued_by_the_process_function_is_popped_again_after_the_others() {
     let queue = unaided();
     queue.add(foo("a", 1)).unwrap();
     queue.add(foo("b", 1)).unwrap();
@@ -177,7 +177,7 @@ async fn what_the_process_function_requeues_is_popped_again_behind_the_others() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_while_a_key_was_processed_stays_behind_what_is_requeued() {
+async fn requeued_deltas_precede_those_queued_while_they_were_processed() {
     let queue = unaided();
     queue.add(foo("a", 1)).unwrap();
     let process = |_: &Deltas<Foo>, _| {
@@ -189,7 +189,7 @@ async fn what_happened_while_a_key_was_processed_stays_behind_what_is_requeued()
 }
 
 #[test]
-fn what_is_added_if_not_present_gives_way_to_what_is_queued() {
+fn add_if_not_present_keeps_the_queued_item() {
     let queue = unaided();
     let old = || Deltas::new(key("a"), Delta::Added(foo("a", 1)));
     queue.update(foo("a", 2)).unwrap();
@@ -217,7 +217,7 @@ async fn closing_wakes_every_waiting_pop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_is_drained_and_takes_back_what_is_requeued() {
+async fn a_closed_queue_is_drained_and_accepts_requeued_items() {
     let queue = unaided();
     queue.add(foo("a", 1)).unwrap();
     queue.close();
@@ -257,7 +257,7 @@ async fn a_full_queue_makes_the_source_wait_until_it_is_half_empty() {
 }
 
 #[test]
-fn every_object_is_transformed_once_and_no_tombstone_of_a_missed_deletion() {
+fn every_object_is_transformed_once_except_tombstones_of_missed_deletions() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let config = DeltaFifoConfig::default().with_known_objects(Held::new(&[("old", 1)]));
@@ -281,7 +281,7 @@ fn every_object_is_transformed_once_and_no_tombstone_of_a_missed_deletion() {
 }
 
 #[test]
-fn what_cannot_be_queued_is_set_aside_and_counts_as_seen() {
+fn an_object_that_cannot_be_queued_is_quarantined_and_counts_as_present() {
     let log = UndecodableLog::default();
     let config = DeltaFifoConfig::default().with_known_objects(Held::new(&[("bad", 1), ("old", 1)]));
     let queue = DeltaFifo::new(config.with_undecodable(log.clone()).with_transform(
@@ -295,11 +295,14 @@ fn what_cannot_be_queued_is_set_aside_and_counts_as_seen() {
     assert_eq!(drain(&queue), ["replaced a=1", "missed old=1"]);
     assert_eq!((log.total(), log.entries()[0].resource_version().to_string()), (2, "3".to_owned()));
     let error = queue.add(foo("bad", 4)).unwrap_err();
-    assert_eq!(error.to_string(), "bad was not queued; mend the transform or let it pass such objects");
+    assert_eq!(
+        error.to_string(),
+        "bad was not queued: the transform failed; fix the transform or let it accept such objects"
+    );
 }
 
 #[test]
-fn a_key_function_names_objects_and_observed_tombstones() {
+fn a_key_function_determines_keys_of_objects_and_observed_tombstones() {
     let by_value: crate::queue::KeyFunction<Foo> = Arc::new(|object: &Foo| match object.value {
         0 => Err(KeyError::new(object.key().as_str(), "no value")),
         value => Ok(key(&format!("v{value}"))),

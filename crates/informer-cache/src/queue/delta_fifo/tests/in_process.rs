@@ -1,4 +1,4 @@
-//! What the producer does while deltas are popped and not yet processed. Upstream holds its lock that long.
+//! Writes to the queue while popped deltas are not yet processed. Client-go holds its lock for that time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::queue::{DeltaFifo, DeltaFifoConfig};
 use crate::source::KnownObjects;
 
 #[test]
-fn a_delete_of_what_is_being_added_is_kept() {
+fn a_delete_of_an_object_whose_add_is_in_process_is_kept() {
     let held = Held::new(&[]);
     let queue = beside(&held);
     queue.add(foo("a", 1)).unwrap();
@@ -24,7 +24,7 @@ fn a_delete_of_what_is_being_added_is_kept() {
 }
 
 #[test]
-fn a_second_delete_of_what_is_being_deleted_is_dropped() {
+fn a_second_delete_while_the_first_is_in_process_is_dropped() {
     let held = Held::new(&[("a", 1)]);
     let queue = beside(&held);
     queue.delete(gone("a", 2)).unwrap();
@@ -37,7 +37,7 @@ fn a_second_delete_of_what_is_being_deleted_is_dropped() {
 }
 
 #[test]
-fn a_list_without_what_is_being_added_deletes_it() {
+fn a_list_without_an_object_whose_add_is_in_process_deletes_it() {
     let held = Held::new(&[("b", 1)]);
     let queue = beside(&held);
     queue.add(foo("a", 1)).unwrap();
@@ -50,7 +50,7 @@ fn a_list_without_what_is_being_added_deletes_it() {
 }
 
 #[test]
-fn a_resync_tells_the_state_that_is_being_processed() {
+fn a_resync_queues_the_state_that_is_in_process() {
     let held = Held::new(&[("a", 1)]);
     let queue = beside(&held);
     queue.update(foo("a", 2)).unwrap();
@@ -60,7 +60,7 @@ fn a_resync_tells_the_state_that_is_being_processed() {
     assert_eq!(drain(&queue), ["sync a=2"]);
 }
 
-/// A view that meddles with the queue while it is read.
+/// A known-objects view that runs a closure on the queue while it is read.
 struct Meddling {
     held: Arc<Held>,
     meddle: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -85,7 +85,7 @@ fn meddling(held: &Arc<Held>) -> (DeltaFifo<Foo>, Arc<Meddling>) {
 }
 
 #[test]
-fn a_list_sees_what_was_processed_while_the_view_was_read() {
+fn a_list_includes_deltas_processed_while_the_view_was_read() {
     let held = Held::new(&[]);
     let (queue, view) = meddling(&held);
     queue.add(foo("a", 1)).unwrap();
@@ -99,7 +99,7 @@ fn a_list_sees_what_was_processed_while_the_view_was_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_popped_while_the_view_is_read() {
+async fn pops_wait_while_the_view_is_read() {
     let (queue, view) = meddling(&Held::new(&[]));
     queue.add(foo("a", 1)).unwrap();
     let (popping, seen) = (queue.clone(), Arc::new(Mutex::new(None)));

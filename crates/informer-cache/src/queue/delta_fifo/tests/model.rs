@@ -1,7 +1,7 @@
-//! The state against a naive model in which, as upstream, popping and processing are one step.
+//! Compares the state with a naive model in which popping and processing are one step, like in client-go.
 //!
-//! The queue under test is shown a view that lags behind: popped deltas are stored only when they are done.
-//! So the model also proves that what is in process counts as processed.
+//! The view of the queue under test lags behind: popped deltas are stored only when they are done. So the
+//! comparison also proves that deltas in process count as processed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// A delta in the model: what happened, the value it carries, and its text.
+/// A delta in the model: its kind and its value.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     word: &'static str,
@@ -53,7 +53,7 @@ struct Model {
     shared: Vec<(&'static str, Vec<Entry>)>,
     store: BTreeMap<&'static str, u64>,
     populated: bool,
-    /// Pops of the initial list that are still to come, and those that are not yet done.
+    /// The items of the initial list that are still queued, and those that are popped and not yet done.
     initial: usize,
     initial_running: usize,
 }
@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    /// What is stored, in the order of the view: keys of one view have no order among each other.
+    /// The stored objects, in the order of the view. The keys of a view have no order.
     fn known(&self, view: &[&'static str]) -> Vec<(&'static str, u64)> {
         view.iter().filter_map(|name| Some((*name, *self.store.get(name)?))).collect()
     }
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    /// Pops and processes.
+    /// Pops and processes the next deltas.
     fn pop(&mut self) -> (bool, Vec<String>) {
         let (name, entries) = self.shared.remove(0);
         let is_initial = !self.populated || self.initial > 0;
@@ -128,7 +128,7 @@ impl Model {
     }
 }
 
-/// Of two deletions at the end, an observed one stays before a missed one.
+/// Merges two deletions at the end: an observed one is kept rather than a missed one.
 fn compress(entries: &mut Vec<Entry>) {
     let deletion = |entry: &Entry| ["deleted", "missed"].contains(&entry.word);
     if let [.., earlier, later] = &entries[..]
@@ -154,8 +154,8 @@ impl Pair {
         self.held.keys().into_iter().map(|key| (key.clone(), self.held.get(key.as_str()))).collect()
     }
 
-    /// The keys that are held, then those that are in process. What is stored in the model and in neither was
-    /// requeued, and is queued.
+    /// The keys that the consumer holds, then those in process. A key that is only in the model was requeued,
+    /// so it is queued.
     fn view(&self) -> Vec<&'static str> {
         let in_process = |name: &&str| self.taken.iter().any(|taken| taken.key == **name);
         let held = NAMES.into_iter().filter(|name| self.held.get(name).is_some() && !in_process(name));
@@ -237,7 +237,7 @@ impl Pair {
             compress(&mut all);
         }
         match is_queued {
-            true => *self.model.queued(name).expect("as asked before") = all,
+            true => *self.model.queued(name).expect("the key is queued") = all,
             false => self.model.shared.push((name, all)),
         }
     }
@@ -256,7 +256,7 @@ impl Pair {
 
 proptest! {
     #[test]
-    fn what_is_in_process_counts_as_processed_and_nothing_is_lost(steps in steps()) {
+    fn deltas_in_process_count_as_processed_and_no_delta_is_lost(steps in steps()) {
         let mut pair = Pair {
             state: DeltaState::new(), held: Held::new(&[]), taken: Vec::new(), model: Model::default(),
         };
@@ -271,6 +271,6 @@ proptest! {
             pair.check()?;
         }
         let held: Vec<_> = pair.held.0.lock().values().map(|object| object.value).collect();
-        prop_assert!(held.iter().eq(pair.model.store.values()), "drained, the consumer holds what the model holds");
+        prop_assert!(held.iter().eq(pair.model.store.values()), "the consumer and the model hold the same objects");
     }
 }

@@ -12,14 +12,14 @@ fn sync_on_replace(held: &Arc<Held>) -> DeltaFifo<Foo> {
 }
 
 #[test]
-fn a_list_comes_behind_a_delete_that_is_queued() {
+fn a_list_is_popped_after_a_queued_delete() {
     let queue = beside(&Held::new(&[("foo1", 1)]));
     queue.delete(gone("foo1", 1)).unwrap();
     queue.replace(listing(&[("foo2", 2)])).unwrap();
     assert_eq!(drain(&queue), ["deleted foo1=1", "replaced foo2=2"]);
 }
 
-/// What happens before an empty list, and what is popped then.
+/// A name, the writes before an empty list, and the expected pops.
 type Case = (&'static str, fn(&DeltaFifo<Foo>), &'static [&'static str]);
 
 #[test]
@@ -79,7 +79,7 @@ fn an_object_that_is_only_queued_is_deleted_by_a_list_without_it() {
 }
 
 #[test]
-fn a_key_gets_its_list_entry_behind_what_is_queued() {
+fn a_list_entry_of_a_key_follows_its_queued_deltas() {
     let queue = unaided();
     queue.add(foo("a", 10)).unwrap();
     queue.replace(listing(&[("a", 15)])).unwrap();
@@ -88,7 +88,7 @@ fn a_key_gets_its_list_entry_behind_what_is_queued() {
 }
 
 #[test]
-fn a_list_deletes_what_is_known_with_the_newest_state_that_was_seen() {
+fn a_list_deletes_known_objects_with_their_newest_state() {
     let known = [("foo", 5), ("bar", 6), ("baz", 7)];
     let cases: [Case; 5] = [
         (
@@ -145,7 +145,7 @@ fn a_list_deletes_what_is_known_with_the_newest_state_that_was_seen() {
 }
 
 #[test]
-fn without_known_objects_a_list_deletes_what_is_queued() {
+fn without_known_objects_a_list_deletes_queued_objects() {
     let queue = unaided();
     queue.delete(gone("baz", 10)).unwrap();
     queue.add(foo("bar", 6)).unwrap();
@@ -154,7 +154,7 @@ fn without_known_objects_a_list_deletes_what_is_queued() {
 }
 
 #[test]
-fn the_deletions_of_the_first_list_belong_to_the_initial_population() {
+fn the_deletions_of_the_first_list_belong_to_the_initial_list() {
     let queue = beside(&Held::new(&[("foo", 5), ("bar", 6), ("baz", 7)]));
     queue.replace(listing(&[("foo", 5)])).unwrap();
     for expected in ["foo", "bar", "baz"] {

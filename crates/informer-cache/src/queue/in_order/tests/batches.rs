@@ -4,7 +4,7 @@ use crate::Change;
 use crate::queue::fixture::{Foo, foo, gone, list, text};
 use crate::queue::{InOrderQueue, ReflectorStore};
 
-/// Pops everything; each batch as whether it is initial, and its changes in words.
+/// Pops all batches. Returns for each whether it is initial, and its changes as strings.
 fn batches(changes: Vec<Change<Foo>>, max: usize) -> Vec<(bool, Vec<String>)> {
     let queue = InOrderQueue::new();
     queue.push(changes).unwrap();
@@ -20,7 +20,7 @@ fn added(names: &[&str]) -> Vec<Change<Foo>> {
 }
 
 #[test]
-fn a_batch_takes_all_there_is() {
+fn a_batch_contains_all_queued_changes() {
     let seen = batches(added(&["a", "b", "c"]), 1000);
     assert_eq!(seen, [(false, vec!["added a=1".into(), "added b=1".into(), "added c=1".into()])]);
 }
@@ -53,7 +53,7 @@ fn no_batch_is_larger_than_the_upper_limit() {
 }
 
 #[test]
-fn lists_and_resyncs_go_alone() {
+fn lists_and_resyncs_are_batches_by_themselves() {
     let mut changes = added(&["a", "b"]);
     changes.push(list(&[("a", 1)], 2));
     changes.extend(added(&["c", "d"]));
@@ -64,7 +64,7 @@ fn lists_and_resyncs_go_alone() {
 }
 
 #[test]
-fn a_batch_ends_where_the_initial_population_ends() {
+fn a_batch_ends_where_the_initial_list_ends() {
     let changes = vec![
         Change::Bookmark(1_u64.into()),
         list(&[("a", 1), ("b", 1)], 1),

@@ -17,7 +17,7 @@ fn queue(changes: Vec<Change<Foo>>) -> InOrderQueue<Foo> {
     queue
 }
 
-/// Everything queued, in words, one by one.
+/// Pops all changes one by one and formats them as strings.
 fn drain(queue: &InOrderQueue<Foo>) -> Vec<String> {
     let mut seen = Vec::new();
     while let Ok(Some(batch)) = queue.try_pop_batch(1) {
@@ -32,7 +32,7 @@ fn pending(future: impl Future) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_writers_are_read_each_in_its_own_order() {
+async fn items_of_each_writer_are_popped_in_order() {
     let queue = InOrderQueue::new();
     let writer = |name: &'static str| {
         let queue = queue.clone();
@@ -71,7 +71,7 @@ fn every_change_of_one_key_is_popped_in_order() {
 }
 
 #[test]
-fn a_delete_of_a_key_that_nobody_knows_is_kept() {
+fn a_delete_of_an_unknown_key_is_kept() {
     let queue = queue(vec![
         Change::Added(foo("foo", 10)),
         Change::Updated(foo("bar", 15)),
@@ -84,13 +84,13 @@ fn a_delete_of_a_key_that_nobody_knows_is_kept() {
 }
 
 #[test]
-fn a_delete_of_what_is_not_stored_yet_keeps_the_addition_before_it() {
+fn a_delete_after_an_unprocessed_add_keeps_both() {
     let queue = queue(vec![Change::Added(foo("a", 5)), Change::Deleted(gone("a", 6))]);
     assert_eq!(drain(&queue), ["added a=5", "deleted a=6"]);
 }
 
 #[test]
-fn nobody_jumps_the_line() {
+fn an_item_never_overtakes_earlier_ones() {
     let queue = queue(vec![
         Change::Added(foo("foo", 10)),
         Change::Added(foo("bar", 1)),
@@ -105,7 +105,7 @@ fn nobody_jumps_the_line() {
 }
 
 #[test]
-fn a_list_is_one_item_with_its_objects_and_its_version() {
+fn a_list_is_one_item_with_its_objects_and_version() {
     let added = queue(vec![Change::Added(foo("a", 10)), list(&[("a", 15)], 15)]);
     assert_eq!(drain(&added), ["added a=10", "replaced [a=15] @15"]);
     let deleted = queue(vec![Change::Deleted(gone("a", 1)), list(&[("b", 2)], 2)]);
@@ -123,13 +123,13 @@ fn several_lists_are_kept_in_order() {
 }
 
 #[test]
-fn a_list_makes_no_tombstones_in_the_queue() {
+fn a_list_creates_no_tombstones_in_the_queue() {
     let queue = queue(vec![Change::Added(foo("a", 1)), list(&[], 2), list(&[], 3)]);
     assert_eq!(drain(&queue), ["added a=1", "replaced [] @2", "replaced [] @3"]);
 }
 
 #[test]
-fn a_resync_is_one_item_behind_what_is_queued() {
+fn a_resync_is_one_item_after_the_queued_changes() {
     let updated = queue(vec![Change::Updated(foo("a", 5)), Change::Resync]);
     assert_eq!(drain(&updated), ["updated a=5", "resync"]);
     let deleted = queue(vec![Change::Deleted(gone("a", 5)), Change::Resync]);
@@ -137,7 +137,7 @@ fn a_resync_is_one_item_behind_what_is_queued() {
 }
 
 #[test]
-fn of_neighbouring_bookmarks_the_newest_stays_and_of_resyncs_one() {
+fn adjacent_bookmarks_and_adjacent_resyncs_are_merged() {
     let queue = queue(vec![
         Change::Bookmark(1_u64.into()),
         Change::Bookmark(2_u64.into()),
@@ -160,7 +160,7 @@ fn has_synced_follows_the_first_list() {
         ("a delete first", vec![Change::Deleted(missed("a", 1))], &[true, true]),
         ("an empty list", vec![list(&[], 1)], &[false, true]),
         ("a list", vec![list(&[("a", 1), ("b", 2)], 2)], &[false, true]),
-        ("a key twice", vec![list(&[("a", 1), ("a", 2)], 2)], &[false, true]),
+        ("a duplicate key", vec![list(&[("a", 1), ("a", 2)], 2)], &[false, true]),
         (
             "a bookmark, a list, an event",
             vec![Change::Bookmark(1_u64.into()), list(&[("a", 1)], 2), Change::Updated(foo("a", 3))],
@@ -196,7 +196,7 @@ async fn has_synced_turns_true_when_the_list_is_processed_not_when_it_is_popped(
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_the_sync_hears_of_an_event_before_any_list() {
+async fn an_event_before_any_list_completes_the_initial_sync() {
     let queue = InOrderQueue::new();
     let synced = queue.synced();
     tokio::pin!(synced);
@@ -213,7 +213,7 @@ fn a_dropped_batch_counts_as_processed() {
 }
 
 #[test]
-fn a_batch_put_back_is_popped_again_as_if_it_had_not_been() {
+fn a_requeued_batch_is_popped_again_unchanged() {
     let queue = queue(vec![list(&[("a", 1)], 1), Change::Updated(foo("a", 2))]);
     let batch = queue.try_pop_batch(10).unwrap().unwrap();
     queue.close();
@@ -228,7 +228,7 @@ fn a_batch_put_back_is_popped_again_as_if_it_had_not_been() {
 }
 
 #[test]
-fn what_is_put_back_before_the_first_list_counts_with_it() {
+fn a_batch_requeued_before_the_first_list_counts_as_part_of_it() {
     let queue = queue(vec![Change::Resync]);
     let resync = queue.try_pop_batch(1).unwrap().unwrap();
     queue.push(vec![list(&[], 1)]).unwrap();
@@ -257,7 +257,7 @@ async fn closing_wakes_every_waiting_pop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_is_drained_before_it_says_so() {
+async fn a_closed_queue_is_drained_before_it_returns_an_error() {
     let queue = queue(vec![Change::Added(foo("a", 1)), Change::Resync]);
     queue.close();
     assert!(queue.is_closed());
@@ -269,7 +269,7 @@ async fn a_closed_queue_is_drained_before_it_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_sync_of_a_queue_that_closes_ends() {
+async fn waiting_for_the_sync_fails_when_the_queue_is_closed() {
     let queue = queue(vec![list(&[], 1)]);
     let synced = queue.synced();
     tokio::pin!(synced);
@@ -307,7 +307,7 @@ async fn a_full_queue_makes_the_source_wait_until_it_is_half_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_weighs_as_much_as_its_objects_and_closing_ends_every_wait() {
+async fn a_list_weighs_as_much_as_its_objects_and_closing_ends_the_wait() {
     let items: Vec<_> = (0..InOrderQueue::<Foo>::MAX_WEIGHT as u64).map(|value| ("a", value)).collect();
     let queue = queue(vec![list(&items, 1)]);
     assert_eq!(queue.depth(), 1);
@@ -317,7 +317,7 @@ async fn a_list_weighs_as_much_as_its_objects_and_closing_ends_every_wait() {
 }
 
 #[test]
-fn debug_shows_no_object() {
+fn debug_output_contains_no_queued_object() {
     let queue = queue(vec![Change::Added(foo("secret", 42))]);
     assert!(!format!("{queue:?}").contains("secret"));
     let batch = queue.try_pop_batch(1).unwrap().unwrap();

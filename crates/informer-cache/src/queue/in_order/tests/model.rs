@@ -1,4 +1,4 @@
-//! The state against a list that forgets nothing.
+//! Compares the state with a naive model.
 
 use proptest::prelude::*;
 
@@ -35,11 +35,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// What the queue should hold: words, weights, and whether each is of the initial list.
+/// The expected contents: the text and weight of each change, and whether it belongs to the initial list.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, usize, bool)>,
-    /// Popped and neither done nor put back; with whether it counts for has-synced.
+    /// Changes that are popped and neither done nor requeued, in the same form.
     taken: Option<Vec<(String, usize, bool)>>,
     populated: bool,
     full: bool,
@@ -97,7 +97,7 @@ fn change(step: &Step, clock: u64) -> Option<Change<Foo>> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_doubled_or_out_of_order(steps in steps()) {
+    fn no_change_is_lost_duplicated_or_reordered(steps in steps()) {
         let (mut state, mut model, mut taken) = (InOrderState::new(), Model::default(), None);
         for (clock, step) in steps.iter().enumerate() {
             if let Some(change) = change(step, clock as u64) {

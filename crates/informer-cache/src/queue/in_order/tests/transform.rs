@@ -1,4 +1,4 @@
-//! The transform of what is pushed.
+//! The transform of pushed objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,8 @@ use crate::queue::{InOrderQueue, ReflectorStore, Transform, TransformError};
 use crate::source::Listed;
 use crate::{Change, Replacement};
 
-/// Adds 100 to the value, and counts; objects named `bad` fail, `panic` panic, `moved` get another key.
+/// A transform that adds 100 to the value and counts its calls. For objects named `bad` it fails, for `panic`
+/// it panics, and for `moved` it changes the key.
 fn transform(calls: &Arc<AtomicUsize>) -> Transform<Foo> {
     let calls = Arc::clone(calls);
     Arc::new(move |object: Arc<Foo>| {
@@ -36,7 +37,7 @@ fn pushed(changes: Vec<Change<Foo>>) -> (Vec<Change<Foo>>, usize) {
 }
 
 #[test]
-fn every_object_is_transformed_once_and_no_tombstone_of_a_missed_deletion() {
+fn every_object_is_transformed_once_except_tombstones_of_missed_deletions() {
     let (seen, calls) = pushed(vec![
         Change::Added(foo("a", 1)),
         Change::Updated(foo("a", 2)),
@@ -58,7 +59,7 @@ fn every_object_is_transformed_once_and_no_tombstone_of_a_missed_deletion() {
 }
 
 #[test]
-fn a_known_object_is_not_transformed_again_and_stays_the_same_one() {
+fn a_known_object_is_not_transformed_again() {
     let held = foo("held", 101);
     let items = vec![Listed::Known(Arc::clone(&held)), Listed::Fresh(foo("new", 1))];
     let (seen, calls) = pushed(vec![Change::Replaced(Replacement::new(items, "2"))]);
@@ -69,17 +70,17 @@ fn a_known_object_is_not_transformed_again_and_stays_the_same_one() {
 }
 
 #[test]
-fn an_object_whose_transform_fails_is_set_aside_and_named_and_the_others_flow() {
+fn an_object_whose_transform_fails_is_quarantined_and_others_are_queued() {
     let (seen, _) = pushed(vec![Change::Added(foo("bad", 7)), Change::Updated(foo("a", 1))]);
     assert_eq!(seen.iter().map(text).collect::<Vec<_>>(), ["undecodable bad", "updated a=101"]);
-    let Change::Undecodable(undecodable) = &seen[0] else { unreachable!("as the text says") };
+    let Change::Undecodable(undecodable) = &seen[0] else { unreachable!("the change is undecodable") };
     assert_eq!(undecodable.to_string(), "bad at version 7: the transform of Foo failed");
     assert_eq!(undecodable.uid(), "bad");
     assert_eq!(undecodable.error().source().map(ToString::to_string).as_deref(), Some("no label"));
 }
 
 #[test]
-fn an_object_of_a_list_whose_transform_fails_counts_as_seen() {
+fn an_object_of_a_list_whose_transform_fails_counts_as_present() {
     let (seen, _) = pushed(vec![list(&[("bad", 1), ("a", 2)], 2)]);
     let [Change::Replaced(replacement)] = &seen[..] else { panic!("one list was pushed: {seen:?}") };
     assert_eq!(text(&seen[0]), "replaced [a=102] @2");
@@ -95,14 +96,16 @@ fn a_transform_that_panics_is_contained() {
 #[test]
 fn a_deletion_whose_transform_fails_is_not_lost() {
     let (seen, _) = pushed(vec![Change::Deleted(gone("bad", 7))]);
-    let [Change::Deleted(tombstone)] = &seen[..] else { panic!("the deletion is gone: {seen:?}") };
+    let [Change::Deleted(tombstone)] = &seen[..] else { panic!("expected a deletion: {seen:?}") };
     assert!(tombstone.stale() && tombstone.last().is_none() && *tombstone.key() == "bad");
 }
 
 #[test]
-fn a_transform_must_keep_the_key() {
+fn a_transform_that_changes_the_key_quarantines_the_object() {
     let (seen, _) = pushed(vec![Change::Added(foo("moved", 1))]);
-    let Change::Undecodable(undecodable) = &seen[0] else { panic!("not set aside: {seen:?}") };
+    let Change::Undecodable(undecodable) = &seen[0] else {
+        panic!("expected an undecodable object: {seen:?}")
+    };
     let error = undecodable.error().downcast_ref::<TransformError>().unwrap();
     assert!(matches!(error, TransformError::KeyChanged { key, .. } if *key == "elsewhere"));
 }
