@@ -85,8 +85,8 @@ pub struct Applied<O> {
     pub events: Vec<Event<O>>,
     /// True if the first list of the run is among the changes: the cache is synced from now on.
     pub first_list: bool,
-    /// True if a state or a list is older than the cached one. The server lags or its versions may have gone
-    /// back; only a consistent read can decide. The caller requests one from the reflector.
+    /// True if a state or a list is older than the cached one. The server lags, or its versions regressed;
+    /// only a consistent read can decide. The caller requests one from the reflector.
     pub suspect: bool,
     /// True for the batch in which the lists of the source have contradicted the order of its versions too
     /// often. Versions are not compared any longer. The caller reports it to the reflector.

@@ -1,4 +1,5 @@
-//! Whether the server still has the last version: a watch from one that it has not reached is silent.
+//! The version check: a list with limit 1 that verifies that the server has reached the last version. A watch
+//! from a version that the server has not reached is silent.
 
 use std::time::Duration;
 
@@ -7,14 +8,14 @@ use crate::reflector::{MAX_WATCH_SILENCE, ReflectorConfig, ReflectorPhase, Relis
 use crate::source::{SourceErrorKind, VersionMatch};
 use crate::testing::{ExpectedList, TestObject, added, bookmark, object};
 
-/// The question, and nothing else.
+/// Asserts that the request is a version check.
 fn assert_check(check: &ExpectedList<TestObject>) {
     let request = check.request();
     assert_eq!((request.limit, request.version_match), (Some(1), VersionMatch::NotOlderThan));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_went_back_is_noticed_when_a_watch_from_a_version_that_it_has_not_reached_was_silent() {
+async fn a_version_regression_is_detected_after_a_silent_watch() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([object("default/a", 9)], 10).await;
     watch.dropped().await;
@@ -23,7 +24,7 @@ async fn a_server_that_went_back_is_noticed_when_a_watch_from_a_version_that_it_
     assert_eq!(world.status().phase, ReflectorPhase::Checking);
     check.fail_with(SourceErrorKind::VersionTooLarge);
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::VersionTooLarge);
-    // The first one may rely on what is held, and is no proof.
+    // The first consistent list may reuse cached objects, so it is no proof.
     world.server.expect_list().await.assert_version("").reply_page([], 5);
     world.server.expect_list().await.assert_version("").reply_page([], 5);
     let _open = world.server.expect_watch().await.assert_version("5").accept();
@@ -55,13 +56,13 @@ async fn the_version_is_checked_after_a_watch_that_had_events_and_then_was_silen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_started_again_with_an_older_state_is_noticed_before_it_is_watched() {
+async fn a_server_restarted_with_an_older_state_is_detected_before_it_is_watched() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([object("default/a", 9)], 10).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     world.server.expect_watch().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
-    // No server answers yet.
+    // No server is listening yet.
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);
@@ -74,7 +75,7 @@ async fn a_server_that_was_started_again_with_an_older_state_is_noticed_before_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_started_again_with_its_state_is_watched_from_the_last_version() {
+async fn a_server_restarted_with_its_state_is_watched_from_the_last_version() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -84,7 +85,7 @@ async fn a_server_that_was_started_again_with_its_state_is_watched_from_the_last
     assert_check(&check);
     check.reply_page([], 10);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
-    // It is asked once for each time that nobody listened.
+    // The version is checked once for each refused connection.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -93,7 +94,7 @@ async fn a_server_that_was_started_again_with_its_state_is_watched_from_the_last
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_there() {
+async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_it() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     tokio::time::sleep(MAX_WATCH_SILENCE).await;
@@ -102,8 +103,8 @@ async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_ther
     assert_check(&check);
     check.reply_page([object("default/a", 9)], 12);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
-    assert_eq!(world.told().await, ["Replaced[] @10"], "what the answer holds is not taken for a list");
-    // It has just said so: it is not asked again.
+    assert_eq!(world.told().await, ["Replaced[] @10"], "the objects of the check are not a list");
+    // The version was checked just now, so it is not checked again.
     tokio::time::sleep(MAX_WATCH_SILENCE / 2).await;
     watch.close();
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -111,7 +112,7 @@ async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_ther
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_with_an_older_version_than_it_was_asked_for_went_back() {
+async fn a_response_older_than_the_requested_version_is_a_regression() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.dropped().await;
@@ -124,12 +125,12 @@ async fn a_server_that_answers_with_an_older_version_than_it_was_asked_for_went_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_tells_of_older_versions_alone_is_doubted_now_and_then() {
+async fn a_watch_that_reports_only_older_versions_is_checked_now_and_then() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.send(bookmark(4));
     tokio::time::sleep(MAX_WATCH_SILENCE).await;
-    assert!(!watch.is_dropped(), "the list was not long ago");
+    assert!(!watch.is_dropped(), "the list was recent");
     watch.send(bookmark(4));
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);
@@ -137,7 +138,7 @@ async fn a_watch_that_tells_of_older_versions_alone_is_doubted_now_and_then() {
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     watch.send(bookmark(4)).send(added(object("default/a", 11)));
     tokio::time::sleep(MAX_WATCH_SILENCE).await;
-    // Behind what the same watch has told, an older one is only late.
+    // After a newer version on the same watch, an older one is only late.
     watch.send(bookmark(4));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!watch.is_dropped());
@@ -145,7 +146,7 @@ async fn a_watch_that_tells_of_older_versions_alone_is_doubted_now_and_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_fails_in_another_way_does_not_keep_the_watch_from_being_asked_for() {
+async fn a_watch_follows_a_version_check_that_fails_for_other_reasons() {
     for kind in [SourceErrorKind::Forbidden, SourceErrorKind::Unavailable, SourceErrorKind::Rejected] {
         let mut world = World::start(ReflectorConfig::default());
         let watch = world.server.expect_sync([], 10).await;
@@ -156,7 +157,7 @@ async fn a_question_that_fails_in_another_way_does_not_keep_the_watch_from_being
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubt_whose_question_failed_stays_and_is_asked_again() {
+async fn a_failed_version_check_is_retried() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     tokio::time::sleep(MAX_WATCH_SILENCE).await;

@@ -35,7 +35,7 @@ fn reflector(source: ScriptedSource<TestObject>, queue: &Arc<Recorder>) -> Refle
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_that_is_stopped_before_it_runs_asks_for_nothing() {
+async fn a_reflector_stopped_before_it_runs_sends_no_request() {
     let (source, server) = ScriptedSource::new();
     let queue = Recorder::new();
     let cancel = CancellationToken::new();
@@ -45,8 +45,9 @@ async fn a_reflector_that_is_stopped_before_it_runs_asks_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_ends_whatever_is_under_way_at_once() {
-    // While a list is asked for, read, while a watch is asked for, read, and during a wait.
+async fn stopping_ends_any_request_immediately() {
+    // While a list is requested, while it is read, while a watch is requested, while it is read, and during a
+    // backoff.
     for place in 0..5 {
         let mut world = World::start(ReflectorConfig::default());
         let list = world.server.expect_list().await;
@@ -89,7 +90,7 @@ async fn stopping_ends_whatever_is_under_way_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_run_closes_the_watch_and_says_that_it_has_stopped() {
+async fn a_dropped_run_closes_the_watch_and_reports_stopped() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 1).await;
     world.task.abort();
@@ -110,7 +111,7 @@ async fn a_closed_queue_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_runs_once_at_a_time_and_each_run_lists_at_the_last_version_seen() {
+async fn a_reflector_runs_once_at_a_time_and_each_run_lists_at_the_last_version() {
     let (source, mut server) = ScriptedSource::new();
     let queue = Recorder::new();
     let reflector = Arc::new(reflector(source, &queue));
@@ -131,10 +132,10 @@ async fn a_reflector_runs_once_at_a_time_and_each_run_lists_at_the_last_version_
     server.expect_list().await.assert_version("10").assert_limit(None).reply_page([], 11);
     let _open = server.expect_watch().await.accept();
     let status = reflector.handle().status_when(|status| status.phase == ReflectorPhase::Watching).await;
-    assert_eq!(status.relists.total(), 0, "its list is a first one");
+    assert_eq!(status.relists.total(), 0, "the list of a new run is not a relist");
 }
 
-/// Runs it until it has seen version 10, and stops it.
+/// Runs the reflector until it has received version 10, and stops it.
 async fn stopped_at_10(reflector: &Reflector<TestObject>, server: &mut ScriptedServer<TestObject>) {
     let stop = CancellationToken::new();
     let (ended, ()) = tokio::join!(reflector.run(stop.clone()), async {
@@ -153,7 +154,7 @@ async fn stopped_at_10(reflector: &Reflector<TestObject>, server: &mut ScriptedS
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_after_the_first_takes_no_list_of_a_server_that_lags() {
+async fn a_later_run_does_not_apply_a_list_of_a_lagging_server() {
     let (source, mut server) = ScriptedSource::new();
     let queue = Recorder::new();
     let reflector = reflector(source, &queue);
@@ -168,7 +169,7 @@ async fn a_run_after_the_first_takes_no_list_of_a_server_that_lags() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_version_is_gone_or_not_there_yet_lists_consistently_at_once() {
+async fn a_run_whose_version_expired_or_is_too_large_lists_consistently_at_once() {
     for kind in [SourceErrorKind::Expired, SourceErrorKind::VersionTooLarge] {
         let (source, mut server) = ScriptedSource::new();
         let queue = Recorder::new();
@@ -183,7 +184,7 @@ async fn a_run_whose_version_is_gone_or_not_there_yet_lists_consistently_at_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_after_the_first_asks_for_a_streaming_list_at_the_last_version() {
+async fn a_later_run_requests_a_streaming_list_at_the_last_version() {
     let (source, mut server) = ScriptedSource::streaming();
     let queue = Recorder::new();
     let reflector = reflector(source, &queue);
@@ -198,7 +199,7 @@ async fn a_run_after_the_first_asks_for_a_streaming_list_at_the_last_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_at_hand_come_in_batches_of_a_thousand() {
+async fn available_events_are_pushed_in_batches_of_up_to_a_thousand() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 1).await;
     world.told().await;
@@ -210,28 +211,28 @@ async fn events_at_hand_come_in_batches_of_a_thousand() {
     assert_eq!((told.len(), told.last().map(String::as_str)), (2500, Some("Added(default/a @2501)")));
     let pushes = world.queue.pushes();
     assert!(pushes.iter().all(|&size| size <= 1000), "{pushes:?}");
-    assert!(pushes.len() < 100, "events at hand are not handed on one by one: {}", pushes.len());
+    assert!(pushes.len() < 100, "available events are not pushed one by one: {}", pushes.len());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_holds_the_source_up_and_costs_no_connection() {
+async fn a_full_queue_pauses_the_source_and_keeps_the_connection() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 1).await;
     watch.send(bookmark(2));
     world.told().await;
     world.queue.set_room(false);
-    // What is being read already still comes; what follows waits.
+    // An event whose read has already begun is still delivered; later events wait.
     watch.send(bookmark(3));
     world.told().await;
     watch.send(bookmark(4));
     assert_eq!(world.told().await, Vec::<String>::new());
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert!(!watch.is_dropped(), "a queue that is full for an hour is no silence of the source");
+    assert!(!watch.is_dropped(), "a queue that is full for an hour is not a silent watch");
     assert_eq!(world.told().await, Vec::<String>::new());
     world.queue.set_room(true);
     assert_eq!(world.told().await, ["Bookmark(@4)"]);
 
-    // Nor is it where nothing is at hand when there is room again.
+    // The same holds if no event is available when the queue has room again.
     world.queue.set_room(false);
     watch.send(bookmark(5));
     world.told().await;
@@ -242,19 +243,19 @@ async fn a_full_queue_holds_the_source_up_and_costs_no_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
+async fn a_resync_is_local_and_needs_an_open_watch() {
     let mut config = ReflectorConfig::named("test");
     config.resync_period = Some(Duration::from_secs(10));
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
-    // Every third one is skipped.
+    // Every third resync is skipped.
     config.should_resync = Some(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) % 3 != 2));
     let mut world = World::start(config);
     let watch = world.server.expect_sync([], 1).await;
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(world.told().await, ["Replaced[] @1", "Resync", "Resync", "Resync", "Resync"]);
     assert_eq!((asked.load(Ordering::Relaxed), world.status().resyncs), (6, 6));
-    assert_eq!(world.server.requests().len(), 2, "a resync asks nobody");
+    assert_eq!(world.server.requests().len(), 2, "a resync sends no request");
 
     watch.fail_with(SourceErrorKind::Connection);
     for _ in 0..8 {
@@ -263,13 +264,13 @@ async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
     let last = world.server.expect_watch().await;
     assert_eq!(world.told().await, Vec::<String>::new());
     let _open = last.accept();
-    // The one that fell due meanwhile comes once.
+    // A resync that became due meanwhile happens once.
     world.told().await;
     assert_eq!(world.status().resyncs, 7);
 }
 
 #[test]
-fn a_watch_that_always_has_events_at_hand_does_not_hold_up_a_resync() {
+fn a_watch_with_events_always_available_does_not_delay_a_resync() {
     let mut config = ReflectorConfig::named("test");
     config.resync_period = Some(Duration::from_secs(10));
     let mut now = tokio::time::Instant::now().into_std();
@@ -279,7 +280,7 @@ fn a_watch_that_always_has_events_at_hand_does_not_hold_up_a_resync() {
     for input in [Input::Timer, Input::Opened, Input::Part(ListPart::End(end)), Input::Opened] {
         state.handle(input, now, &mut rng);
     }
-    // The timer is never told.
+    // The state never receives a timer input.
     let mut resyncs = 0;
     for version in 2..302_u64 {
         now += Duration::from_millis(100);
@@ -291,7 +292,7 @@ fn a_watch_that_always_has_events_at_hand_does_not_hold_up_a_resync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_says_what_is_going_on_at_each_step() {
+async fn the_status_describes_each_step() {
     let (source, mut server) = ScriptedSource::new();
     let queue = Recorder::new();
     let reflector = reflector(source, &queue);
@@ -319,7 +320,7 @@ async fn the_status_says_what_is_going_on_at_each_step() {
     world_task.abort();
 }
 
-/// Always has one more bookmark at hand.
+/// A source with an endless watch: another bookmark is always available.
 struct Endless;
 
 impl crate::source::ListSource<TestObject> for Endless {
@@ -341,7 +342,7 @@ impl crate::source::ListWatch<TestObject> for Endless {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_always_has_more_keeps_neither_the_thread_nor_the_reflector_from_stopping() {
+async fn a_source_with_endless_events_blocks_neither_other_tasks_nor_stopping() {
     let queue = Recorder::new();
     let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
     let reflector = Reflector::new(DynListWatch::new(Endless), store, ReflectorConfig::default());
@@ -354,12 +355,12 @@ async fn a_source_that_always_has_more_keeps_neither_the_thread_nor_the_reflecto
         cancel.cancel();
     };
     assert_eq!(tokio::join!(running, other).0, Ok(()));
-    // Others come to their turn after each full batch.
+    // Other tasks run after each full batch.
     let pushes = queue.pushes();
     assert!(pushes.contains(&1000) && pushes.len() < 30, "{} pushes", pushes.len());
 }
 
-/// A connection: hands on one event, and the next when that was taken.
+/// A source that behaves like a connection: it delivers an event when the previous one was taken.
 struct OneAtATime(Mutex<Option<mpsc::Receiver<u64>>>);
 
 impl crate::source::ListSource<TestObject> for OneAtATime {
@@ -385,7 +386,7 @@ impl crate::source::ListWatch<TestObject> for OneAtATime {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_that_comes_one_by_one_is_a_batch_and_an_event_after_a_lull_waits_for_nobody() {
+async fn a_burst_of_single_events_is_batched_and_the_first_event_after_a_lull_is_not_delayed() {
     let (sender, versions) = mpsc::channel(1);
     let queue = Recorder::new();
     let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
@@ -393,7 +394,7 @@ async fn a_burst_that_comes_one_by_one_is_a_batch_and_an_event_after_a_lull_wait
     let reflector = Reflector::new(source, store, ReflectorConfig::default());
     let stop = CancellationToken::new();
     let done = stop.clone();
-    // A task of its own, as a connection is.
+    // In its own task, like a connection.
     tokio::spawn(async move {
         for round in 0..3_u64 {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -408,7 +409,7 @@ async fn a_burst_that_comes_one_by_one_is_a_batch_and_an_event_after_a_lull_wait
     assert_eq!(reflector.run(stop).await, Ok(()));
     let pushes = queue.pushes();
     assert_eq!(pushes.iter().sum::<usize>(), 301, "{pushes:?}");
-    // The list; then in each round the first event by itself, and the rest in one or a few batches.
+    // The list; then in each round the first event as a batch of one, and the rest in one or a few batches.
     assert_eq!(pushes[..2], [1, 1], "{pushes:?}");
-    assert!(pushes.len() < 20, "events that follow one another are handed on together: {pushes:?}");
+    assert!(pushes.len() < 20, "consecutive events are pushed together: {pushes:?}");
 }

@@ -11,7 +11,7 @@ fn ten_objects() -> Vec<TestObject> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_takes_any_version_in_pages_and_the_watch_continues_it() {
+async fn the_first_list_is_paged_at_any_version_and_the_watch_continues_it() {
     let mut world = World::start(ReflectorConfig::named("pods"));
     let list =
         world.server.expect_list().await.assert_version("0").assert_limit(Some(500)).assert_continues(None);
@@ -25,7 +25,7 @@ async fn the_first_list_takes_any_version_in_pages_and_the_watch_continues_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_asks_for_the_last_version_whole() {
+async fn a_relist_requests_the_last_version_without_pages() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.gone();
@@ -35,7 +35,7 @@ async fn a_relist_asks_for_the_last_version_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_asked_for_always_are_asked_for_at_a_known_version_too() {
+async fn paging_always_requests_pages_at_a_known_version_too() {
     let mut config = ReflectorConfig::named("test");
     (config.page_size, config.paging) = (4, Paging::Always);
     let mut world = World::start(config);
@@ -58,7 +58,7 @@ async fn pages_asked_for_always_are_asked_for_at_a_known_version_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_turned_off_are_never_asked_for() {
+async fn paging_never_requests_no_pages() {
     let mut config = ReflectorConfig::named("test");
     config.paging = Paging::Never;
     let mut world = World::start(config);
@@ -68,7 +68,7 @@ async fn pages_turned_off_are_never_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_pages_its_cache_is_asked_for_pages_again() {
+async fn a_server_that_pages_its_cache_receives_paged_relists() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.assert_version("0").reply_page_of_many(ten_objects(), 10, "c1");
     world.server.expect_list().await.assert_continues(Some("c1")).reply_page([], 10);
@@ -98,14 +98,14 @@ async fn an_expired_list_is_repeated_at_once_as_a_consistent_read() {
     let watch = world.server.expect_watch().await.assert_version("12").accept();
     assert_eq!(world.asked(), (vec!["0".into(), "10".into(), "".into()], 2));
 
-    // The state of the consistent read is left behind with it.
+    // The next relist is not a consistent read again.
     watch.gone();
     world.server.expect_list().await.assert_version("12").reply_page([], 13);
     let _open = world.server.expect_watch().await.accept();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consistent_read_that_fails_is_tried_again_as_one_after_a_wait() {
+async fn a_failed_consistent_read_is_retried_as_one_after_a_backoff() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.assert_version("0").gone();
     world.server.expect_list().await.assert_version("").gone();
@@ -118,7 +118,7 @@ async fn a_consistent_read_that_fails_is_tried_again_as_one_after_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_gives_way_to_the_whole_list_at_the_version_first_asked_for() {
+async fn an_expired_page_is_replaced_by_the_whole_list_at_the_requested_version() {
     let mut config = ReflectorConfig::named("test");
     (config.page_size, config.paging) = (4, Paging::Always);
     let mut world = World::start(config);
@@ -137,13 +137,13 @@ async fn an_expired_page_gives_way_to_the_whole_list_at_the_version_first_asked_
     assert_eq!(
         told[1].matches("default/o").count(),
         10,
-        "what came before the expiry is not told twice: {told:?}"
+        "objects received before the expiry are not duplicated: {told:?}"
     );
     assert_eq!(world.status().relists.get(RelistReason::ContinueExpired), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_list_that_expires_too_becomes_a_consistent_read_in_pages() {
+async fn a_whole_list_that_expires_too_becomes_a_paged_consistent_read() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page_of_many(ten_objects(), 10, "c1");
     world.server.expect_list().await.assert_continues(Some("c1")).gone();
@@ -155,7 +155,7 @@ async fn a_whole_list_that_expires_too_becomes_a_consistent_read_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_too_large_is_given_up_in_whatever_form_the_server_says_it() {
+async fn a_version_too_large_leads_to_a_consistent_read_in_all_forms_of_the_error() {
     let status = |message: &str, version_too_large| ServerStatus {
         code: 504,
         reason: "Timeout".to_owned(),
@@ -185,7 +185,7 @@ async fn a_version_too_large_is_given_up_in_whatever_form_the_server_says_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_grow_while_lists_fail_and_the_error_stays_visible() {
+async fn the_backoff_grows_while_lists_fail_and_the_error_stays_visible() {
     for kind in [SourceErrorKind::Unauthorized, SourceErrorKind::Forbidden, SourceErrorKind::NotFound] {
         let mut world = World::start(ReflectorConfig::default());
         for nth in 0..8 {
@@ -208,7 +208,7 @@ async fn waits_grow_while_lists_fail_and_the_error_stays_visible() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_when_to_come_back_is_obeyed_within_reason() {
+async fn retry_after_is_respected_within_limits() {
     let mut world = World::start(ReflectorConfig::default());
     let later = |seconds| {
         failure(SourceErrorKind::TooManyRequests).with_retry_after(Some(Duration::from_secs(seconds)))
@@ -244,7 +244,7 @@ async fn a_list_that_breaks_off_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_never_answered_or_falls_silent_is_given_up() {
+async fn a_list_without_a_response_or_progress_times_out() {
     let mut world = World::start(ReflectorConfig::default());
     let silent = ReflectorConfig::default().progress_timeout;
     world.server.expect_list().await.given_up().await;
@@ -263,7 +263,7 @@ async fn a_list_that_is_never_answered_or_falls_silent_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_a_list_has_twice_is_taken_once_in_its_last_state() {
+async fn a_duplicate_key_in_a_list_is_listed_once_in_its_last_state() {
     let mut world = World::start(ReflectorConfig::default());
     let twice = [object("default/a", 1), object("default/b", 2), object("default/a", 3)];
     let _open = world.server.expect_sync(twice, 10).await;
@@ -272,13 +272,13 @@ async fn a_key_that_a_list_has_twice_is_taken_once_in_its_last_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_cannot_be_read_are_part_of_the_list() {
+async fn undecodable_objects_are_part_of_the_list() {
     let mut world = World::start(ReflectorConfig::default());
     let list = world.server.expect_list().await.accept();
     let broken = |key: Option<&str>| Undecodable::new(key.map(|key| key.parse().unwrap()), "not an object");
     list.items([object("default/a", 1)]);
     list.undecodable(broken(Some("default/b"))).undecodable(broken(None));
-    // A later good state of the same key heals it.
+    // A later decodable state of the same key replaces the undecodable one.
     list.undecodable(broken(Some("default/c"))).items([object("default/c", 4)]);
     list.end(10);
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -295,7 +295,7 @@ async fn objects_that_cannot_be_read_are_part_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_a_version_is_watched_from_none_and_its_first_versions_do_not_count() {
+async fn a_list_without_a_version_is_watched_without_one_until_two_versions_were_received() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], "");
     let watch = world.server.expect_watch().await.assert_version("").send(added(object("default/a", 7)));
@@ -307,7 +307,7 @@ async fn a_list_without_a_version_is_watched_from_none_and_its_first_versions_do
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_never_ends_is_an_error_that_names_the_limit() {
+async fn endless_pages_are_an_error_that_names_the_limit() {
     async fn error_of(config: ReflectorConfig, pages: impl Fn(u32) -> (Vec<TestObject>, String)) -> String {
         let mut world = World::start(config);
         for page in 0.. {
@@ -322,7 +322,7 @@ async fn a_page_that_never_ends_is_an_error_that_names_the_limit() {
             let (objects, token) = pages(page);
             list.reply_page_of_many(objects, 1, &token);
         }
-        unreachable!("the pages end with the limit")
+        unreachable!("the limit ends the pages")
     }
     let config = || ReflectorConfig::named("pods");
     let small = |page: u32| vec![object(&format!("default/o{page}"), 1)];
@@ -342,7 +342,7 @@ async fn a_page_that_never_ends_is_an_error_that_names_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_empty_pages_are_in_order() {
+async fn a_few_empty_pages_are_accepted() {
     let mut world = World::start(ReflectorConfig::default());
     for page in 0..10 {
         world.server.expect_list().await.reply_page_of_many([], 1, &page.to_string());
@@ -355,7 +355,7 @@ async fn a_few_empty_pages_are_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_stored_object_leaves_by_a_relist() {
+async fn a_relist_removes_an_object_that_storage_cannot_read() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([object("default/a", 1), object("default/corrupt", 2)], 10).await;
     watch.send(error_event(500, "StorageReadError")).close();

@@ -1,4 +1,5 @@
-//! What the trace parity with client-go found: requests that are taken up again where they were begun anew.
+//! Requests that are continued instead of restarted. The cases come from the comparison of request traces
+//! with client-go.
 
 use std::time::Duration;
 
@@ -9,19 +10,19 @@ use crate::testing::{added, initial_events_end, object};
 
 const LATER: Duration = Duration::from_secs(5);
 
-fn come_again_later(kind: SourceErrorKind) -> SourceError {
+fn retry_later(kind: SourceErrorKind) -> SourceError {
     SourceError::new(kind, "try later").with_retry_after(Some(LATER))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_connection_breaks_before_an_answer_costs_no_list_unless_it_goes_on() {
+async fn connections_that_break_before_a_watch_response_lead_to_a_list_only_after_several() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     for _ in 0..3 {
         let watch = world.server.expect_watch().await.assert_version("10");
         world.lap();
         watch.fail_with(SourceErrorKind::Connection);
-        // Whoever answers next is asked for one object.
+        // The next server that responds receives a version check: a list of one object.
         world.server.expect_list().await.assert_limit(Some(1)).assert_version("10").reply_page([], 10);
     }
     let watch = world.server.expect_watch().await.assert_version("10");
@@ -33,7 +34,7 @@ async fn a_watch_whose_connection_breaks_before_an_answer_costs_no_list_unless_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_tell_something_and_end_at_once_do_not_wait_longer_each_time() {
+async fn short_watches_with_events_do_not_increase_the_backoff() {
     for broken in [None, Some(SourceErrorKind::Connection)] {
         let mut world = World::start(ReflectorConfig::default());
         let mut watch = world.server.expect_sync([], 10).await;
@@ -49,7 +50,7 @@ async fn watches_that_tell_something_and_end_at_once_do_not_wait_longer_each_tim
             let waits = nth >= u64::from(crate::reflector::MAX_SHORT_WATCHES);
             assert!(if waits { wait_bounds(0).contains(&lap) } else { lap.is_zero() }, "{nth}: {lap:?}");
         }
-        // The next failure is the first one: nothing has failed until then.
+        // The next failure counts as the first one.
         watch.fail_with(SourceErrorKind::Unavailable);
         world.lap();
         let _list = world.server.expect_list().await;
@@ -58,29 +59,29 @@ async fn watches_that_tell_something_and_end_at_once_do_not_wait_longer_each_tim
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_the_server_wants_to_be_asked_for_later_costs_no_list_unless_it_goes_on() {
+async fn watches_delayed_by_retry_after_lead_to_a_list_only_after_several() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     for _ in 0..3 {
         let watch = world.server.expect_watch().await.assert_version("10");
-        watch.fail(come_again_later(SourceErrorKind::Unavailable));
+        watch.fail(retry_later(SourceErrorKind::Unavailable));
         world.lap();
     }
     let watch = world.server.expect_watch().await.assert_version("10");
     assert!(world.lap() >= LATER);
     assert_eq!(world.relists(), [(RelistReason::First, 1)]);
-    watch.fail(come_again_later(SourceErrorKind::Unavailable));
+    watch.fail(retry_later(SourceErrorKind::Unavailable));
     world.server.expect_list().await.assert_version("10").reply_page([], 11);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_the_server_wants_to_be_asked_for_later_does_not_begin_the_list_anew() {
+async fn a_page_delayed_by_retry_after_does_not_restart_the_list() {
     for kind in [SourceErrorKind::TooManyRequests, SourceErrorKind::Unavailable] {
         let mut world = World::start(ReflectorConfig::default());
         world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
         let page = world.server.expect_list().await.assert_continues(Some("c1"));
         world.lap();
-        page.fail(come_again_later(kind));
+        page.fail(retry_later(kind));
         let page = world.server.expect_list().await.assert_continues(Some("c1")).assert_version("");
         let lap = world.lap();
         assert!((LATER..LATER + Duration::from_secs(1)).contains(&lap), "{lap:?}");
@@ -93,7 +94,7 @@ async fn a_page_that_the_server_wants_to_be_asked_for_later_does_not_begin_the_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_whose_connection_breaks_before_an_answer_does_not_begin_the_list_anew() {
+async fn a_page_whose_connection_breaks_does_not_restart_the_list() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
     let page = world.server.expect_list().await.assert_continues(Some("c1"));
@@ -107,36 +108,36 @@ async fn a_page_whose_connection_breaks_before_an_answer_does_not_begin_the_list
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_is_refused_for_ever_ends_its_list() {
+async fn a_page_that_is_always_rejected_ends_its_list() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
     for _ in 0..=crate::reflector::MAX_PAGE_RETRIES {
         let page = world.server.expect_list().await.assert_continues(Some("c1"));
-        page.fail(come_again_later(SourceErrorKind::TooManyRequests));
+        page.fail(retry_later(SourceErrorKind::TooManyRequests));
     }
     let _list = world.server.expect_list().await.assert_continues(None).assert_version("0");
     assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::ListFailed, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_is_asked_for_while_a_refused_page_waits_takes_its_place_and_comes_no_sooner() {
+async fn a_relist_requested_while_a_page_waits_replaces_it_after_the_same_wait() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
     let page = world.server.expect_list().await.assert_continues(Some("c1"));
     world.lap();
-    page.fail(come_again_later(SourceErrorKind::TooManyRequests));
+    page.fail(retry_later(SourceErrorKind::TooManyRequests));
     assert!(world.told().await.is_empty());
     world.handle.request_consistent_relist();
     let _list = world.server.expect_list().await.assert_continues(None).assert_version("");
-    assert!(world.lap() >= LATER, "the server has said when it wants to be asked again");
+    assert!(world.lap() >= LATER, "Retry-After also delays the relist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_that_the_server_wants_to_be_asked_for_later_is_not_followed_by_a_list_at_once() {
+async fn a_streaming_list_delayed_by_retry_after_is_not_replaced_by_a_list() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.assert_streaming_list();
     world.lap();
-    watch.fail(come_again_later(SourceErrorKind::Unavailable));
+    watch.fail(retry_later(SourceErrorKind::Unavailable));
     let watch = world.server.expect_watch().await.assert_streaming_list();
     assert!(world.lap() >= LATER);
     let _open = watch.send(added(object("default/a", 1))).send(initial_events_end(3));
@@ -144,7 +145,7 @@ async fn a_streaming_list_that_the_server_wants_to_be_asked_for_later_is_not_fol
 }
 
 #[tokio::test(start_paused = true)]
-async fn streaming_lists_that_get_no_answer_again_and_again_give_way_to_a_list_but_not_for_ever() {
+async fn streaming_lists_without_a_response_are_replaced_by_a_list_but_not_disabled() {
     let mut world = World::streaming(ReflectorConfig::default());
     for nth in 0..=crate::reflector::MAX_STREAMING_RETRIES {
         let watch = world.server.expect_watch().await.assert_streaming_list();

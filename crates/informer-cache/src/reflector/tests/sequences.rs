@@ -1,5 +1,5 @@
-//! The state alone, without a runtime: random inputs with invariants after each, and a model server that is
-//! followed through cuts, expiries and lags.
+//! Tests of the state without a runtime: random inputs with invariants after each, and a model server whose
+//! state is followed through broken connections, expired versions and lags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::testing::{
     TestObject, added, bookmark, deleted, error_event, failure, initial_events_end, modified, object,
 };
 
-/// Any instant will do: the state compares and adds.
+/// Returns any instant: the state only compares instants and adds durations.
 fn start() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -37,7 +37,7 @@ const KINDS: [SourceErrorKind; 9] = [
     SourceErrorKind::Protocol,
 ];
 
-/// What a script does at one step; what of it applies depends on the step.
+/// The input at one step. Which fields are used depends on the step.
 #[derive(Debug, Clone)]
 struct Turn {
     what: u8,
@@ -57,10 +57,10 @@ struct Script {
     state: ReflectorState<TestObject>,
     now: Instant,
     rng: StdRng,
-    /// The request that is open or was sent.
+    /// True if the last request was accepted.
     opened: bool,
     listing: bool,
-    /// Requests since time passed, a wait ended or something was delivered.
+    /// Requests since time passed, a wait ended or data was delivered.
     requests_at_once: u32,
     request: Option<ReflectorAction>,
 }
@@ -76,7 +76,7 @@ impl Script {
 
     fn play(&mut self, turn: &Turn) {
         let step = self.state.step();
-        let until = step.until.expect("every step but the last has an end");
+        let until = step.until.expect("every step except the last has a deadline");
         self.note_request(&step.action);
         if turn.pause_ms > 0 && step.action != ReflectorAction::Wait {
             self.now = (self.now + Duration::from_millis(turn.pause_ms)).min(until);
@@ -109,7 +109,7 @@ impl Script {
                 self.listing = matches!(action, ReflectorAction::List(_));
                 (self.request, self.opened) = (Some(action.clone()), false);
             }
-            ReflectorAction::Read => assert!(self.opened, "nothing is open to be read"),
+            ReflectorAction::Read => assert!(self.opened, "a read without an open request"),
             ReflectorAction::Wait | ReflectorAction::Done => (self.request, self.opened) = (None, false),
         }
         assert!(self.requests_at_once <= 6, "a storm of requests: {:?}", self.state);
@@ -149,7 +149,7 @@ impl Script {
             6 => modified(subject),
             _ => added(subject),
         };
-        // Errors deliver nothing.
+        // Errors deliver no data.
         if turn.what != 3 {
             self.requests_at_once = 0;
         }
@@ -166,7 +166,7 @@ impl Script {
         self.opened |= matches!(input, Input::Opened);
         let ends_list = matches!(&input, Input::Part(ListPart::End(_)) | Input::Events(_));
         let effects = self.state.handle(input, self.now, &mut self.rng);
-        assert!(!needless || self.state.step() == step, "what is asked for was under way already");
+        assert!(!needless || self.state.step() == step, "a consistent list was already in progress");
         let after = self.state.status();
         let back = after.last_version.is_older_than(&before.last_version);
         assert!(
@@ -183,7 +183,7 @@ impl Script {
         assert!(waited.is_none_or(|at| after.next_attempt_at >= Some(at)), "a request cut a wait short");
         let lists: Vec<_> =
             effects.changes.iter().filter(|change| matches!(change, Change::Replaced(_))).collect();
-        assert!(lists.len() <= usize::from(ends_list), "a list that has not ended");
+        assert!(lists.len() <= usize::from(ends_list), "a list that is not complete");
         assert!(after.synced || effects.changes.is_empty(), "changes before a list");
         for list in lists {
             check_replacement(list, &before.last_version);
@@ -194,7 +194,7 @@ impl Script {
 fn check_replacement(change: &Change<TestObject>, seen: &ResourceVersion) {
     let Change::Replaced(list) = change else { return };
     let keys: BTreeSet<_> = list.items.iter().map(|item| item.object().key().clone()).collect();
-    assert_eq!(keys.len(), list.items.len(), "a key twice");
+    assert_eq!(keys.len(), list.items.len(), "a duplicate key");
     assert_eq!(list.version.is_older_than(seen), list.rewound, "{} after {seen}", list.version);
 }
 
@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_versions_requests_and_lists_stay_in_order(
+    fn versions_requests_and_lists_keep_their_invariants_for_all_inputs(
         turns in turns(),
         seed: u64,
         streaming in prop_oneof![Just(StreamingList::Off), Just(StreamingList::Auto)],
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reflector_that_always_fails_asks_less_and_less(seed: u64, kind in 0..KINDS.len(), streaming: bool) {
+    fn a_reflector_that_always_fails_sends_fewer_and_fewer_requests(seed: u64, kind in 0..KINDS.len(), streaming: bool) {
         let mut config = ReflectorConfig::named("test");
         config.streaming_list = if streaming { StreamingList::On } else { StreamingList::Off };
         let mut script = Script::new(config, seed);
@@ -234,7 +234,8 @@ proptest! {
                 }
                 _ => {
                     requests += 1;
-                    // An hour of waits of 30 s at least, up to four requests each, and the short ones before.
+                    // An hour of waits of at least 30 s, up to four requests each, and the short waits before
+                    // them.
                     prop_assert!(requests < 4 * 130, "{} requests", requests);
                     script.handle(Input::Failed(failure(KINDS[kind])));
                 }
@@ -244,13 +245,13 @@ proptest! {
     }
 }
 
-/// A server of one kind: its state, and the changes that it still remembers.
+/// A server with one kind: its state and its event history.
 #[derive(Default)]
 struct Model {
     version: u64,
     objects: BTreeMap<String, u64>,
     history: Vec<(u64, WatchEvent<TestObject>)>,
-    /// Watches from before this version have expired.
+    /// Watches from an older version have expired.
     oldest: u64,
 }
 
@@ -281,7 +282,7 @@ impl Model {
     }
 }
 
-/// What a reader of the queue makes of the changes.
+/// The cache of a consumer that applies the changes of the queue.
 #[derive(Default)]
 struct View(BTreeMap<String, u64>);
 
@@ -314,7 +315,7 @@ struct Connection {
     list: Option<Vec<ListPart<TestObject>>>,
     /// The version up to which a watch was served.
     at: Option<u64>,
-    /// The end mark of a streaming list is still to come; the objects before it.
+    /// The initial events of a streaming list whose end mark was not sent yet.
     initial: Option<Vec<WatchEvent<TestObject>>>,
 }
 
@@ -387,7 +388,7 @@ fn clone_event(event: &WatchEvent<TestObject>) -> WatchEvent<TestObject> {
         WatchEvent::Added(object) => added(Arc::clone(object)),
         WatchEvent::Modified(object) => modified(Arc::clone(object)),
         WatchEvent::Deleted(object) => deleted(Arc::clone(object)),
-        other => unreachable!("the model has no {other:?}"),
+        other => unreachable!("the model sends no {other:?}"),
     }
 }
 
@@ -422,6 +423,6 @@ fn follow(seed: u64) {
 }
 
 #[test]
-fn a_reader_of_the_queue_ends_with_what_the_server_has() {
+fn a_consumer_of_the_queue_ends_with_the_state_of_the_server() {
     (0..300).for_each(follow);
 }

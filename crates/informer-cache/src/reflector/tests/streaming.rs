@@ -9,7 +9,7 @@ use crate::source::{SourceErrorKind, WatchEvent};
 use crate::testing::{added, bookmark, deleted, error_event, initial_events_end, modified, object};
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_is_one_request_that_goes_on_as_the_watch() {
+async fn a_streaming_list_is_one_request_that_continues_as_the_watch() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.assert_version("").assert_streaming_list().accept();
     watch.send(added(object("default/foo", 1))).send(added(object("default/foo", 2)));
@@ -24,7 +24,7 @@ async fn a_streaming_list_is_one_request_that_goes_on_as_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_before_the_end_mark_is_part_of_the_list() {
+async fn events_before_the_end_mark_are_part_of_the_list() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.accept();
     watch.send(added(object("default/p1", 1))).send(added(object("default/p2", 2)));
@@ -45,7 +45,7 @@ async fn what_happens_before_the_end_mark_is_part_of_the_list() {
 async fn initial_events_and_other_bookmarks_do_not_move_the_version() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.accept();
-    // Other bookmarks, and one whose annotation does not say that it is the end.
+    // A bookmark without the annotation that marks the end of the initial events.
     watch.send(added(object("default/a", 100))).send(bookmark(50));
     assert_eq!(world.told().await, Vec::<String>::new());
     assert!(world.status().last_version.is_empty() && !world.status().synced);
@@ -55,7 +55,7 @@ async fn initial_events_and_other_bookmarks_do_not_move_the_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streaming_lists_are_asked_for_where_the_source_has_them_unless_told_otherwise() {
+async fn streaming_lists_are_used_if_the_source_supports_them_unless_configured_otherwise() {
     use StreamingList::{Auto, Off, On};
     for (mode, supported, streams) in
         [(Auto, true, true), (Auto, false, false), (On, false, true), (On, true, true), (Off, true, false)]
@@ -72,7 +72,7 @@ async fn streaming_lists_are_asked_for_where_the_source_has_them_unless_told_oth
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_that_is_refused_is_followed_by_a_list() {
+async fn a_rejected_streaming_list_is_replaced_by_a_list() {
     let cases =
         [(SourceErrorKind::Rejected, 1), (SourceErrorKind::Other, 0), (SourceErrorKind::Forbidden, 0)];
     for (kind, remembered) in cases {
@@ -88,7 +88,7 @@ async fn a_streaming_list_that_is_refused_is_followed_by_a_list() {
             (remembered, 1)
         );
 
-        // Only what the server does not know is remembered.
+        // Only a rejection, which means that the server has no streaming lists, is remembered.
         watch.gone();
         if remembered == 1 {
             world.server.expect_list().await.assert_version("1").reply_page([], 2);
@@ -99,7 +99,7 @@ async fn a_streaming_list_that_is_refused_is_followed_by_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_refused_as_one_too_many_is_asked_for_again() {
+async fn a_streaming_list_rejected_with_too_many_requests_is_retried() {
     let mut world = World::streaming(ReflectorConfig::default());
     for nth in 0..2 {
         world.server.expect_watch().await.assert_streaming_list().assert_version("").too_many_requests(None);
@@ -117,7 +117,7 @@ async fn a_streaming_list_refused_as_one_too_many_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_relist_asks_for_the_last_version_and_when_that_is_gone_for_none() {
+async fn a_streaming_relist_requests_the_last_version_and_after_an_expiry_none() {
     let mut world = World::streaming(ReflectorConfig::default());
     world.server.expect_watch().await.send(initial_events_end(10)).gone();
     let watch = world.server.expect_watch().await.assert_streaming_list().assert_version("10");
@@ -132,7 +132,7 @@ async fn a_streaming_relist_asks_for_the_last_version_and_when_that_is_gone_for_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_cut_before_its_end_is_begun_again_and_its_objects_forgotten() {
+async fn a_streaming_list_cut_before_its_end_mark_is_restarted_without_its_objects() {
     let mut world = World::streaming(ReflectorConfig::default());
     world.server.expect_watch().await.send(added(object("default/a", 1))).close();
     let watch = world.server.expect_watch().await.assert_streaming_list().assert_version("");
@@ -144,7 +144,7 @@ async fn a_streaming_list_cut_before_its_end_is_begun_again_and_its_objects_forg
 }
 
 #[tokio::test(start_paused = true)]
-async fn streaming_lists_that_are_cut_again_and_again_give_way_to_a_list() {
+async fn streaming_lists_that_are_cut_repeatedly_are_replaced_by_a_list() {
     let mut world = World::streaming(ReflectorConfig::default());
     for nth in 0..MAX_STREAMING_RETRIES {
         let watch = world.server.expect_watch().await.assert_streaming_list();
@@ -163,7 +163,7 @@ async fn streaming_lists_that_are_cut_again_and_again_give_way_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_streaming_list_that_is_closed_gives_way_to_a_list() {
+async fn an_empty_streaming_list_that_is_closed_is_replaced_by_a_list() {
     let mut world = World::streaming(ReflectorConfig::default());
     world.server.expect_watch().await.accept().close();
     world.server.expect_list().await.assert_version("0").reply_page([], 1);
@@ -172,10 +172,10 @@ async fn an_empty_streaming_list_that_is_closed_gives_way_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_whose_end_mark_never_comes_gives_way_to_a_list_and_that_is_remembered() {
+async fn a_streaming_list_without_an_end_mark_is_replaced_by_a_list_and_disabled() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.send(added(object("default/a", 1)));
-    // Further objects are progress; the same ones again, and bookmarks, are not.
+    // New objects count as progress; known objects and bookmarks do not.
     tokio::time::sleep(Duration::from_secs(20)).await;
     watch.send(added(object("default/b", 2)));
     world.told().await;
@@ -197,7 +197,7 @@ async fn a_streaming_list_whose_end_mark_never_comes_gives_way_to_a_list_and_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_that_always_has_one_more_object_is_given_up_all_the_same() {
+async fn a_streaming_list_with_endless_objects_times_out() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.accept();
     world.lap();
@@ -217,7 +217,7 @@ async fn a_streaming_list_that_always_has_one_more_object_is_given_up_all_the_sa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_that_is_not_accepted_gives_way_to_a_list_and_is_not_remembered() {
+async fn a_streaming_list_that_is_not_accepted_is_replaced_by_a_list_and_not_disabled() {
     let mut world = World::streaming(ReflectorConfig::default());
     world.server.expect_watch().await.given_up().await;
     world.server.expect_list().await.reply_page([], 1);
@@ -225,7 +225,7 @@ async fn a_streaming_list_that_is_not_accepted_gives_way_to_a_list_and_is_not_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_closed_right_after_the_end_mark_is_continued_and_not_begun_again() {
+async fn a_watch_closed_right_after_the_end_mark_is_resumed() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.send(added(object("default/a", 1)));
     watch.send(initial_events_end(3)).close();
@@ -234,7 +234,7 @@ async fn a_watch_closed_right_after_the_end_mark_is_continued_and_not_begun_agai
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_expires_after_a_streaming_list_keeps_what_was_listed() {
+async fn a_watch_that_expires_after_a_streaming_list_keeps_the_listed_objects() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.send(added(object("default/p1", 1)));
     watch.send(initial_events_end(2)).close();
@@ -246,7 +246,7 @@ async fn a_watch_that_expires_after_a_streaming_list_keeps_what_was_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_has_the_limit_of_a_list() {
+async fn a_streaming_list_has_the_object_limit_of_a_list() {
     let mut config = ReflectorConfig::named("test");
     config.max_objects = 2;
     let mut world = World::streaming(config);

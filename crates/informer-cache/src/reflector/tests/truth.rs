@@ -9,7 +9,7 @@ use crate::reflector::{Reflector, ReflectorConfig, RelistReason};
 use crate::source::{DynListWatch, KnownObjects, SourceContext};
 use crate::testing::{ScriptedSource, TestObject, added, bookmark, initial_events_end, object};
 
-/// Holds one object.
+/// A cache with one object.
 struct Held(Arc<TestObject>);
 
 impl KnownObjects<TestObject> for Held {
@@ -22,7 +22,7 @@ impl KnownObjects<TestObject> for Held {
     }
 }
 
-/// A reflector whose sources see that `default/held` is held at version 7.
+/// A reflector whose source context contains `default/held` at version 7.
 fn world_that_holds() -> World {
     let (source, server) = ScriptedSource::new();
     let queue = Recorder::new();
@@ -39,7 +39,7 @@ fn sees_held(context: &SourceContext<TestObject>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_older_than_what_was_seen_is_not_applied_but_read_again_consistently() {
+async fn a_list_older_than_the_last_version_is_replaced_by_a_consistent_read() {
     let mut world = world_that_holds();
     let watch = world.server.expect_sync([], 10).await;
     watch.send(bookmark(20)).gone();
@@ -50,7 +50,7 @@ async fn a_list_older_than_what_was_seen_is_not_applied_but_read_again_consisten
     lagging.reply_page([object("default/old", 5)], 15);
     let consistent = world.server.expect_list().await.assert_version("").assert_limit(Some(500));
     assert_eq!(world.lap(), Duration::ZERO);
-    assert!(!sees_held(&consistent.request().context), "what is held may come from the time that is past");
+    assert!(!sees_held(&consistent.request().context), "cached objects may be from before the restore");
     assert_eq!(world.told().await, Vec::<String>::new());
     consistent.reply_page([object("default/new", 21)], 22);
     let watch = world.server.expect_watch().await.assert_version("22");
@@ -63,7 +63,7 @@ async fn a_list_older_than_what_was_seen_is_not_applied_but_read_again_consisten
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consistent_read_that_is_older_is_the_truth_of_a_restored_server() {
+async fn an_older_consistent_read_is_applied_as_the_state_of_a_restored_server() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_sync([object("default/a", 90)], 100).await.gone();
     world.server.expect_list().await.assert_version("100").reply_page([object("default/a", 40)], 50);
@@ -74,7 +74,7 @@ async fn a_consistent_read_that_is_older_is_the_truth_of_a_restored_server() {
     assert_eq!((status.stale_lists, status.rewound), (1, 1));
     assert_eq!(status.last_version, "51");
 
-    // From there on it is an ordinary server again.
+    // Afterwards the server is treated normally again.
     watch.send(added(object("default/b", 52))).gone();
     world.server.expect_list().await.assert_version("52").reply_page([], 53);
     let _open = world.server.expect_watch().await.assert_version("53").accept();
@@ -82,10 +82,10 @@ async fn a_consistent_read_that_is_older_is_the_truth_of_a_restored_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consistent_read_that_relied_on_what_is_held_is_not_taken_for_the_truth_when_it_is_older() {
+async fn an_older_consistent_read_that_reused_cached_objects_is_repeated() {
     let mut world = world_that_holds();
     world.server.expect_sync([], 100).await.gone();
-    // A restored server does not know the version; the consistent read that follows is older still.
+    // A restored server rejects the version as too large; the following consistent read is older still.
     let list = world.server.expect_list().await.assert_version("100");
     list.fail_with(crate::source::SourceErrorKind::VersionTooLarge);
     let consistent = world.server.expect_list().await.assert_version("");
@@ -99,7 +99,7 @@ async fn a_consistent_read_that_relied_on_what_is_held_is_not_taken_for_the_trut
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_that_is_older_is_read_again_consistently_too() {
+async fn an_older_streaming_list_is_replaced_by_a_consistent_one() {
     let mut world = World::streaming(ReflectorConfig::default());
     world.server.expect_watch().await.send(initial_events_end(10)).gone();
     let watch = world.server.expect_watch().await.assert_version("10").assert_streaming_list();
@@ -121,7 +121,7 @@ async fn versions_that_are_not_numbers_are_never_older() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consistent_relist_can_be_asked_for_and_is_held_back_by_the_backoff() {
+async fn a_requested_consistent_relist_is_delayed_by_the_backoff() {
     let mut world = world_that_holds();
     let mut watch = world.server.expect_sync([], 10).await;
     for nth in 0..4_u32 {
@@ -135,7 +135,7 @@ async fn a_consistent_relist_can_be_asked_for_and_is_held_back_by_the_backoff() 
         let list = world.server.expect_list().await.assert_version("");
         assert!(wait_bounds(nth).contains(&world.lap()), "request {nth}");
         assert!(!sees_held(&list.request().context));
-        // While the read is under way, another request asks for nothing more.
+        // During the read, another request has no effect.
         world.handle.request_consistent_relist();
         world.told().await;
         list.reply_page([], 10);
@@ -146,7 +146,7 @@ async fn a_consistent_relist_can_be_asked_for_and_is_held_back_by_the_backoff() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_for_the_truth_ends_a_list_that_may_lag() {
+async fn a_requested_consistent_relist_ends_a_list_that_may_be_stale() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_sync([], 10).await.gone();
     let list = world.server.expect_list().await.assert_version("10").accept();
@@ -159,7 +159,7 @@ async fn a_request_for_the_truth_ends_a_list_that_may_lag() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_for_the_truth_reaches_a_watch_that_is_never_silent() {
+async fn a_requested_consistent_relist_ends_a_watch_with_endless_events() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     for version in 11..50_000_u64 {

@@ -10,7 +10,7 @@ use crate::source::{ServerStatus, SourceErrorKind, WatchEvent};
 use crate::testing::{added, bookmark, deleted, error_event, modified, object};
 
 #[tokio::test(start_paused = true)]
-async fn every_new_version_is_told_in_order() {
+async fn every_new_version_is_reported_in_order() {
     let versions: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut config = ReflectorConfig::named("test");
     let sink = Arc::clone(&versions);
@@ -36,7 +36,7 @@ async fn every_new_version_is_told_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn older_events_are_handed_on_but_never_move_the_version_back() {
+async fn older_events_are_delivered_but_never_move_the_version_back() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([object("default/foo", 1)], 10).await;
     watch.send(deleted(object("default/foo", 50))).send(added(object("default/bar", 55)));
@@ -48,7 +48,7 @@ async fn older_events_are_handed_on_but_never_move_the_version_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_without_a_version_keeps_the_one_there_is() {
+async fn an_event_without_a_version_keeps_the_last_version() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.send(added(object("default/a", ""))).send(bookmark("")).close();
@@ -65,7 +65,7 @@ async fn versions_that_are_not_numbers_follow_the_last_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_closed_in_time_is_opened_again_at_once_without_a_relist() {
+async fn a_watch_closed_in_time_is_reopened_at_once_without_a_relist() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for version in 11..31_u64 {
@@ -75,7 +75,7 @@ async fn a_watch_closed_in_time_is_opened_again_at_once_without_a_relist() {
         watch = world.server.expect_watch().await.assert_version(version).accept();
         assert_eq!(world.lap(), Duration::ZERO);
     }
-    // Silent ones too, once the server has said that it still has the version.
+    // Silent watches too, after the version check.
     tokio::time::sleep(Duration::from_secs(300)).await;
     watch.close();
     world.server.expect_list().await.assert_version("30").assert_limit(Some(1)).reply_page([], 30);
@@ -85,7 +85,7 @@ async fn a_watch_closed_in_time_is_opened_again_at_once_without_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_early_with_an_event_is_opened_again_at_once_but_not_for_ever() {
+async fn short_watches_with_events_are_reopened_at_once_up_to_a_limit() {
     for broken in [None, Some(SourceErrorKind::Connection), Some(SourceErrorKind::Timeout)] {
         let mut world = World::start(ReflectorConfig::default());
         let mut watch = world.server.expect_sync([], 10).await;
@@ -105,7 +105,7 @@ async fn a_watch_that_ends_early_with_an_event_is_opened_again_at_once_but_not_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wait_later() {
+async fn a_broken_watch_that_worked_is_resumed_at_once_without_backoff() {
     let kinds: Arc<Mutex<Vec<SourceErrorKind>>> = Arc::default();
     let mut config = ReflectorConfig::named("test");
     let sink = Arc::clone(&kinds);
@@ -114,7 +114,7 @@ async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wa
     let mut watch = world.server.expect_sync([], 10).await;
     let cut = [SourceErrorKind::Connection, SourceErrorKind::Timeout];
     for nth in 0..20_usize {
-        // Silent ones, and ones that told something.
+        // Some watches are silent, some have events.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let version = 10 + u64::try_from(nth / 2).unwrap();
         if nth % 2 == 0 {
@@ -124,14 +124,14 @@ async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wa
         world.lap();
         let again = world.server.expect_watch().await.assert_version(version);
         assert_eq!(world.lap(), Duration::ZERO, "cut {nth}");
-        assert_eq!(world.status().failures, 1, "the failure is seen while it lasts");
+        assert_eq!(world.status().failures, 1, "the failure is visible until the next response");
         watch = again.accept();
         world.told().await;
         assert_eq!(world.status().failures, 0);
     }
-    assert_eq!(kinds.lock().len(), 20, "each is told to the hook");
+    assert_eq!(kinds.lock().len(), 20, "the error hook is called for each failure");
     assert_eq!(world.relists(), [(RelistReason::First, 1)]);
-    // Nobody listens any more: that wait is the first one.
+    // The connection is refused: this wait is the first step of the backoff.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let refused = world.server.expect_watch().await;
@@ -143,11 +143,11 @@ async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wa
 }
 
 #[tokio::test(start_paused = true)]
-async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
+async fn short_watches_back_off_and_lead_to_a_relist_only_after_several() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for nth in 0..MAX_SHORT_WATCHES {
-        // One is closed after a while, one breaks, another is closed at once.
+        // One is closed after 10 ms, one breaks, another is closed at once.
         match nth {
             1 => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -169,7 +169,7 @@ async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_watch_between_short_ones_makes_them_count_anew() {
+async fn a_long_watch_resets_the_count_of_short_watches() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for _ in 0..4 {
@@ -185,12 +185,12 @@ async fn a_long_watch_between_short_ones_makes_them_count_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_watches_wait_longer_each_time_and_never_relist() {
+async fn rejected_watches_back_off_and_never_relist() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     for nth in 0..40 {
         if nth % 2 == 1 {
-            // Whoever listens again is asked whether it has the version, and nothing more.
+            // The next server that accepts the connection receives only a version check.
             world.server.expect_list().await.assert_limit(Some(1)).assert_version("10").reply_page([], 10);
         }
         let watch = world.server.expect_watch().await.assert_version("10");
@@ -206,7 +206,7 @@ async fn refused_watches_wait_longer_each_time_and_never_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_of_ones_own_is_kept() {
+async fn a_custom_backoff_is_used() {
     let mut config = ReflectorConfig::named("test");
     config.backoff.initial = Duration::from_millis(10);
     config.backoff.cap = Duration::from_millis(100);
@@ -222,10 +222,10 @@ async fn a_backoff_of_ones_own_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_backoff_starts_over_only_after_two_minutes_without_a_failure() {
+async fn the_backoff_is_reset_only_after_two_minutes_without_a_failure() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
-    // Each watch works for a while: as long as that is short, the waits grow.
+    // Each watch works for less than two minutes, so the waits grow.
     for nth in 0..6 {
         tokio::time::sleep(Duration::from_secs(119)).await;
         watch.send(error_event(429, "TooManyRequests"));
@@ -241,7 +241,7 @@ async fn the_backoff_starts_over_only_after_two_minutes_without_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_requests_delay_once_each_as_status_and_as_event() {
+async fn too_many_requests_as_status_or_event_delay_the_next_watch_once() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     world.server.expect_watch().await.too_many_requests(Some(Duration::from_secs(7)));
@@ -259,11 +259,11 @@ async fn too_many_requests_delay_once_each_as_status_and_as_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_has_expired_is_listed_from_and_a_broken_connection_is_not() {
+async fn an_expired_version_leads_to_a_list_and_a_broken_connection_does_not() {
     use SourceErrorKind::{
         Connection, Expired, Forbidden, Other, Protocol, Timeout, Unavailable, VersionTooLarge,
     };
-    // What comes, whether before the watch is accepted or after it, and whether a list follows.
+    // The failure, whether the watch was accepted before it, and the expected relist.
     let cases = [
         (Expired, false, Some(RelistReason::WatchExpired)),
         (Expired, true, Some(RelistReason::WatchExpired)),
@@ -317,7 +317,11 @@ async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
             .send(error_event(code, reason))
             .send(added(object("default/b", 12)));
         watch.dropped().await;
-        assert_eq!(world.told().await[1..], ["Added(default/a @11)"], "nothing follows an error");
+        assert_eq!(
+            world.told().await[1..],
+            ["Added(default/a @11)"],
+            "events after an error are not delivered"
+        );
         assert_eq!(world.status().phase, ReflectorPhase::BackingOff);
         world.server.expect_list().await.assert_version("11").reply_page([], 13);
         let _open = world.server.expect_watch().await.assert_version("13").accept();
@@ -327,7 +331,7 @@ async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_cut_past_its_timeout_and_resumed_from_the_last_version() {
+async fn a_silent_watch_is_closed_after_its_timeout_and_resumed_from_the_last_version() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     let expected = world.server.expect_watch().await;
@@ -345,7 +349,7 @@ async fn a_silent_watch_is_cut_past_its_timeout_and_resumed_from_the_last_versio
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_outlasts_its_timeout_with_events_is_left_alone() {
+async fn a_watch_that_outlasts_its_timeout_with_events_is_not_closed() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     for version in 11..100_u64 {
@@ -358,7 +362,7 @@ async fn a_watch_that_outlasts_its_timeout_with_events_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_never_accepted_is_given_up() {
+async fn a_watch_that_is_never_accepted_times_out() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     let watch = world.server.expect_watch().await;
@@ -371,7 +375,7 @@ async fn a_watch_that_is_never_accepted_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeouts_are_drawn_from_twice_the_shortest_and_never_below_five_minutes() {
+async fn watch_timeouts_are_random_between_one_and_two_minima_of_at_least_five_minutes() {
     for (min, range) in [(1, 300..600), (300, 300..600), (1800, 1800..3600)] {
         let mut drawn = Vec::new();
         for _ in 0..20 {
@@ -389,7 +393,7 @@ async fn timeouts_are_drawn_from_twice_the_shortest_and_never_below_five_minutes
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_event_is_skipped_and_a_bookmark_takes_its_place() {
+async fn an_unknown_event_is_replaced_by_a_bookmark() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.send(WatchEvent::Unknown { event_type: "MOVED".to_owned(), version: 15.into() });
@@ -400,7 +404,7 @@ async fn an_unknown_event_is_skipped_and_a_bookmark_takes_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_handed_on_and_a_bookmark_moves_the_version_past_it() {
+async fn an_undecodable_object_is_delivered_and_a_bookmark_moves_the_version_past_it() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     let broken = |key: Option<&str>, version: u64| {
@@ -425,7 +429,7 @@ async fn an_object_that_cannot_be_read_is_handed_on_and_a_bookmark_moves_the_ver
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_or_unknown_event_without_a_newer_version_gives_no_bookmark() {
+async fn an_undecodable_or_unknown_event_without_a_newer_version_causes_no_bookmark() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     let gone = |version: &str| {
@@ -440,7 +444,7 @@ async fn an_unreadable_or_unknown_event_without_a_newer_version_gives_no_bookmar
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_to_the_error_hook_with_their_kind() {
+async fn failures_are_reported_to_the_error_hook_with_their_kind() {
     let kinds: Arc<Mutex<Vec<SourceErrorKind>>> = Arc::default();
     let mut config = ReflectorConfig::named("test");
     let sink = Arc::clone(&kinds);
@@ -455,5 +459,5 @@ async fn failures_are_told_to_the_error_hook_with_their_kind() {
     watch.send(error_event(500, "InternalError"));
     world.server.expect_list().await.reply_page([], 11);
     let expected = [SourceErrorKind::Forbidden, SourceErrorKind::Expired, SourceErrorKind::Unavailable];
-    assert_eq!(*kinds.lock(), expected, "a watch closed in time is no failure");
+    assert_eq!(*kinds.lock(), expected, "a watch closed in time is not a failure");
 }

@@ -35,7 +35,7 @@ impl Recorder {
         std::mem::take(&mut self.changes.lock())
     }
 
-    /// How many changes each push brought.
+    /// Returns the number of changes of each push.
     pub(super) fn pushes(&self) -> Vec<usize> {
         self.pushes.lock().clone()
     }
@@ -89,7 +89,7 @@ fn describe(change: &Change<TestObject>) -> String {
     if replacement.rewound { text + " rewound" } else { text }
 }
 
-/// A reflector that runs, and everything around it.
+/// A running reflector with its server and queue.
 pub(super) struct World {
     pub(super) server: ScriptedServer<TestObject>,
     pub(super) handle: ReflectorHandle,
@@ -138,9 +138,9 @@ impl World {
         lap
     }
 
-    /// Lets all tasks run that need not wait, and returns the changes that the queue received.
+    /// Runs all tasks that are not waiting, and returns the changes that the queue received.
     pub(super) async fn told(&self) -> Vec<String> {
-        // Paused time moves on only when every task waits.
+        // Paused time advances only when every task waits.
         sleep(Duration::from_millis(1)).await;
         self.queue.take()
     }
@@ -149,12 +149,12 @@ impl World {
         self.handle.status()
     }
 
-    /// Lists for any reason but that it was the first.
+    /// Returns the number of lists for each reason, including the first list.
     pub(super) fn relists(&self) -> Vec<(RelistReason, u64)> {
         self.status().relists.iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Versions of the lists asked for so far, and how many watches were.
+    /// Returns the versions of the lists requested so far, and the number of watches.
     pub(super) fn asked(&self) -> (Vec<String>, usize) {
         let requests = self.server.requests();
         let lists = requests.iter().filter(|request| request.is_list());
@@ -164,10 +164,10 @@ impl World {
     }
 }
 
-/// The bounds of the n-th wait (from 0) in a row.
+/// Returns the bounds of the n-th consecutive wait (from 0).
 pub(super) fn wait_bounds(nth: u32) -> std::ops::Range<Duration> {
     let base =
         Duration::from_millis(800).saturating_mul(2_u32.saturating_pow(nth)).min(Duration::from_secs(30));
-    // A test that waits for it sees up to a millisecond of granularity on top.
+    // A test that waits observes up to a millisecond of timer granularity on top.
     base..base * 2 + Duration::from_millis(2)
 }
