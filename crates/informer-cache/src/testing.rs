@@ -1,7 +1,7 @@
-//! Support for tests (feature `testing`): a source that follows a script, and a small object type.
+//! Test support (feature `testing`): a scripted source, and a small object type.
 //!
-//! [`ScriptedSource`] takes the place of a client. Its [`ScriptedServer`] expects a request, checks it, and
-//! answers it. Nothing uses a wall clock, so under tokio's paused time a test of a long backoff runs in
+//! [`ScriptedSource`] replaces a client. Its [`ScriptedServer`] expects a request, checks it, and sends the
+//! response. Nothing uses a wall clock, so with tokio's paused time a test of a long backoff runs in
 //! microseconds.
 //!
 //! ```

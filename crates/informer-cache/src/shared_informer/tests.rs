@@ -49,7 +49,7 @@ async fn quiet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_told_of_the_first_list_and_of_every_change_after_it() {
+async fn a_handler_receives_the_first_list_and_every_later_change() {
     let (informer, mut server) = informer();
     let log = Log::default();
     let registration = informer.add_handler(log.handler()).unwrap();
@@ -67,7 +67,7 @@ async fn a_handler_is_told_of_the_first_list_and_of_every_change_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_told_first_what_is_there_and_misses_nothing_after() {
+async fn a_late_handler_receives_the_cached_objects_first_and_every_later_change() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     server.expect_list().await.reply_page([object("a", "1")], "5");
@@ -85,7 +85,7 @@ async fn a_late_handler_is_told_first_what_is_there_and_misses_nothing_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_told_nothing_more_and_the_others_go_on() {
+async fn a_removed_handler_receives_no_events_and_others_still_do() {
     let (informer, mut server) = informer();
     let (first, second) = (Log::default(), Log::default());
     let removed = informer.add_handler(first.handler()).unwrap();
@@ -102,7 +102,7 @@ async fn a_removed_handler_is_told_nothing_more_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_is_counted_and_told_the_next_event() {
+async fn a_panicking_handler_is_counted_and_receives_the_next_event() {
     let (informer, mut server) = informer();
     let log = Log::default();
     let seen = log.clone();
@@ -119,7 +119,7 @@ async fn a_panicking_handler_is_counted_and_told_the_next_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_informer_stops_with_the_last_of_its_runs_and_a_new_run_tells_the_difference() {
+async fn an_informer_stops_with_its_last_run_and_a_new_run_announces_the_difference() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
@@ -143,7 +143,7 @@ async fn the_informer_stops_with_the_last_of_its_runs_and_a_new_run_tells_the_di
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_in_vain_says_who_is_stuck_and_why() {
+async fn a_sync_timeout_names_the_informer_and_the_reason() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     server.expect_list().await.fail_with(crate::source::SourceErrorKind::Forbidden);
@@ -152,7 +152,7 @@ async fn a_wait_in_vain_says_who_is_stuck_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_tells_those_who_asked_for_it_and_asks_the_source_for_nothing() {
+async fn a_resync_reaches_only_handlers_that_request_it_and_sends_no_request() {
     let (informer, mut server) = informer();
     let (with, without) = (Log::default(), Log::default());
     informer.add_handler_with(HandlerOptions::new().resync(Duration::from_secs(2)), with.handler()).unwrap();
@@ -168,7 +168,7 @@ async fn a_resync_tells_those_who_asked_for_it_and_asks_the_source_for_nothing()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_yields_what_a_handler_would_be_told() {
+async fn a_stream_yields_the_events_of_a_handler() {
     let (informer, mut server) = informer();
     let mut events = informer.events();
     let _run = informer.start();
@@ -213,7 +213,7 @@ fn three_blocking_handlers_delay_neither_the_cache_nor_a_fourth_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_after_a_list_without_a_version_do_not_pretend_to_be_its_version() {
+async fn objects_after_a_list_without_a_version_do_not_set_its_version() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     server.expect_list().await.reply_page([object("ns/a", "5")], "");
@@ -221,7 +221,7 @@ async fn objects_after_a_list_without_a_version_do_not_pretend_to_be_its_version
     watch.send(added(object("ns/b", "6")));
     quiet().await;
     assert!(informer.indexer().contains("ns/b"));
-    assert_eq!(informer.last_sync_resource_version(), "", "what was written before 6 need not be there");
+    assert_eq!(informer.last_sync_resource_version(), "", "objects written before version 6 may be missing");
     watch.send(modified(object("ns/a", "12")));
     quiet().await;
     assert_eq!(informer.last_sync_resource_version(), "12");

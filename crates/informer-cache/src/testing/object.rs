@@ -3,19 +3,19 @@ use std::fmt;
 
 use informer_core::{FieldPath, Header, Object, ObjectKey, ResourceVersion};
 
-/// A small object: a header, and a text for a body.
+/// A small object: a header, and a string as body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TestObject {
     header: Header,
     text: Box<str>,
 }
 
-/// An object from its key (`namespace/name` or `name`) and version. Its uid follows from the key, so that two
-/// states of one key are states of one object.
+/// Returns an object with this key (`namespace/name` or `name`) and version. Its uid is derived from the key,
+/// so two states with the same key are states of the same object.
 ///
 /// # Panics
 ///
-/// When `key` is not a key.
+/// If `key` is invalid.
 #[track_caller]
 pub fn object(key: &str, version: impl Into<ResourceVersion>) -> TestObject {
     let parsed: ObjectKey = match key.parse() {
@@ -27,19 +27,19 @@ pub fn object(key: &str, version: impl Into<ResourceVersion>) -> TestObject {
 }
 
 impl TestObject {
-    /// The same object with this body.
+    /// Sets the body.
     pub fn with_text(mut self, text: impl Into<Box<str>>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// The same object with this uid: what is created again under one name.
+    /// Sets the uid, for example of an object that is re-created with the same name.
     pub fn with_uid(mut self, uid: impl Into<Box<str>>) -> Self {
         self.header = self.header.with_uid(uid);
         self
     }
 
-    /// The same object with these labels.
+    /// Sets the labels.
     pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
         mut self,
         labels: impl IntoIterator<Item = (K, V)>,
@@ -48,7 +48,7 @@ impl TestObject {
         self
     }
 
-    /// The body.
+    /// Returns the body.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -59,7 +59,7 @@ impl Object for TestObject {
         &self.header
     }
 
-    /// The fields of the header, and `text`.
+    /// Returns fields of the header, and `text`.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         match path.as_str() {
             "text" => Some((&*self.text).into()),

@@ -16,31 +16,30 @@ type Answer<T> = oneshot::Sender<Result<T, SourceError>>;
 /// `None` ends the stream.
 type Feed<T> = mpsc::UnboundedSender<Option<Result<T, SourceError>>>;
 
-/// A list that was asked for and not answered yet. Dropped unanswered, it is refused.
-#[must_use = "a list that is not answered is refused"]
+/// A received list request without a response yet. Dropping it rejects the request.
+#[must_use = "a list without a response is rejected"]
 #[derive(Debug)]
 pub struct ExpectedList<O: Object> {
     request: ListRequest<O>,
     answer: Answer<ListStream<O>>,
 }
 
-/// A watch that was asked for and not answered yet. Dropped unanswered, it is refused.
-#[must_use = "a watch that is not answered is refused"]
+/// A received watch request without a response yet. Dropping it rejects the request.
+#[must_use = "a watch without a response is rejected"]
 #[derive(Debug)]
 pub struct ExpectedWatch<O: Object> {
     request: WatchRequest<O>,
     answer: Answer<WatchStream<O>>,
 }
 
-/// The server's end of an accepted list. Dropped before [`end`](Self::end), the list breaks off without an
-/// end.
+/// The server side of an accepted list. Dropping it before [`end`](Self::end) breaks the list off.
 #[must_use = "a list whose peer is dropped breaks off"]
 #[derive(Debug)]
 pub struct ListPeer<O: Object> {
     feed: Feed<ListPart<O>>,
 }
 
-/// The server's end of an accepted watch. Dropped, it closes the watch.
+/// The server side of an accepted watch. Dropping it closes the watch.
 #[must_use = "a watch whose peer is dropped is closed"]
 #[derive(Debug)]
 pub struct WatchPeer<O: Object> {
@@ -54,38 +53,38 @@ impl<O: Object> ExpectedList<O> {
         Self { request, answer }
     }
 
-    /// What was asked.
+    /// Returns the request.
     pub fn request(&self) -> &ListRequest<O> {
         &self.request
     }
 
-    /// The version asked for; `""` for none.
+    /// Asserts the requested version; `""` for none.
     #[track_caller]
     pub fn assert_version(self, version: impl Into<ResourceVersion>) -> Self {
         assert_same("the version of the list", &self.request.version, &version.into());
         self
     }
 
-    /// The limit asked for.
+    /// Asserts the requested limit.
     #[track_caller]
     pub fn assert_limit(self, limit: Option<u32>) -> Self {
         assert_same("the limit of the list", &self.request.limit, &limit);
         self
     }
 
-    /// The token of the page before; `None` for a first page.
+    /// Asserts the continue token; `None` for a first page.
     #[track_caller]
     pub fn assert_continues(self, token: Option<&str>) -> Self {
         assert_same("the continue token", &self.request.continue_token.as_deref(), &token);
         self
     }
 
-    /// Answers with a whole list, or with its last page.
+    /// Responds with a complete list, or with its last page.
     pub fn reply_page(self, objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) {
         self.accept().items(objects).end(version);
     }
 
-    /// Answers with a page that another one follows.
+    /// Responds with a page that is not the last one.
     pub fn reply_page_of_many(
         self,
         objects: impl IntoIterator<Item = O>,
@@ -97,7 +96,7 @@ impl<O: Object> ExpectedList<O> {
         self.accept().items(objects).part(ListPart::End(end));
     }
 
-    /// Accepts the list, whose parts follow one by one.
+    /// Accepts the list; its parts are sent one by one.
     pub fn accept(self) -> ListPeer<O> {
         let (feed, stream) = feed();
         // The client may have dropped the request meanwhile.
@@ -105,22 +104,22 @@ impl<O: Object> ExpectedList<O> {
         ListPeer { feed }
     }
 
-    /// Refuses the list.
+    /// Rejects the list.
     pub fn fail(self, error: SourceError) {
         let _ = self.answer.send(Err(error));
     }
 
-    /// Refuses the list with a failure of this kind.
+    /// Rejects the list with a failure of this kind.
     pub fn fail_with(self, kind: SourceErrorKind) {
         self.fail(failure(kind));
     }
 
-    /// Refuses the list: its version or its token is no longer in the history (410).
+    /// Rejects the list because its version or its continue token expired (410).
     pub fn gone(self) {
         self.fail_with(SourceErrorKind::Expired);
     }
 
-    /// Waits until the client gives the request up.
+    /// Waits until the client drops the request.
     pub async fn given_up(mut self) {
         self.answer.closed().await;
     }
@@ -135,7 +134,7 @@ impl<O: Object> ListPeer<O> {
         self.part(ListPart::Items(items))
     }
 
-    /// Sends an object that cannot be read.
+    /// Sends an undecodable object.
     pub fn undecodable(&self, undecodable: Undecodable) -> &Self {
         self.part(ListPart::Undecodable(undecodable))
     }
@@ -146,7 +145,7 @@ impl<O: Object> ListPeer<O> {
         self
     }
 
-    /// Ends the list, as a whole list or a last page.
+    /// Ends the list, as a complete list or as a last page.
     pub fn end(&self, version: impl Into<ResourceVersion>) {
         self.part(ListPart::End(ListEnd { version: version.into(), ..ListEnd::default() }));
     }
@@ -174,19 +173,20 @@ impl<O: Object> ExpectedWatch<O> {
         Self { request, answer }
     }
 
-    /// What was asked.
+    /// Returns the request.
     pub fn request(&self) -> &WatchRequest<O> {
         &self.request
     }
 
-    /// The version asked for; `""` for none.
+    /// Asserts the requested version; `""` for none.
     #[track_caller]
     pub fn assert_version(self, version: impl Into<ResourceVersion>) -> Self {
         assert_same("the version of the watch", &self.request.version, &version.into());
         self
     }
 
-    /// It asks for a streaming list, and for the bookmarks without which that has no end.
+    /// Asserts that the request is a streaming list, with the bookmarks that mark the end of its initial
+    /// events.
     #[track_caller]
     pub fn assert_streaming_list(self) -> Self {
         let asked = (self.request.send_initial_events, self.request.bookmarks);
@@ -194,7 +194,7 @@ impl<O: Object> ExpectedWatch<O> {
         self
     }
 
-    /// It asks for changes alone, with bookmarks.
+    /// Asserts that the request is a watch without initial events, with bookmarks.
     #[track_caller]
     pub fn assert_plain(self) -> Self {
         let asked = (self.request.send_initial_events, self.request.bookmarks);
@@ -217,27 +217,27 @@ impl<O: Object> ExpectedWatch<O> {
         peer
     }
 
-    /// Refuses the watch.
+    /// Rejects the watch.
     pub fn fail(self, error: SourceError) {
         let _ = self.answer.send(Err(error));
     }
 
-    /// Refuses the watch with a failure of this kind.
+    /// Rejects the watch with a failure of this kind.
     pub fn fail_with(self, kind: SourceErrorKind) {
         self.fail(failure(kind));
     }
 
-    /// Refuses the watch as one that asks too often (429).
+    /// Rejects the watch with 429.
     pub fn too_many_requests(self, retry_after: Option<Duration>) {
         self.fail(failure(SourceErrorKind::TooManyRequests).with_retry_after(retry_after));
     }
 
-    /// Refuses the watch: its version is no longer in the history (410 as status).
+    /// Rejects the watch because its version expired (410 as status).
     pub fn gone(self) {
         self.fail_with(SourceErrorKind::Expired);
     }
 
-    /// Waits until the client gives the request up.
+    /// Waits until the client drops the request.
     pub async fn given_up(mut self) {
         self.answer.closed().await;
     }
@@ -252,7 +252,7 @@ impl<O: Object> WatchPeer<O> {
         self
     }
 
-    /// Closes the watch as a server does at the end of its time.
+    /// Closes the watch, like a server after its timeout.
     pub fn close(&self) {
         let _ = self.feed.send(None);
     }
@@ -262,7 +262,7 @@ impl<O: Object> WatchPeer<O> {
         let _ = self.feed.send(Some(Err(failure(kind))));
     }
 
-    /// Ends the watch: its version is no longer in the history (410 as event).
+    /// Ends the watch because its version expired (410 as event).
     pub fn gone(&self) {
         self.send(error_event(410, "Expired")).close();
     }
@@ -272,13 +272,13 @@ impl<O: Object> WatchPeer<O> {
         self.feed.closed().await;
     }
 
-    /// True if the client has dropped the watch.
+    /// Returns true if the client has dropped the watch.
     pub fn is_dropped(&self) -> bool {
         self.feed.is_closed()
     }
 }
 
-/// A stream and what feeds it.
+/// Returns a stream and its sender.
 fn feed<T: Send + 'static>() -> (Feed<T>, impl futures_core::Stream<Item = Result<T, SourceError>> + Send) {
     let (sender, receiver) = mpsc::unbounded_channel::<Option<Result<T, SourceError>>>();
     let stream = stream::unfold(receiver, async |mut receiver| {

@@ -14,47 +14,47 @@ use crate::source::{
     WatchStream,
 };
 
-/// How long an expected request may take, in the runtime's time: longer than any watch or backoff lasts, so
-/// that under paused time only a request that never comes runs into it.
+/// The timeout for an expected request, in the runtime's time. It is longer than any watch or backoff, so in
+/// paused time it elapses only if no request is sent.
 const EXPECT_WITHIN: Duration = Duration::from_secs(3600);
 
-/// A source whose answers a [`ScriptedServer`] gives. Clones are one source.
+/// A source whose responses are sent by a [`ScriptedServer`]. Clones share one source.
 ///
-/// Every request waits until the server has answered it. A request to a server that was dropped is refused as
-/// a connection that nobody accepts.
+/// Every request waits for the response of the server. After the server was dropped, requests fail like
+/// refused connections.
 pub struct ScriptedSource<O: Object> {
     shared: Arc<Shared>,
     requests: mpsc::UnboundedSender<Incoming<O>>,
 }
 
-/// The other end of a [`ScriptedSource`]: takes its requests in the order in which they come.
+/// The server of a [`ScriptedSource`]: receives its requests in order.
 pub struct ScriptedServer<O: Object> {
     shared: Arc<Shared>,
     requests: mpsc::UnboundedReceiver<Incoming<O>>,
 }
 
-/// A request as the server has seen it.
+/// A request as received by the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordedRequest {
     /// A list.
     #[non_exhaustive]
     List {
-        /// The version asked for.
+        /// The requested version.
         version: ResourceVersion,
         /// The limit of a page.
         limit: Option<u32>,
-        /// The token of the page before.
+        /// The token of the previous page.
         continue_token: Option<String>,
     },
     /// A watch.
     #[non_exhaustive]
     Watch {
-        /// The version from which on.
+        /// The version to watch from.
         version: ResourceVersion,
         /// True for a streaming list.
         send_initial_events: bool,
-        /// After this time the server should close it.
+        /// The server should close the watch after this time.
         timeout: Duration,
     },
 }
@@ -77,7 +77,7 @@ enum Incoming<O: Object> {
 }
 
 impl<O: Object> ScriptedSource<O> {
-    /// A source that knows no streaming lists, and its server.
+    /// Returns a source that does not support streaming lists, and its server.
     pub fn new() -> (Self, ScriptedServer<O>) {
         let shared = Arc::new(Shared::default());
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -85,7 +85,7 @@ impl<O: Object> ScriptedSource<O> {
         (Self { shared, requests: sender }, server)
     }
 
-    /// A source that may be asked for streaming lists until one has failed, and its server.
+    /// Returns a source that supports streaming lists until one failed, and its server.
     pub fn streaming() -> (Self, ScriptedServer<O>) {
         let (source, server) = Self::new();
         source.shared.log.lock().streaming_list = true;
@@ -156,8 +156,8 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// When the next request is a watch, when none comes within an hour of the runtime's time, or when the
-    /// source is gone.
+    /// If the next request is a watch, if there is none within an hour of the runtime's time, or if the
+    /// source was dropped.
     pub async fn expect_list(&mut self) -> ExpectedList<O> {
         match self.next("a list").await {
             Incoming::List(request, answer) => ExpectedList::new(request, answer),
@@ -169,8 +169,8 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// When the next request is a list, when none comes within an hour of the runtime's time, or when the
-    /// source is gone.
+    /// If the next request is a list, if there is none within an hour of the runtime's time, or if the source
+    /// was dropped.
     pub async fn expect_watch(&mut self) -> ExpectedWatch<O> {
         match self.next("a watch").await {
             Incoming::Watch(request, answer) => ExpectedWatch::new(request, answer),
@@ -178,12 +178,11 @@ impl<O: Object> ScriptedServer<O> {
         }
     }
 
-    /// The ordinary beginning: a list that is answered whole, then a watch from its version, which is
-    /// accepted.
+    /// Handles the usual start: responds to a list with all objects, then accepts a watch from its version.
     ///
     /// # Panics
     ///
-    /// When something else is asked.
+    /// If the source sends other requests.
     pub async fn expect_sync(
         &mut self,
         objects: impl IntoIterator<Item = O>,
@@ -194,11 +193,11 @@ impl<O: Object> ScriptedServer<O> {
         self.expect_watch().await.assert_version(version).accept()
     }
 
-    /// Nothing is asked for this long, in the runtime's time.
+    /// Waits for this time, in the runtime's time, and expects no request.
     ///
     /// # Panics
     ///
-    /// When something is asked.
+    /// If there is a request.
     pub async fn expect_silence(&mut self, how_long: Duration) {
         match timeout(how_long, self.requests.recv()).await {
             Ok(Some(Incoming::List(request, _))) => panic!("expected silence, got {request:?}"),
@@ -207,12 +206,12 @@ impl<O: Object> ScriptedServer<O> {
         }
     }
 
-    /// Every request so far, those that nobody has expected yet included.
+    /// Returns all requests so far, including those that were not expected yet.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.log.lock().requests.clone()
     }
 
-    /// How often the source was told that a streaming list has failed.
+    /// Returns how often a failure of a streaming list was reported to the source.
     pub fn streaming_list_failures(&self) -> usize {
         self.shared.log.lock().streaming_list_failures
     }
@@ -220,19 +219,19 @@ impl<O: Object> ScriptedServer<O> {
     async fn next(&mut self, what: &str) -> Incoming<O> {
         match timeout(EXPECT_WITHIN, self.requests.recv()).await {
             Ok(Some(incoming)) => incoming,
-            Ok(None) => panic!("expected {what}, but the source is gone"),
-            Err(_) => panic!("expected {what}, but nothing was asked within {EXPECT_WITHIN:?}"),
+            Ok(None) => panic!("expected {what}, but the source was dropped"),
+            Err(_) => panic!("expected {what}, but there was no request within {EXPECT_WITHIN:?}"),
         }
     }
 }
 
 impl RecordedRequest {
-    /// True for lists.
+    /// Returns true for lists.
     pub fn is_list(&self) -> bool {
         matches!(self, Self::List { .. })
     }
 
-    /// The version asked for.
+    /// Returns the requested version.
     pub fn version(&self) -> &ResourceVersion {
         match self {
             Self::List { version, .. } | Self::Watch { version, .. } => version,

@@ -7,7 +7,7 @@ use crate::source::{
     WatchSource, WatchStream,
 };
 
-/// A source that always holds the same objects: for examples, and for tests of what stands on an informer.
+/// A source with fixed objects and no events, for examples and for tests of code that uses an informer.
 #[derive(Debug, Clone)]
 pub struct StaticSource<O> {
     objects: Vec<Arc<O>>,
@@ -15,7 +15,7 @@ pub struct StaticSource<O> {
 }
 
 impl<O: Object> StaticSource<O> {
-    /// A source of these objects, at one version.
+    /// Creates a source of these objects, at one version.
     pub fn new(objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) -> Self {
         Self { objects: objects.into_iter().map(Arc::new).collect(), version: version.into() }
     }

@@ -304,7 +304,7 @@ async fn the_status_describes_each_step() {
     assert!(!handle.status().synced && handle.status().last_version_at.is_none());
     list.fail_with(SourceErrorKind::Forbidden);
     let status = handle.status_when(|status| status.phase == ReflectorPhase::BackingOff).await;
-    assert_eq!(status.to_string(), "backing off after 1 failure, the last: the script failed it: forbidden");
+    assert_eq!(status.to_string(), "backing off after 1 failure, the last: scripted failure: forbidden");
     server.expect_list().await.reply_page([], 10);
     let watch = server.expect_watch().await;
     let status = handle.status_when(|status| status.phase == ReflectorPhase::OpeningWatch).await;

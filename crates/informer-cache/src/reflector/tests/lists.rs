@@ -295,7 +295,7 @@ async fn undecodable_objects_are_part_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_a_version_is_watched_without_one_until_two_versions_were_received() {
+async fn a_list_without_a_version_is_watched_without_one_and_initial_events_do_not_advance_it() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], "");
     let watch = world.server.expect_watch().await.assert_version("").send(added(object("default/a", 7)));

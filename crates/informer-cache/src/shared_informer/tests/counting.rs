@@ -1,5 +1,5 @@
-//! A source that counts what it decodes, as the client does: it reads headers first, and asks what is held
-//! already.
+//! A source that counts the objects it decodes. Like the client, it reads headers first, and checks whether
+//! the object is already cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::source::{
 use crate::testing::{TestObject, error_event, object};
 use crate::{HandlerOptions, SharedInformer};
 
-/// Objects, each of which costs a decode whenever it is not known already; its watch only ever expires.
+/// Objects, each of which costs a decode unless it is already cached. The only event of its watch is an
+/// expiry.
 #[derive(Clone, Default)]
 struct Counting(Arc<Inner>);
 
@@ -95,7 +96,7 @@ fn many() -> Counting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_with_nothing_changed_decodes_nothing_and_announces_nothing() {
+async fn a_relist_without_changes_decodes_and_announces_nothing() {
     let source = many();
     let informer = SharedInformer::new(source.clone());
     let log = Log::default();
@@ -107,7 +108,7 @@ async fn a_relist_with_nothing_changed_decodes_nothing_and_announces_nothing() {
     let held = informer.indexer().get("o7").unwrap();
     relist(&informer, &source).await;
     assert_eq!((source.decoded(), log.take().len()), (1000, 0));
-    assert!(Arc::ptr_eq(&held, &informer.indexer().get("o7").unwrap()), "it is the very object");
+    assert!(Arc::ptr_eq(&held, &informer.indexer().get("o7").unwrap()), "the cached object is not replaced");
     assert_eq!(informer.state().reflector.relists.get(RelistReason::WatchExpired), 1);
 
     source.set("o7", 2000);
@@ -116,7 +117,7 @@ async fn a_relist_with_nothing_changed_decodes_nothing_and_announces_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_handlers_and_a_stream_cost_no_decode_more_than_one_and_share_the_objects() {
+async fn ten_handlers_and_a_stream_share_decoded_objects() {
     let source = many();
     let informer = SharedInformer::new(source.clone());
     let seen: Arc<Mutex<Vec<Arc<TestObject>>>> = Arc::default();
@@ -136,14 +137,14 @@ async fn ten_handlers_and_a_stream_cost_no_decode_more_than_one_and_share_the_ob
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_runs_once_for_each_state_and_never_for_one_that_is_held() {
+async fn a_transform_runs_once_for_each_state_and_never_for_cached_ones() {
     let source = many();
     let (transformed, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counting = Arc::clone(&transformed);
     let informer = SharedInformer::builder(source.clone())
         .transform(move |object: Arc<TestObject>| {
             counting.fetch_add(1, Ordering::Relaxed);
-            assert!(object.text().is_empty(), "it was transformed already");
+            assert!(object.text().is_empty(), "the object is transformed twice");
             Ok(Arc::new((*object).clone().with_text("transformed")))
         })
         .build();
@@ -210,7 +211,7 @@ async fn concurrent_reads_and_resyncs_see_transformed_objects_only() {
     assert_eq!(transformed.load(Ordering::Relaxed), 1000 + ROUNDS as usize);
 }
 
-/// Asks an informer for its state at the very moment at which it says in the log that it is synced.
+/// A log subscriber that reads the state of an informer at the moment it logs "synced".
 struct AtSynced {
     informer: SharedInformer<TestObject>,
     seen: Arc<Mutex<Option<(bool, u64)>>>,
@@ -255,14 +256,15 @@ impl tracing::Subscriber for AtSynced {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// What an informer told of itself when it said that it is synced, if that was heard, and its bytes later on.
+/// Returns the state of the informer when it logged "synced", if the log was recorded, and its bytes
+/// afterwards.
 async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let (informer, mut server) = super::informer();
     let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();
     let at_synced = AtSynced { informer: informer.clone(), seen: Arc::clone(&seen) };
     let _log = tracing::subscriber::set_default(at_synced);
-    // While there is one subscriber in the process, the thread that logs something first decides for all
-    // whether it is heard.
+    // With a single subscriber in the process, the first thread at a callsite decides for all threads whether
+    // it is recorded.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _run = informer.start();
     let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
@@ -272,9 +274,9 @@ async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synced() {
-    // Whoever comes to an event first asks who listens, and for all: where that is a test on another thread,
-    // at the very moment at which this one begins to listen, it may be left out. Whoever begins later is not.
+async fn the_counters_include_the_first_list_as_soon_as_the_informer_is_synced() {
+    // A test on another thread may come to the callsite while this one sets its subscriber; then it is not
+    // recorded. A later attempt is.
     for _ in 0..100 {
         if let (Some(told), bytes) = told_at_synced().await {
             assert!(bytes > 0);
@@ -282,5 +284,5 @@ async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synce
             return;
         }
     }
-    panic!("it never said that it is synced");
+    panic!("the log message `synced` was never recorded");
 }

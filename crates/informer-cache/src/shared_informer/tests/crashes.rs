@@ -1,4 +1,4 @@
-//! Panics of the tasks of an informer itself.
+//! Panics in the tasks of an informer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ fn fragile(key: &str, version: &str, armed: &Arc<AtomicBool>) -> Fragile {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_whose_task_panics_is_not_synced_says_why_and_restarts() {
+async fn an_informer_whose_task_panics_is_not_synced_reports_the_panic_and_restarts() {
     let (source, mut server) = ScriptedSource::new();
     let informer = SharedInformer::<Fragile>::builder(source).name("things").build();
     let log = Arc::<Mutex<Vec<String>>>::default();
@@ -72,7 +72,7 @@ async fn an_informer_whose_task_panics_is_not_synced_says_why_and_restarts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_within_the_first_list_loses_no_object() {
+async fn a_panic_in_the_first_list_loses_no_object() {
     let armed = Arc::new(AtomicBool::new(true));
     let informer = SharedInformer::new(StaticSource::new([fragile("a", "1", &armed)], "1"));
     let mut events = informer.events();
@@ -97,7 +97,7 @@ async fn an_informer_that_always_panics_restarts_at_growing_intervals() {
 }
 
 #[test]
-fn an_informer_whose_runtime_is_gone_is_neither_running_nor_synced() {
+fn an_informer_whose_runtime_was_dropped_is_neither_running_nor_synced() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let informer = SharedInformer::new(StaticSource::new([object("a", "1")], "1"));
     let run = runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Handlers of informers whose type is not known.
+//! Handlers of type-erased informers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::testing::{added, object};
 use crate::{CacheSynced, GenericEvent, GenericInformer, HandlerOptions, wait_for_cache_sync};
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_of_a_generic_informer_tells_when_it_has_synced_and_can_be_removed() {
+async fn a_handler_of_a_generic_informer_reports_its_sync_and_can_be_removed() {
     let (informer, mut server) = informer();
     let generic = GenericInformer::from(informer.clone());
     let log = Log::default();
@@ -42,5 +42,5 @@ async fn the_removal_of_a_generic_handler_can_be_waited_for() {
     handler.wait_for_sync(SOON).await.unwrap();
     handler.remove_and_wait().await;
     quiet().await;
-    assert_eq!(Arc::strong_count(&held), 1, "nothing of it is left");
+    assert_eq!(Arc::strong_count(&held), 1, "the handler is dropped");
 }

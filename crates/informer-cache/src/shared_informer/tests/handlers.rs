@@ -1,4 +1,4 @@
-//! Handlers that come, go, panic and are in each other's way.
+//! Handlers that are added, removed, panic, or delay each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::handler::{EventHandler, filtered, handler_funcs, on_event, on_event_a
 use crate::testing::{TestObject, added, deleted, modified, object};
 use crate::{BufferPolicy, Event, HandlerOptions};
 
-/// A handler whose every call waits for a permit.
+/// A handler that waits for a permit in each call.
 fn gated(log: &Log, gate: &Arc<Semaphore>) -> impl EventHandler<TestObject> {
     let (log, gate) = (log.clone(), Arc::clone(gate));
     on_event_async(move |event: Event<TestObject>| {
@@ -24,7 +24,7 @@ fn gated(log: &Log, gate: &Arc<Semaphore>) -> impl EventHandler<TestObject> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_informer_is_synced_before_a_handler_that_is_slow() {
+async fn the_informer_is_synced_before_a_slow_handler() {
     let (informer, mut server) = informer();
     let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
     let slow = informer.add_handler(gated(&log, &gate)).unwrap();
@@ -40,7 +40,7 @@ async fn the_informer_is_synced_before_a_handler_that_is_slow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_not_synced_before_its_replay_has_returned() {
+async fn a_late_handler_is_not_synced_before_its_replay_was_handled() {
     let (informer, mut server) = informer();
     let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
     let _run = informer.start();
@@ -69,7 +69,7 @@ async fn a_handler_added_before_the_start_is_not_synced_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_without_a_runtime_may_add_a_handler_to_an_informer_that_runs() {
+async fn a_thread_without_a_runtime_can_add_a_handler_to_a_running_informer() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     let _watch = server.expect_sync([object("a", "1")], "5").await;
@@ -100,7 +100,7 @@ async fn the_same_handler_added_twice_is_two_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removal_does_not_wait_for_the_call_in_flight_unless_it_is_asked_to() {
+async fn only_remove_and_wait_waits_for_the_call_in_flight() {
     for waits in [false, true] {
         let (informer, mut server) = informer();
         let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
@@ -120,13 +120,13 @@ async fn removal_does_not_wait_for_the_call_in_flight_unless_it_is_asked_to() {
             gate.add_permits(2);
             quiet().await;
         }
-        assert_eq!(log.take(), ["added a @1 (initial)"], "the call in flight ends, no other begins");
+        assert_eq!(log.take(), ["added a @1 (initial)"], "the call in flight finishes, and no other begins");
         assert!(informer.state().handlers.is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_can_be_removed_before_any_start_and_after_the_stop() {
+async fn a_handler_can_be_removed_before_the_start_and_after_the_stop() {
     let (informer, mut server) = informer();
     let (first, second) = (Log::default(), Log::default());
     let (one, two) =
@@ -141,13 +141,13 @@ async fn a_handler_can_be_removed_before_any_start_and_after_the_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_remove_itself_and_add_another() {
+async fn a_handler_can_remove_itself_and_add_another() {
     let (informer, mut server) = informer();
     let (log, slot) = (Log::default(), Arc::new(parking_lot::Mutex::new(None)));
     let (own, inner, added_by) = (Arc::clone(&slot), log.clone(), informer.clone());
     let handler = on_event(move |_: Event<TestObject>| {
         let registration: Option<crate::HandlerRegistration<TestObject>> = own.lock().take();
-        registration.expect("it is called once").remove();
+        registration.expect("the handler is called once").remove();
         added_by.add_handler(inner.handler()).unwrap();
     });
     *slot.lock() = Some(informer.add_handler(handler).unwrap());
@@ -159,7 +159,7 @@ async fn a_handler_may_remove_itself_and_add_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_drop_of_a_removed_handler_may_ask_the_informer() {
+async fn the_drop_of_a_removed_handler_can_use_the_informer() {
     struct Asks(crate::SharedInformer<TestObject>);
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -190,7 +190,7 @@ async fn a_delete_reaches_every_handler_and_every_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filtered_handler_sees_exactly_the_filtered_set() {
+async fn a_filtered_handler_receives_exactly_the_filtered_set() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(filtered(|o: &TestObject| o.text() == "in", log.handler())).unwrap();
@@ -209,7 +209,7 @@ async fn a_filtered_handler_sees_exactly_the_filtered_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callbacks_are_told_old_and_new_and_whether_it_is_initial() {
+async fn callbacks_receive_old_and_new_object_and_whether_it_is_initial() {
     let (informer, mut server) = informer();
     let log = Log::default();
     let (adds, updates, deletes) = (log.clone(), log.clone(), log.clone());
@@ -226,7 +226,7 @@ async fn callbacks_are_told_old_and_new_and_whether_it_is_initial() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_have_names_of_their_own_or_are_numbered() {
+async fn handlers_have_their_configured_name_or_a_number() {
     let (informer, _server) = informer();
     informer.add_handler(Log::default().handler()).unwrap();
     informer.add_handler_with(HandlerOptions::new().name("mine"), Log::default().handler()).unwrap();
@@ -236,7 +236,7 @@ async fn handlers_have_names_of_their_own_or_are_numbered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_handler_that_coalesces_holds_no_more_than_two_events_a_key_and_loses_no_delete() {
+async fn a_stuck_coalescing_handler_holds_at_most_two_events_per_key_and_loses_no_delete() {
     let (informer, mut server) = informer();
     let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
     let options = HandlerOptions::new().buffer(BufferPolicy::Coalesce);
@@ -252,12 +252,12 @@ async fn a_stuck_handler_that_coalesces_holds_no_more_than_two_events_a_key_and_
     assert!(stuck.state().max_depth <= 4, "{:?}", stuck.state());
     gate.add_permits(10);
     quiet().await;
-    // `a` was being told when all this happened; `b` came and went unmentioned.
+    // `a` was being handled during the changes; `b` was created and deleted before its delivery.
     assert_eq!(log.take(), ["added a @1 (initial)", "deleted a @1007"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_holds_its_thread_is_counted_as_blocking() {
+async fn a_handler_that_blocks_its_thread_is_counted() {
     let (informer, mut server) = informer();
     let handler = informer
         .add_handler(on_event_async(|_: Event<TestObject>| tokio::time::advance(Duration::from_millis(150))))
@@ -270,7 +270,7 @@ async fn a_handler_that_holds_its_thread_is_counted_as_blocking() {
 
 /// Runs on two threads to find races.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_tasks_that_add_and_remove_handlers_disturb_nobody() {
+async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others() {
     let (informer, mut server) = informer();
     let steady = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&steady);
@@ -307,7 +307,7 @@ async fn a_hundred_tasks_that_add_and_remove_handlers_disturb_nobody() {
     informer.wait_until_for(HANGS, last).await.unwrap();
     run.stop().await;
     assert_eq!(informer.state().handlers.len(), 1);
-    // Stopped between two events, it has them still: whatever was told plus what waits is everything.
+    // The informer may stop with pending events: handled and pending events together are all events.
     let waiting = informer.state().handlers[0].depth;
     assert_eq!(steady.load(Ordering::Relaxed) + waiting, 2001);
 }

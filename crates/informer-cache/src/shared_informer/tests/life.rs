@@ -1,4 +1,4 @@
-//! Start, stop, start again.
+//! Starts, stops and restarts of an informer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::source::{
 use crate::testing::{ScriptedSource, TestObject, added, object};
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_says_so_until_it_is_started_again() {
+async fn a_stopped_informer_reports_it_until_it_is_started_again() {
     let (informer, mut server) = informer();
     assert!(!informer.is_stopped() && !informer.state().running);
     let run = informer.start();
@@ -46,11 +46,11 @@ async fn a_restarted_informer_is_not_synced_before_its_own_first_list() {
     let _watch = server.expect_sync([object("a", "1")], "6").await;
     handler.wait_for_sync(SOON).await.unwrap();
     assert!(informer.has_synced());
-    assert_eq!(log.take().len(), 1, "what did not change is not told again");
+    assert_eq!(log.take().len(), 1, "unchanged objects are not announced again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restarted_informer_never_goes_back_behind_what_it_holds() {
+async fn a_restarted_informer_never_goes_back_to_an_older_state() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
@@ -59,7 +59,7 @@ async fn a_restarted_informer_never_goes_back_behind_what_it_holds() {
     informer.wait_for_sync(SOON).await.unwrap();
     run.stop().await;
     let _run = informer.start();
-    // A replica that lags: `a` is not there yet.
+    // A lagging replica that does not have `a` yet.
     server.expect_list().await.assert_version("10").reply_page([object("old", "2")], "3");
     quiet().await;
     assert!(!informer.has_synced() && informer.indexer().contains("a"));
@@ -70,7 +70,7 @@ async fn a_restarted_informer_never_goes_back_behind_what_it_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_added_to_a_stopped_informer_is_told_everything_by_the_next_run() {
+async fn a_handler_added_to_a_stopped_informer_receives_all_objects_in_the_next_run() {
     let (informer, mut server) = informer();
     let run = informer.start();
     let _watch = server.expect_sync([object("a", "1")], "5").await;
@@ -87,7 +87,7 @@ async fn a_handler_added_to_a_stopped_informer_is_told_everything_by_the_next_ru
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_the_call_in_flight_and_what_was_not_delivered_comes_first_in_the_next_run() {
+async fn a_stop_waits_for_the_call_in_flight_and_the_next_run_delivers_pending_events_first() {
     let (informer, mut server) = informer();
     let log = Log::default();
     let seen = log.clone();
@@ -113,7 +113,7 @@ async fn a_stop_waits_for_the_call_in_flight_and_what_was_not_delivered_comes_fi
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_task_is_left_after_a_stop_whenever_handlers_came() {
+async fn no_task_is_left_after_a_stop() {
     let alive = || Handle::current().metrics().num_alive_tasks();
     let before = alive();
     for come in ["before", "after", "both"] {
@@ -138,7 +138,7 @@ async fn no_task_is_left_after_a_stop_whenever_handlers_came() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_started_and_stopped_at_once_comes_to_rest_and_starts_again() {
+async fn an_informer_that_is_started_and_stopped_repeatedly_starts_again() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
@@ -146,7 +146,7 @@ async fn an_informer_that_is_started_and_stopped_at_once_comes_to_rest_and_start
         drop(informer.start());
     }
     let run = informer.start();
-    // The requests of runs that were stopped are gone; the last one is answered.
+    // Requests of stopped runs were canceled; the request of the last run gets the response.
     loop {
         let list = server.expect_list().await;
         list.reply_page([object("a", "1")], "5");
@@ -160,7 +160,7 @@ async fn an_informer_that_is_started_and_stopped_at_once_comes_to_rest_and_start
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_a_stopped_informer_waits_for_the_next_run_and_ends_with_its_removal() {
+async fn a_stream_of_a_stopped_informer_waits_for_the_next_run_and_ends_when_removed() {
     let (informer, mut server) = informer();
     let mut events = informer.events();
     let run = informer.start();
@@ -178,7 +178,7 @@ async fn a_stream_of_a_stopped_informer_waits_for_the_next_run_and_ends_with_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_waits_hears_of_every_event_and_a_dropped_next_loses_none() {
+async fn a_waiting_stream_receives_every_event_and_a_dropped_next_loses_none() {
     let (informer, mut server) = informer();
     let mut events = informer.events();
     let _run = informer.start();
@@ -191,7 +191,7 @@ async fn a_stream_that_waits_hears_of_every_event_and_a_dropped_next_loses_none(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panicking_hook_is_counted_and_makes_no_request() {
+async fn a_panicking_hook_is_counted_and_causes_no_request() {
     let (source, mut server) = ScriptedSource::new();
     let mut config = ReflectorConfig::named("things");
     config.on_version = Some(Arc::new(|_| panic!("on purpose")));
@@ -206,7 +206,7 @@ async fn a_panicking_hook_is_counted_and_makes_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_hook_that_always_panics_changes_nothing_of_the_requests() {
+async fn an_error_hook_that_always_panics_does_not_change_the_requests() {
     let (source, mut server) = ScriptedSource::new();
     let mut config = ReflectorConfig::named("things");
     config.on_error = Some(Arc::new(|_| panic!("on purpose")));
@@ -274,7 +274,7 @@ async fn a_source_that_panics_is_listed_at_growing_intervals() {
 
 /// Runs on two threads to find races.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handlers_added_while_the_informer_starts_are_told_everything() {
+async fn handlers_added_while_the_informer_starts_receive_all_objects() {
     for _ in 0..50 {
         let (informer, mut server) = informer();
         let adding = informer.clone();

@@ -7,7 +7,7 @@ use super::{Log, informer};
 use crate::{HandlerOptions, MAX_HANDLERS};
 
 #[tokio::test(start_paused = true)]
-async fn streams_count_as_handlers_and_the_one_too_many_is_refused_whichever_it_is() {
+async fn streams_count_as_handlers_and_both_are_rejected_beyond_the_limit() {
     let (informer, _server) = informer();
     let fill = || informer.events_with(HandlerOptions::new()).unwrap();
     let mut streams: Vec<_> = (1..MAX_HANDLERS).map(|_| fill()).collect();
@@ -28,7 +28,7 @@ async fn streams_count_as_handlers_and_the_one_too_many_is_refused_whichever_it_
 }
 
 #[test]
-fn of_many_that_want_the_last_place_at_once_one_gets_it() {
+fn of_concurrent_additions_at_the_limit_exactly_one_succeeds() {
     const RIVALS: u64 = 8;
     let (informer, _server) = informer();
     let add = || informer.add_handler(Log::default().handler());
@@ -36,7 +36,7 @@ fn of_many_that_want_the_last_place_at_once_one_gets_it() {
     let numbers = &informer.shared.next_handler;
     let all_came = numbers.load(Ordering::Relaxed) + RIVALS;
     let added: Vec<bool> = std::thread::scope(|scope| {
-        // The lock holds all tasks back until each has reached it.
+        // The lock blocks all threads until each has reached it.
         let door = informer.shared.lifecycle.lock();
         let rivals: Vec<_> = (0..RIVALS).map(|_| scope.spawn(|| add().is_ok())).collect();
         while numbers.load(Ordering::Relaxed) < all_came {

@@ -1,4 +1,4 @@
-//! Warnings and errors of an informer name it, also for subscribers that record no spans.
+//! Warnings and errors of an informer contain its name, also for subscribers that record no spans.
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -68,8 +68,8 @@ async fn warnings() -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn warnings_of_an_informer_name_it_without_spans() {
-    // A test on another thread may come to a callsite while this one begins to listen; then it is not
+async fn warnings_contain_the_name_of_the_informer_without_spans() {
+    // A test on another thread may come to the callsite while this one sets its subscriber; then it is not
     // recorded. A later attempt is.
     let mut seen = Vec::new();
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Known issues of other informers.
+//! Regression tests for known issues of other informers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn an_event_older_than_the_cache_is_not_applied_and_leads_to_a_consistent_
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_that_were_missed_are_told_after_a_relist_with_the_last_known_state() {
+async fn a_relist_announces_missed_deletes_with_the_last_known_state() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
@@ -46,7 +46,7 @@ async fn deletes_that_were_missed_are_told_after_a_relist_with_the_last_known_st
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_lost_events_a_relist_tells_one_update_and_one_add_neither_of_them_initial() {
+async fn after_lost_events_a_relist_announces_one_update_and_one_add_that_are_not_initial() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
@@ -60,7 +60,7 @@ async fn after_lost_events_a_relist_tells_one_update_and_one_add_neither_of_them
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_object_of_one_name_is_a_delete_and_an_add() {
+async fn a_recreated_object_with_the_same_name_is_a_delete_and_an_add() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
@@ -72,12 +72,12 @@ async fn another_object_of_one_name_is_a_delete_and_an_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_set_aside_and_everything_else_flows() {
+async fn an_undecodable_object_is_quarantined_and_others_are_delivered() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
     let broken = |key: &str, version: &str| {
-        Undecodable::new(Some(key.parse().unwrap()), "spec.replicas is a text")
+        Undecodable::new(Some(key.parse().unwrap()), "spec.replicas is a string")
             .with_version("", version.into())
     };
     let _run = informer.start();
@@ -88,14 +88,14 @@ async fn an_object_that_cannot_be_read_is_set_aside_and_everything_else_flows() 
     quiet().await;
     assert_eq!(log.take(), ["added a @1 (initial)", "added c @7"]);
     assert_eq!(informer.undecodable().len(), 2);
-    assert!(informer.undecodable()[0].to_string().contains("spec.replicas is a text"));
-    assert_eq!(informer.last_sync_resource_version(), "7", "the watch moves past it");
+    assert!(informer.undecodable()[0].to_string().contains("spec.replicas is a string"));
+    assert_eq!(informer.last_sync_resource_version(), "7", "the watch continues after it");
     watch.gone();
     let list = server.expect_list().await.accept();
     list.items([object("c", "7"), object("b", "9")]).undecodable(broken("a", "6")).end("10");
     let _watch = server.expect_watch().await.accept();
     quiet().await;
-    assert_eq!(log.take(), ["added b @9"], "no relist reports it deleted, and a good state brings it");
+    assert_eq!(log.take(), ["added b @9"], "a relist does not delete it, and a decodable state adds it");
     assert_eq!((informer.undecodable().len(), informer.state().undecodable_total), (1, 2));
 }
 
@@ -109,7 +109,7 @@ async fn a_kind_without_objects_is_synced_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_list_reaches_the_error_handler() {
+async fn a_rejected_list_reaches_the_error_handler() {
     let (source, mut server) = ScriptedSource::<TestObject>::new();
     let seen: Arc<Mutex<Vec<SourceErrorKind>>> = Arc::default();
     let errors = Arc::clone(&seen);
@@ -151,7 +151,7 @@ async fn metrics_that_panic_do_not_stop_the_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_a_handler_runs_the_cache_shows_its_state_or_a_later_one() {
+async fn when_a_handler_runs_the_cache_has_its_state_or_a_later_one() {
     let (informer, mut server) = informer();
     let cache = informer.indexer().clone();
     let told: Arc<Mutex<usize>> = Arc::default();
@@ -173,7 +173,7 @@ async fn when_a_handler_runs_the_cache_shows_its_state_or_a_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn indexes_find_objects_that_came_before_and_after_they_were_added() {
+async fn an_added_index_contains_earlier_and_later_objects() {
     let (informer, mut server) = informer();
     let informer = informer.index("text", field("text"));
     let _run = informer.start();
@@ -191,7 +191,7 @@ async fn indexes_find_objects_that_came_before_and_after_they_were_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_says_what_the_informer_does_and_names_no_object() {
+async fn the_state_describes_the_informer_and_contains_no_object_names() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     server.expect_list().await.fail_with(SourceErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Resync: a local replay, for those who asked for it.
+//! Resync: a local replay of the cached objects, for handlers that request it.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn each_handler_is_resynced_at_its_own_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_period_of_the_informer_is_that_of_handlers_which_name_none_and_zero_means_never() {
+async fn the_resync_period_of_the_informer_is_the_default_of_its_handlers_and_zero_disables_it() {
     let (source, mut server) = ScriptedSource::<TestObject>::new();
     let informer = SharedInformer::builder(source).resync(Duration::from_secs(10)).build();
     let (default, never) = (Log::default(), Log::default());
@@ -43,7 +43,7 @@ async fn the_period_of_the_informer_is_that_of_handlers_which_name_none_and_zero
 }
 
 #[tokio::test(start_paused = true)]
-async fn periods_below_a_second_are_raised_to_it_and_missed_ones_are_not_made_up_for() {
+async fn resync_periods_are_at_least_a_second_and_missed_ones_are_not_repeated() {
     let (informer, mut server) = informer();
     let log = Log::default();
     let hasty = HandlerOptions::new().resync(Duration::from_millis(1));
@@ -59,7 +59,7 @@ async fn periods_below_a_second_are_raised_to_it_and_missed_ones_are_not_made_up
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_in_which_nothing_ran_makes_no_resync_due() {
+async fn no_resync_is_due_for_the_time_in_which_the_informer_was_stopped() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler_with(every(5), log.handler()).unwrap();
@@ -77,7 +77,7 @@ async fn the_time_in_which_nothing_ran_makes_no_resync_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_handlers_only_of_what_changed_and_a_resync_of_all() {
+async fn a_relist_announces_only_changes_and_a_resync_all_objects() {
     let (informer, mut server) = informer();
     let (plain, resyncing) = (Log::default(), Log::default());
     informer.add_handler(plain.handler()).unwrap();
@@ -100,7 +100,7 @@ async fn a_relist_tells_handlers_only_of_what_changed_and_a_resync_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_period_beyond_the_end_of_time_is_never_over() {
+async fn an_infinite_resync_period_never_elapses() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler_with(HandlerOptions::new().resync(Duration::MAX), log.handler()).unwrap();

@@ -1,4 +1,4 @@
-//! Sources whose versions are numbers without an order, as those of some aggregated APIs.
+//! Sources whose versions are numbers without an order, like those of some aggregated APIs.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::{Log, informer, quiet};
 use crate::testing::{added, deleted, modified, object};
 
 #[tokio::test(start_paused = true)]
-async fn objects_with_versions_without_an_order_stop_making_lists() {
+async fn objects_with_unordered_versions_stop_causing_lists() {
     let (informer, mut server) = informer();
     let log = Log::default();
     informer.add_handler(log.handler()).unwrap();
     let _run = informer.start();
     let mut watch = server.expect_sync([], "1000").await;
     let mut held = Vec::new();
-    // Each object counts its own versions. The first events look delayed, and only a list can tell.
+    // Each object counts its own versions. The first events look late, and only a list can decide.
     for number in 1..=3_u64 {
         watch.send(added(object(&format!("o{number}"), number)));
         held.push(object(&format!("o{number}"), number));
@@ -36,7 +36,7 @@ async fn objects_with_versions_without_an_order_stop_making_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_events_that_no_list_confirms_do_not_end_the_order_of_versions() {
+async fn late_events_that_no_list_confirms_do_not_disable_the_comparison_of_versions() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     let mut watch = server.expect_sync([], "1000").await;

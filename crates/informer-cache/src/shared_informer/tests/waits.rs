@@ -1,4 +1,4 @@
-//! Waiting, by many and in vain.
+//! Waits for the sync: by several tasks, timeouts, cancellation.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn named(name: &str) -> (SharedInformer<TestObject>, ScriptedServer<TestObject>)
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_one_of_many_waiters_is_woken() {
+async fn every_waiting_task_is_woken() {
     let (informer, mut server) = informer();
     let handler = informer.add_handler(Log::default().handler()).unwrap();
     let waiters: Vec<_> = (0..64)
@@ -41,12 +41,12 @@ async fn every_one_of_many_waiters_is_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_nothing_is_over_at_once() {
+async fn a_wait_for_no_caches_resolves_at_once() {
     wait_for_cache_sync([], Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_in_vain_names_the_laggards_alone_sorted_and_with_their_errors() {
+async fn a_sync_timeout_names_only_the_unsynced_caches_sorted_with_their_errors() {
     let (quick, mut quick_server) = named("b-quick");
     let (denied, mut denied_server) = named("c-denied");
     let (idle, _idle_server) = named("a-idle");
@@ -61,12 +61,12 @@ async fn a_wait_in_vain_names_the_laggards_alone_sorted_and_with_their_errors() 
     assert!(names[0].contains("handler-1") && names[1].contains("a-idle") && names[2].contains("c-denied"));
     let text = error.to_string();
     assert!(text.contains("a-idle (objects of a script) is not started"), "{text}");
-    assert!(text.contains("the script failed it: forbidden"), "{text}");
+    assert!(text.contains("scripted failure: forbidden"), "{text}");
     assert!(!text.contains("b-quick"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_dropped_harms_nobody() {
+async fn dropping_a_wait_for_sync_has_no_effect() {
     let (informer, mut server) = informer();
     {
         let wait = informer.wait_for_sync(Duration::from_secs(60));
@@ -78,7 +78,7 @@ async fn a_wait_that_is_dropped_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_on_the_cache_is_looked_at_after_each_change() {
+async fn a_condition_on_the_cache_is_evaluated_after_each_change() {
     let (informer, mut server) = informer();
     let _run = informer.start();
     let watch = server.expect_sync([], "5").await;
