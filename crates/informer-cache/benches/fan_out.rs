@@ -20,7 +20,7 @@ use informer_store::{StoreBuilder, namespace};
 use tokio::time::Instant;
 
 const OBJECTS: usize = 10_000;
-/// The largest batch that a pump is given.
+/// The largest batch of a pump.
 const BATCH: usize = InOrderQueue::<Header>::MAX_BATCH;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
@@ -30,7 +30,7 @@ fn pod(number: usize, version: u64) -> Arc<Header> {
     Header::new(key).with_uid(format!("uid-{number}")).with_version(version).into()
 }
 
-/// Everything between a reflector and its handlers.
+/// The queue, the pump and the listeners of an informer.
 struct Informer {
     queue: InOrderQueue<Header>,
     pump: Pump<Header>,
@@ -66,17 +66,17 @@ impl Informer {
         informer
     }
 
-    /// The next change of so many objects, each once.
+    /// Returns updates of the next `count` objects, one for each.
     fn changes(&mut self, count: usize) -> Vec<Change<Header>> {
         let first = self.version as usize;
         self.version += count as u64;
         (first..first + count).map(|at| Change::Updated(pod(at % OBJECTS, at as u64))).collect()
     }
 
-    /// Takes changes from the reflector's hands into those of every handler.
+    /// Passes changes through to all handlers.
     fn carry(&mut self, changes: Vec<Change<Header>>) {
-        self.queue.push(changes).expect("nobody closes it");
-        while let Some(batch) = self.queue.try_pop_batch(BATCH).expect("nobody closes it") {
+        self.queue.push(changes).expect("the queue is never closed");
+        while let Some(batch) = self.queue.try_pop_batch(BATCH).expect("the queue is never closed") {
             let (changes, receipt) = batch.into_changes();
             let applied = self.pump.apply(changes);
             self.processor.distribute(applied.events);
@@ -122,7 +122,7 @@ fn replays(criterion: &mut Criterion) {
     let informer = Informer::filled(0, BufferPolicy::Unbounded);
     let mut group = criterion.benchmark_group("a late handler");
     group.throughput(Throughput::Elements(OBJECTS as u64));
-    group.bench_function("is told of 10,000 objects", |bencher| {
+    group.bench_function("receives 10,000 objects", |bencher| {
         bencher.iter(|| {
             let mut processor = SharedProcessor::new();
             let listener = Arc::new(ProcessorListener::new("late".to_owned(), &HandlerOptions::new()));

@@ -16,7 +16,7 @@ pub enum Change<O> {
     Deleted(Tombstone<O>),
     /// A complete list: the exact current set of objects.
     Replaced(Replacement<O>),
-    /// Replays the held objects to handlers with a resync period. It is local and never sends a request.
+    /// Replays the cached objects to handlers with a resync period. It is local and never sends a request.
     Resync,
     /// The source has reached this version.
     Bookmark(ResourceVersion),

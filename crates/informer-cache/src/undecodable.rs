@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 /// An object that exists but could not be decoded. It is quarantined with its error, and all other objects
 /// are processed.
 ///
-/// It counts as seen: no relist reports it as deleted, its last good state stays in the cache, marked stale,
-/// and the watch moves past its version.
+/// It counts as present: no relist reports it as deleted, its last decoded state stays in the cache, marked
+/// stale, and the watch continues after its version.
 #[derive(Clone)]
 pub struct Undecodable {
     key: Option<ObjectKey>,
@@ -118,7 +118,7 @@ impl UndecodableLog {
         true
     }
 
-    /// Removes the entry of an object, after a good state or a deletion of it.
+    /// Removes the entry of an object, after a decodable state or a deletion of it.
     pub fn forget(&self, key: &str) {
         let removed = {
             let mut entries = self.entries.lock();
@@ -193,7 +193,7 @@ mod tests {
     impl Error for Looks {}
 
     #[test]
-    fn an_error_that_gives_way_to_a_newer_one_is_dropped_outside_of_the_lock() {
+    fn an_error_replaced_by_a_newer_one_is_dropped_outside_of_the_lock() {
         let (done, is_done) = mpsc::channel();
         // Runs on its own thread, so that a deadlock does not hang the test.
         std::thread::spawn(move || {

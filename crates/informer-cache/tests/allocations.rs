@@ -23,7 +23,7 @@ fn pod(number: usize, version: u64) -> Arc<TestObject> {
     object(&format!("team-{}/pod-{number}", number % 10), version).into()
 }
 
-/// Everything between a reflector and its handlers.
+/// The queue, the pump and the listeners of an informer.
 struct Informer {
     queue: InOrderQueue<TestObject>,
     pump: Pump<TestObject>,
@@ -45,7 +45,7 @@ impl Informer {
         Self { queue: InOrderQueue::new(), pump, processor, listeners }
     }
 
-    /// Takes changes into the hands of every handler, and says how many events those were.
+    /// Passes changes through to all handlers, and returns the number of events they received.
     fn carry(&mut self, changes: Vec<Change<TestObject>>) -> usize {
         self.queue.push(changes).unwrap();
         while let Some(batch) = self.queue.try_pop_batch(OBJECTS).unwrap() {
@@ -74,13 +74,13 @@ impl Informer {
 }
 
 #[test]
-fn an_event_allocates_nothing_but_its_share_of_the_batch_however_many_handlers_there_are() {
+fn an_event_allocates_only_its_share_of_the_batch_for_any_number_of_handlers() {
     for handlers in [1, 10] {
         let mut informer = Informer::new(handlers);
         let list = informer.list(1);
         informer.carry(vec![list]);
         for version in [2, 3] {
-            // The first round gives both sides of the store pages of their own.
+            // The first round gives both sides of the store their own pages.
             let changes = (0..OBJECTS).map(|number| Change::Updated(pod(number, version))).collect();
             let mut told = 0;
             let carried = measure(|| told = informer.carry(changes)).count_total;
@@ -92,7 +92,7 @@ fn an_event_allocates_nothing_but_its_share_of_the_batch_however_many_handlers_t
 }
 
 #[test]
-fn a_single_event_costs_a_few_allocations_and_each_further_handler_none() {
+fn a_single_event_costs_few_allocations_and_further_handlers_cost_none() {
     let single = |handlers| {
         let mut informer = Informer::new(handlers);
         let list = informer.list(1);
@@ -110,14 +110,14 @@ fn a_single_event_costs_a_few_allocations_and_each_further_handler_none() {
 }
 
 #[test]
-fn a_list_with_nothing_new_tells_nobody_and_stages_nothing() {
+fn a_list_without_changes_announces_and_stages_nothing() {
     let mut informer = Informer::new(1);
     let list = informer.list(1);
     assert_eq!(informer.carry(vec![list]), OBJECTS);
     let list = informer.list(2);
     let carried = measure(|| assert_eq!(informer.carry(vec![list]), 0));
     println!("{} allocations and {} bytes for {OBJECTS} objects", carried.count_total, carried.bytes_total);
-    // A set of what is present, and none of the objects.
+    // Only the set of listed keys is allocated, and no object.
     assert!(carried.count_total < 40, "{} allocations", carried.count_total);
     assert!(carried.bytes_total < OBJECTS as u64 * 64, "{} bytes", carried.bytes_total);
 }

@@ -83,7 +83,7 @@ pub struct SimpleInformer<O: Object, H> {
 /// let informer = new_informer(source, on_event(|event| println!("{event}")));
 /// let stop = CancellationToken::new();
 /// tokio::join!(informer.run(stop.clone()), async {
-///     informer.wait_for_sync(Duration::from_secs(5)).await.expect("the list is at hand");
+///     informer.wait_for_sync(Duration::from_secs(5)).await.expect("the informer syncs");
 ///     assert!(informer.indexer().contains("default/web"));
 ///     stop.cancel();
 /// });

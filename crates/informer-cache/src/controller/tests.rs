@@ -46,7 +46,7 @@ fn change(key: &str, version: &str) -> Change<TestObject> {
     Change::Added(Arc::new(object(key, version)))
 }
 
-/// A controller over a script, and what runs it.
+/// A controller of a scripted source, and its run.
 struct World<P> {
     controller: Arc<Ours<P>>,
     server: ScriptedServer<TestObject>,
@@ -67,7 +67,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_source_tells_is_processed_in_order_and_has_synced_follows_the_first_list() {
+async fn changes_are_processed_in_order_and_has_synced_follows_the_first_list() {
     let log = Log::default();
     let seen = log.clone();
     let mut world = world(false, move |batch: &Batch<TestObject>| {
@@ -90,7 +90,7 @@ async fn what_the_source_tells_is_processed_in_order_and_has_synced_follows_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_that_fails_is_counted_and_the_next_one_follows() {
+async fn a_failed_item_is_counted_and_the_next_one_follows() {
     let mut calls = 0;
     let mut world = world(false, move |_: &Batch<TestObject>| {
         calls += 1;
@@ -101,11 +101,11 @@ async fn an_item_that_fails_is_counted_and_the_next_one_follows() {
     quiet().await;
     let counts = world.controller.counts();
     assert_eq!((counts.failed, counts.processed, counts.panicked), (1, 1, 0));
-    assert!(world.controller.has_synced(), "an item that failed is processed");
+    assert!(world.controller.has_synced(), "a failed item counts as processed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_on_error_processes_the_same_item_again_before_what_follows_it() {
+async fn retry_on_error_processes_the_same_item_again_before_later_ones() {
     let log = Log::default();
     let (seen, mut failures) = (log.clone(), 3);
     let mut world = world(true, move |batch: &Batch<TestObject>| {
@@ -148,8 +148,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     queue.close();
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
-    // The reflector is still waiting for its first list: it ends when it has something to hand over, or is
-    // told to.
+    // The reflector is still waiting for its first list. It ends when it writes to the closed queue, or when
+    // it is canceled.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {
@@ -195,7 +195,7 @@ async fn errors_of_the_source_reach_the_hook_of_a_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_pumps_a_delta_fifo_into_a_store_of_its_user() {
+async fn a_controller_pumps_a_delta_fifo_into_a_custom_store() {
     let (source, mut server) = ScriptedSource::new();
     let store = informer_store::StoreBuilder::new().build();
     let known = Arc::new(store.indexer().clone());
@@ -237,7 +237,7 @@ async fn a_controller_pumps_a_delta_fifo_into_a_store_of_its_user() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_deletes_what_it_is_told_of_sees_exactly_those_deletions() {
+async fn a_handler_that_deletes_each_added_object_receives_exactly_these_deletions() {
     let (source, mut server) = ScriptedSource::new();
     let (log, feed) = (Log::default(), Arc::new(Mutex::new(None::<WatchPeer<TestObject>>)));
     let (seen, deleting, version) = (log.clone(), Arc::clone(&feed), std::sync::atomic::AtomicU64::new(10));
@@ -248,7 +248,7 @@ async fn a_handler_that_deletes_what_it_is_told_of_sees_exactly_those_deletions(
             deleting.lock().as_ref().unwrap().send(deleted(gone));
         }
         Event::Deleted { last, .. } => seen.say(last.key()),
-        Event::Updated { .. } => unreachable!("nothing is updated"),
+        Event::Updated { .. } => unreachable!("no object is updated"),
     });
     let informer = new_informer(source, handler);
     let stop = CancellationToken::new();
@@ -266,7 +266,7 @@ async fn a_handler_that_deletes_what_it_is_told_of_sees_exactly_those_deletions(
 
 /// Runs on two threads to find races.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_writers_that_hammer_a_source_leave_the_cache_equal_to_it() {
+async fn after_concurrent_writes_the_cache_equals_the_source() {
     let (source, mut server) = ScriptedSource::new();
     let informer = Arc::new(new_informer(source, on_event(|_: Event<TestObject>| {})));
     let (stop, running) = (CancellationToken::new(), Arc::clone(&informer));
@@ -318,10 +318,10 @@ async fn three_writers_that_hammer_a_source_leave_the_cache_equal_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_with_a_closure_can_be_spawned_as_it_is() {
+async fn a_controller_with_a_closure_can_be_spawned() {
     let (source, mut server) = ScriptedSource::new();
     let (sender, mut processed) = tokio::sync::mpsc::unbounded_channel();
-    // Neither the closure nor the controller is named or generic here: that is how programs write it.
+    // Neither the closure nor the controller has a named or generic type here, as in user code.
     let controller = InformerController::new(
         ControllerConfig::new(source, InOrderQueue::new()),
         move |batch: &Batch<TestObject>| Ok(sender.send(batch.len())?),
@@ -336,7 +336,7 @@ async fn a_controller_with_a_closure_can_be_spawned_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_of_other_queues_and_simple_informers_can_be_spawned_with_closures_too() {
+async fn controllers_of_other_queues_and_simple_informers_can_be_spawned_with_closures() {
     let stop = CancellationToken::new();
     stop.cancel();
     let (source, _server) = ScriptedSource::<TestObject>::new();
@@ -349,7 +349,7 @@ async fn controllers_of_other_queues_and_simple_informers_can_be_spawned_with_cl
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_of_a_delta_fifo_that_failed_counts_for_has_synced_although_it_is_queued_again() {
+async fn a_failed_item_of_a_delta_fifo_counts_for_has_synced_although_it_is_requeued() {
     let (source, mut server) = ScriptedSource::new();
     let failing = std::sync::atomic::AtomicBool::new(true);
     let failing = Arc::new(failing);
@@ -376,7 +376,7 @@ async fn an_item_of_a_delta_fifo_that_failed_counts_for_has_synced_although_it_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_any_hook_is_counted_and_makes_no_request() {
+async fn a_panic_of_any_hook_is_counted_and_causes_no_request() {
     let (source, mut server) = ScriptedSource::<TestObject>::new();
     let mut config = crate::reflector::ReflectorConfig::named("panics");
     config.on_error = Some(Arc::new(|_: &SourceError| panic!("on purpose")));
@@ -430,7 +430,7 @@ async fn a_simple_informer_is_synced_only_when_its_handler_has_handled_the_first
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_simple_informer_contains_the_panics_of_its_handler_event_by_event() {
+async fn a_simple_informer_contains_the_panics_of_its_handler_per_event() {
     let (source, mut server) = ScriptedSource::new();
     let informer = new_informer(source, on_event(|_: Event<TestObject>| panic!("on purpose")));
     let stop = CancellationToken::new();
@@ -459,7 +459,7 @@ async fn a_simple_informer_with_indexes_serves_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transforming_informer_stores_and_tells_transformed_objects_only() {
+async fn a_simple_informer_with_a_transform_stores_and_announces_only_transformed_objects() {
     let (source, mut server) = ScriptedSource::new();
     let log = Log::default();
     let seen = log.clone();
@@ -503,7 +503,7 @@ async fn a_simple_informer_replays_its_store_at_each_resync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_in_the_middle_of_a_call_does_not_keep_the_next_one_from_its_sync() {
+async fn a_run_dropped_during_a_call_does_not_prevent_the_sync_of_the_next_run() {
     let (source, mut server) = ScriptedSource::<TestObject>::new();
     let log = Log::default();
     let seen = log.clone();

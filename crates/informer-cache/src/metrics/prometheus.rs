@@ -185,18 +185,18 @@ impl Page<'_, '_> {
         self.gauge("informer_store_resource_version", help, |state| {
             (state.version.as_u64().unwrap_or_default() % VERSION_MODULUS) as f64
         })?;
-        let help = "Seconds since the source last gave a version.";
+        let help = "Seconds since the source last sent a version.";
         self.gauges("informer_version_age_seconds", help, |state| {
             state.version_age(now).map(|age| (Vec::new(), age.as_secs_f64())).into_iter().collect()
         })?;
-        let help = "Objects that could not be read, at present.";
+        let help = "Objects that cannot be decoded now.";
         self.gauge("informer_undecodable_objects", help, |state| state.undecodable as f64)?;
-        let help = "Index functions that failed on some object.";
+        let help = "Index functions that failed for some object.";
         self.gauge("informer_index_failures", help, |state| state.index_failures as f64)?;
         self.gauge("informer_running", "1 between start and stop.", |state| f64::from(state.running))?;
         let help = "1 once the first list of the run is in the cache.";
         self.gauge("informer_synced", help, |state| f64::from(state.synced))?;
-        let help = "What the reflector does: 1 for the present phase.";
+        let help = "The phase of the reflector: 1 for the current phase.";
         self.gauges("informer_state", help, |state| {
             let one = |(phase, word): &(ReflectorPhase, &str)| {
                 let present = f64::from(state.reflector.phase == *phase);
@@ -211,17 +211,17 @@ impl Page<'_, '_> {
         self.gauge("informer_queued_items", help, |state| state.queue_depth as f64)?;
         let help = "Changes taken from the queue.";
         self.counter("informer_changes", help, |state| state.counters.changes)?;
-        let help = "Events and objects older than what is held, which were not applied.";
+        let help = "Events and objects older than the cached state, which were not applied.";
         self.counter("informer_stale_changes", help, |state| state.counters.stale)?;
-        let help = "Events and objects that were held already.";
+        let help = "Events and objects that were already cached.";
         self.counter("informer_unchanged", help, |state| state.counters.unchanged)?;
-        let help = "Lists older than what is held, which were not applied.";
+        let help = "Lists older than the cached state, which were not applied.";
         self.counter("informer_stale_lists", help, |state| {
             state.counters.stale_lists + state.reflector.stale_lists
         })?;
-        let help = "Lists that took the cache back, because a consistent read said so.";
+        let help = "Consistent lists that moved the cache back to an older state.";
         self.counter("informer_rewound", help, |state| state.counters.rewound)?;
-        let help = "Objects that could not be read, over time.";
+        let help = "Objects that could not be decoded, over time.";
         self.counter("informer_undecodable", help, |state| state.undecodable_total)?;
         let help = "Contained panics of the source, of a hook or of the metrics.";
         self.counter("informer_panics", help, |state| state.panics)?;
@@ -238,9 +238,9 @@ impl Page<'_, '_> {
                 |(reason, count): (RelistReason, u64)| (vec![("reason", reason.as_str().to_owned())], count);
             state.reflector.relists.iter().map(one).collect()
         })?;
-        let help = "List requests sent: one a page.";
+        let help = "List requests sent: one for each page.";
         self.counter("informer_list_requests", help, |state| state.reflector.list_requests)?;
-        let help = "Failures of the source since something last worked.";
+        let help = "Failures of the source since the last success.";
         self.gauge("informer_consecutive_failures", help, |state| state.reflector.failures as f64)
     }
 
@@ -249,9 +249,9 @@ impl Page<'_, '_> {
         self.counter("informer_watches", help, |state| state.reflector.watches_opened)?;
         let help = "Watches that were closed within a second.";
         self.counter("informer_short_watches", help, |state| state.reflector.short_watches)?;
-        let help = "Watches that were silent past their time and cut.";
+        let help = "Watches that were silent past their timeout and closed.";
         self.counter("informer_silent_watches", help, |state| state.reflector.silent_watches)?;
-        let help = "Streaming lists that were given up in favour of a list.";
+        let help = "Streaming lists that were replaced by an ordinary list.";
         self.counter("informer_streaming_fallbacks", help, |state| state.reflector.streaming_fallbacks)?;
         self.counters("informer_watch_events", "Watch events received, by type.", |state| {
             by_type(&state.reflector.events)
@@ -261,9 +261,9 @@ impl Page<'_, '_> {
     }
 
     fn handlers(&mut self) -> fmt::Result {
-        let help = "Events that wait for a handler.";
+        let help = "Pending events of a handler.";
         self.handler_gauge("informer_handler_depth", help, |handler| handler.depth as f64)?;
-        let help = "The most events that have waited for a handler.";
+        let help = "The largest number of pending events of a handler so far.";
         self.handler_gauge("informer_handler_depth_max", help, |handler| handler.max_depth as f64)?;
         let help = "1 once the handler has handled the first list.";
         self.handler_gauge("informer_handler_synced", help, |handler| f64::from(handler.synced))?;
@@ -271,7 +271,7 @@ impl Page<'_, '_> {
         self.handler_counter("informer_handler_calls", help, |handler| handler.calls)?;
         let help = "Calls of a handler that panicked.";
         self.handler_counter("informer_handler_panics", help, |handler| handler.panics)?;
-        let help = "Calls of a handler that held a thread of the runtime for too long.";
+        let help = "Calls of a handler that blocked a thread of the runtime for too long.";
         self.handler_counter("informer_handler_blocked", help, |handler| handler.blocked)
     }
 

@@ -358,17 +358,19 @@ fn log(reflector: &str, notice: &ReflectorNotice) {
             let kind = error.kind().as_str();
             warn!(reflector, error = %error, kind, ?retry_after, "failed, waiting");
         }
-        ReflectorNotice::Recovering(error) => info!(error = %error, "failed, trying again at once"),
-        ReflectorNotice::StreamingListFailed => info!("streaming lists do not work here"),
+        ReflectorNotice::Recovering(error) => info!(error = %error, "failed, retrying immediately"),
+        ReflectorNotice::StreamingListFailed => {
+            info!("the source does not support or complete streaming lists")
+        }
         ReflectorNotice::StaleList { version, seen } => {
             warn!(reflector, %version, %seen, "a list was older than what was seen before; reading consistently");
         }
         ReflectorNotice::Rewound { version, seen } => {
-            warn!(reflector, %version, %seen, "the server went back in time; taking its state");
+            warn!(reflector, %version, %seen, "the resourceVersion of the server regressed; its state is applied");
         }
-        ReflectorNotice::Duplicates(count) => warn!(reflector, count, "a list had keys more than once"),
+        ReflectorNotice::Duplicates(count) => warn!(reflector, count, "a list had duplicate keys"),
         ReflectorNotice::SilentWatch => {
-            warn!(reflector, "a watch was silent past its time; resuming from the last version");
+            warn!(reflector, "a watch was silent past its timeout; resuming from the last version");
         }
         ReflectorNotice::UnknownEvent(event_type) => {
             warn!(reflector, event_type, "skipping an event of an unknown type");

@@ -4,18 +4,18 @@
 //! its result. [`Reflector`](super::Reflector) is the driver for tokio; the simulator is another.
 //!
 //! ```text
-//!              ┌───────────┐ refused, no end mark  ┌─────────┐
+//!              ┌───────────┐ rejected, no end mark ┌─────────┐
 //!        ┌────▶│ Streaming │──────────────────────▶│ Listing │◀──┐ 410, too large, stale:
 //!        │     └─────┬─────┘                       └────┬──┬─┘   │ at once, consistently
 //!        │           │ end mark: the same stream        │  └─────┘
 //!        │           ▼                         complete │
 //!        │     ┌───────────┐◀───────────────────────────┘
-//!  list  │     │ Watching  │──┐ closed in time, broken after it worked, silent:
+//!  list  │     │ Watching  │──┐ closed in time, broken after events, silent:
 //!        │     └───┬───▲───┘◀─┘ at once, from the last version
 //!        │   fails │   │ watch
 //!        │         ▼   │
 //!        │     ┌───────┴───┐
-//!        └─────│  Waiting  │◀── a list that failed, a list that was asked for
+//!        └─────│  Waiting  │◀── a failed list, a requested list
 //!              └───────────┘
 //! any ── stop ──▶ Stopped
 //! ```

@@ -13,7 +13,7 @@ use crate::Undecodable;
 pub enum ListPart<O> {
     /// Objects, in the order of the source. It contains what is available and never waits for more.
     Items(Vec<Listed<O>>),
-    /// An object that could not be decoded. It counts as seen.
+    /// An object that could not be decoded. It counts as present.
     Undecodable(Undecodable),
     /// The end of the list or page. It occurs once, and nothing follows it. A list without it was cut off.
     End(ListEnd),
@@ -61,11 +61,11 @@ pub enum WatchEvent<O> {
     },
     /// The server reports an error. Nothing follows.
     Error(ServerStatus),
-    /// An object was created or changed and could not be decoded. It counts as seen.
+    /// An object was created or changed and could not be decoded. Its version counts as received.
     Undecodable(Undecodable),
     /// An object was deleted, and its last state could not be decoded.
     DeletedUndecodable(Undecodable),
-    /// An event of an unknown type. It is skipped, and its version, if it has one, counts as seen.
+    /// An event of an unknown type. It is skipped, and its version, if it has one, counts as received.
     Unknown {
         /// The type as sent by the server.
         event_type: String,

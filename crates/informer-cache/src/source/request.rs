@@ -58,12 +58,12 @@ pub struct SourceContext<O: Object> {
     undecodable: UndecodableLog,
 }
 
-/// A read view of the held objects.
+/// A read view of the cached objects.
 pub trait KnownObjects<O>: Send + Sync + 'static {
-    /// Returns the object held under a key.
+    /// Returns the object cached under a key.
     fn get(&self, key: &str) -> Option<Arc<O>>;
 
-    /// Returns all held keys.
+    /// Returns all cached keys.
     fn keys(&self) -> Vec<ObjectKey>;
 }
 
@@ -78,13 +78,13 @@ impl<O: Object> KnownObjects<O> for Indexer<O> {
 }
 
 impl<O: Object> SourceContext<O> {
-    /// Returns a context with a view of the held objects. `undecodable` receives objects that fail later,
+    /// Returns a context with a view of the cached objects. `undecodable` receives objects that fail later,
     /// when they are first decoded.
     pub fn new(known: Option<Arc<dyn KnownObjects<O>>>, undecodable: UndecodableLog) -> Self {
         Self { known, undecodable }
     }
 
-    /// Returns the object held under `key`, if it is exactly the state that `uid` and `version` identify. A
+    /// Returns the object cached under `key`, if it is exactly the state that `uid` and `version` identify. A
     /// decoder that has read the metadata calls this first. It then returns
     /// [`Listed::Known`](super::Listed::Known) without decoding the rest.
     ///

@@ -1,4 +1,4 @@
-//! The one connection between the reflector and the server, and what can go wrong on it.
+//! The single connection between the reflector and the server, and its faults.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,16 +18,17 @@ use crate::server::{Content, Server};
 
 type In = Input<TestObject>;
 
-/// How likely things go wrong, and what the server can do. All zero after quiet.
+/// The probabilities of faults, and the features of the server. All probabilities are zero in the final
+/// phase.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
-    /// That a request is refused, or a stream cut, at any step.
+    /// The probability that a request is rejected, or a stream cut, at any step.
     pub(crate) rate: f64,
-    /// The server knows streaming lists.
+    /// The server supports streaming lists.
     pub(crate) streaming: bool,
-    /// It never sends their end mark.
+    /// The server never sends the end mark of a streaming list.
     pub(crate) endless: bool,
-    /// That an object cannot be read.
+    /// The probability that an object is undecodable.
     pub(crate) unreadable: f64,
 }
 
@@ -38,25 +39,25 @@ pub(crate) enum Open {
 }
 
 pub(crate) struct Watch {
-    /// What comes before the history: the first part of a streaming list.
+    /// Events that are sent before the history: the initial events of a streaming list.
     initial: VecDeque<WatchEvent<TestObject>>,
     /// The last version that was sent.
     pub(crate) position: u64,
     /// The last bookmark that was sent.
     marked: u64,
     closes_at: Instant,
-    /// Neither event nor end will ever come.
+    /// The watch sends no more events and never ends.
     stalled: bool,
 }
 
-/// Objects of a page.
+/// The number of objects in a page.
 const PAGE: usize = 3;
 
 fn number(version: &ResourceVersion) -> u64 {
     version.as_u64().unwrap_or_default()
 }
 
-/// The answer to a list request.
+/// Responds to a list request.
 pub(crate) fn list(
     plan: &ListPlan,
     server: &Server,
@@ -83,9 +84,9 @@ pub(crate) fn list(
     Ok(Open::List(parts(plan, &content, held, rng)))
 }
 
-/// The version of the list, and the last key of the page before.
+/// Returns the version of the list, and the last key of the previous page.
 fn token_parts(token: &str) -> (u64, &str) {
-    let (version, key) = token.split_once(' ').expect("tokens are our own");
+    let (version, key) = token.split_once(' ').expect("every token is created here");
     (version.parse().expect("a token begins with a version"), key)
 }
 
@@ -117,7 +118,7 @@ fn parts(
     parts
 }
 
-/// The answer to a watch request.
+/// Responds to a watch request.
 pub(crate) fn watch(
     plan: &WatchPlan,
     server: &Server,
@@ -177,7 +178,7 @@ fn refusal(rng: &mut StdRng) -> SourceErrorKind {
 }
 
 impl Open {
-    /// What can be read now; `None` where nothing is at hand.
+    /// Returns the input that can be read now; `None` if no data is available.
     pub(crate) fn read(
         &mut self,
         server: &Server,
@@ -222,7 +223,7 @@ impl Watch {
             self.position = happened.version;
             events.push(happened.event());
         }
-        // What was compacted before it was sent is not quiet: it expires the watch.
+        // If history was compacted before it was sent, the watch expires: it is not idle.
         let current = self.position >= server.compacted && server.after(self.position).is_none();
         let quiet = self.initial.is_empty() && current;
         if quiet
@@ -241,7 +242,7 @@ impl Watch {
         }
     }
 
-    /// Everything that there is has been sent.
+    /// Returns true if all events were sent.
     pub(crate) fn is_drained(&self, server: &Server) -> bool {
         !self.stalled && self.initial.is_empty() && server.after(self.position).is_none()
     }

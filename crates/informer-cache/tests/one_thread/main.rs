@@ -9,7 +9,7 @@ mod world;
 
 use crate::world::World;
 
-/// How many seeds are run.
+/// The number of seeds.
 const SEEDS: u64 = 1000;
 
 fn run(seed: u64) -> world::Tally {
@@ -18,7 +18,7 @@ fn run(seed: u64) -> world::Tally {
 }
 
 #[test]
-fn whatever_fails_the_cache_and_both_views_equal_the_server_at_quiet_and_every_history_is_legal() {
+fn after_any_faults_cache_and_handlers_equal_the_server_and_every_history_is_legal() {
     if let Ok(seed) = std::env::var("INFORMER_SEED") {
         run(seed.parse().expect("INFORMER_SEED is a number"));
         return;
@@ -27,15 +27,15 @@ fn whatever_fails_the_cache_and_both_views_equal_the_server_at_quiet_and_every_h
     for seed in 0..SEEDS {
         tally += run(seed);
     }
-    // Seeds that no longer reach these would prove nothing.
+    // The test is useful only if the seeds reach all of these cases.
     assert!(tally.lists > 2 * SEEDS, "lists: {}", tally.lists);
     assert!(tally.rewound > SEEDS / 50, "restores: {}", tally.rewound);
     assert!(tally.stale_lists > 10, "lists of lagging replicas: {}", tally.stale_lists);
-    assert!(tally.fallbacks > SEEDS / 50, "streaming lists given up: {}", tally.fallbacks);
+    assert!(tally.fallbacks > SEEDS / 50, "replaced streaming lists: {}", tally.fallbacks);
     assert!(tally.streamed > SEEDS / 50, "streaming lists: {}", tally.streamed);
     assert!(tally.silent > 10, "silent watches: {}", tally.silent);
-    assert!(tally.undecodable > SEEDS / 10, "unreadable objects: {}", tally.undecodable);
-    assert!(tally.coalesced > SEEDS, "events that were merged: {}", tally.coalesced);
+    assert!(tally.undecodable > SEEDS / 10, "undecodable objects: {}", tally.undecodable);
+    assert!(tally.coalesced > SEEDS, "merged events: {}", tally.coalesced);
 }
 
 #[test]

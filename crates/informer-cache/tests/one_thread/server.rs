@@ -11,10 +11,10 @@ use informer_core::Object;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// How many keys there are: few, so that they collide.
+/// The number of keys. They are few, so that writes collide.
 const KEYS: u32 = 8;
 
-/// How many past states a replica that lags may still show.
+/// The number of past states that a lagging replica may still show.
 const MAX_HISTORY: usize = 12;
 
 /// One state of an object.
@@ -59,7 +59,7 @@ impl Happened {
     }
 }
 
-/// The whole content at one version.
+/// All objects at one version.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) objects: BTreeMap<String, State>,
@@ -69,17 +69,17 @@ pub(crate) struct Content {
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) now: Content,
-    /// Contents of the near past, oldest first.
+    /// Recent contents, oldest first.
     past: VecDeque<Content>,
-    /// What happened after `compacted`, in order.
+    /// The changes after `compacted`, in order.
     pub(crate) history: VecDeque<Happened>,
-    /// Watches from before this version are refused.
+    /// Watches from an older version are rejected.
     pub(crate) compacted: u64,
-    /// Everything that ever happened, whether or not it survived a restore.
+    /// All changes ever, including those undone by a restore.
     pub(crate) log: Vec<Happened>,
-    /// The text of every state that ever was: texts are unique.
+    /// The text of every state that ever existed. Texts are unique.
     pub(crate) ever: HashSet<String>,
-    /// It went back to a backup, ever.
+    /// True once the server was restored from a backup.
     pub(crate) restored: bool,
     serial: u64,
     backup: Content,
@@ -93,7 +93,7 @@ impl Server {
         server
     }
 
-    /// One write, of any kind that fits the key drawn.
+    /// Writes a change of a random kind to a random key.
     pub(crate) fn write(&mut self, unreadable: f64, rng: &mut StdRng) {
         let key = format!("ns/{}", rng.random_range(0..KEYS));
         let held = self.now.objects.get(&key).cloned();
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Forgets history up to some version.
+    /// Compacts the history up to a random version.
     pub(crate) fn compact(&mut self, rng: &mut StdRng) {
         let count = rng.random_range(0..=self.history.len());
         for happened in self.history.drain(..count) {
@@ -142,8 +142,8 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// The content goes back to the backup. Well done, the versions jump ahead and every watch expires; else
-    /// they go back, too.
+    /// Restores the backup. If `well_done`, the versions jump ahead and every watch expires; otherwise the
+    /// versions regress, too.
     pub(crate) fn restore(&mut self, well_done: bool) {
         let version = self.now.version + 1000;
         self.now = self.backup.clone();
@@ -157,7 +157,7 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// What a replica shows that may lag, but not behind `not_before`.
+    /// Returns the content of a replica that may lag, but not behind `not_before`.
     pub(crate) fn any_content(&self, not_before: u64, rng: &mut dyn Rng) -> Content {
         let fits = self.past.iter().chain([&self.now]).filter(|content| content.version >= not_before);
         let fits: Vec<_> = fits.collect();
@@ -167,12 +167,12 @@ impl Server {
         }
     }
 
-    /// The content at a version that is not too long past.
+    /// Returns the content at a recent version.
     pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
         self.past.iter().chain([&self.now]).find(|content| content.version == version).cloned()
     }
 
-    /// The first thing that happened after a version.
+    /// Returns the first change after a version.
     pub(crate) fn after(&self, version: u64) -> Option<&Happened> {
         self.history.iter().find(|happened| happened.version > version)
     }

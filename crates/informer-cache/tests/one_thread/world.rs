@@ -1,4 +1,4 @@
-//! Everything together, one step at a time.
+//! Runs all parts together, one step at a time.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::AddAssign;
@@ -22,13 +22,13 @@ use rand::{RngExt, SeedableRng};
 use crate::connection::{self, Faults, Open};
 use crate::server::Server;
 
-/// Steps before quiet.
+/// The number of steps with writes and faults.
 const STEPS: u32 = 250;
 
-/// Steps after which a run that does not come to rest has failed.
+/// The number of steps after which a run that does not become idle has failed.
 const MAX_STEPS: u32 = 20_000;
 
-/// What the runs have met.
+/// Counts of the cases that the runs have reached.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) lists: u64,
@@ -54,12 +54,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// One handler: its buffer, and what it believes.
+/// One handler: its buffer, and its view of the objects.
 struct Handler {
     buffer: ListenerBuffer<TestObject>,
     view: BTreeMap<String, Arc<TestObject>>,
     told: Vec<Event<TestObject>>,
-    /// The uids of what it was told is deleted.
+    /// The uids of the objects that were announced as deleted.
     gone: HashSet<String>,
 }
 
@@ -67,7 +67,8 @@ pub(crate) struct World {
     rng: StdRng,
     now: Instant,
     faults: Faults,
-    /// Nothing fails in this world: every change that follows the first list must arrive, once and in order.
+    /// There are no faults in this run: every change after the first list must be delivered once and in
+    /// order.
     faultless: bool,
     server: Server,
     open: Open,
@@ -77,10 +78,10 @@ pub(crate) struct World {
     queue: InOrderState<TestObject>,
     pump: Pump<TestObject>,
     undecodable: UndecodableLog,
-    /// The one that delivers all, then the one that merges.
+    /// The handler without merging, then the handler with merging.
     handlers: [Handler; 2],
-    /// After a restore that took the versions back, the server is not written to until the informer has
-    /// noticed: once its versions had caught up, nobody could tell.
+    /// After a restore with a version regression, the server receives no writes until the informer has
+    /// detected it. Once its versions had caught up, the regression could not be detected.
     held_back: bool,
     /// The version of the first list.
     first_list: Option<u64>,
@@ -90,7 +91,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        // Every tenth world is free of faults, so that every change must arrive.
+        // Every tenth run is free of faults, so that every change must be delivered.
         let faulty = !seed.is_multiple_of(10);
         let faults = Faults {
             rate: if faulty { rng.random_range(0.0..0.25) } else { 0.0 },
@@ -152,7 +153,7 @@ impl World {
         self.server.write(self.faults.unreadable, &mut self.rng);
     }
 
-    /// What befalls the server or the informer as a whole.
+    /// Injects a fault of the server or of the informer as a whole.
     fn mishap(&mut self) {
         match self.rng.random_range(0..10) {
             0..4 => self.server.compact(&mut self.rng),
@@ -166,20 +167,20 @@ impl World {
     fn restore(&mut self) {
         let well_done = self.rng.random_bool(0.5);
         self.server.restore(well_done);
-        // Its connections go with it.
+        // A restore closes the connections of the server.
         self.open = Open::Nothing;
         self.held_back = !well_done;
     }
 
-    /// The newest version that the informer knows of.
+    /// Returns the newest version that the informer knows.
     fn seen(&self) -> u64 {
         let versions = [&self.reflector.status().last_version, &self.pump.indexer().resource_version()];
         versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
     }
 
-    /// The informer is stopped and started again: the store stays, and the reflector goes on from the last
-    /// version. Or it is another reflector, which knows of none; then the pump alone sees to it that the
-    /// store is not taken back.
+    /// Restarts the informer: the store stays, and the reflector either continues from the last version or
+    /// starts without one. In the second case only the pump prevents the store from going back to an older
+    /// state.
     fn restart(&mut self) {
         self.note_reflector();
         while self.pump_batch() {}
@@ -217,7 +218,7 @@ impl World {
         };
         match (input, step.until) {
             (Some(input), _) => self.tell(input),
-            // Nothing can happen but that time passes.
+            // Only time can pass.
             (None, Some(until)) => {
                 let wait = until.saturating_duration_since(self.now);
                 let part = if self.rng.random_bool(0.5) { 1.0 } else { self.rng.random_range(0.0..1.0) };
@@ -265,14 +266,14 @@ impl World {
     }
 
     fn handle(&mut self) {
-        // The second one is slow, so that its events merge.
+        // The second handler is slow, so that its events are merged.
         let which = usize::from(self.rng.random_bool(0.1));
         for _ in 0..self.rng.random_range(1..6) {
             self.handlers[which].take_one(&self.server);
         }
     }
 
-    /// No more faults, no more writes: everything runs until nothing is left to do.
+    /// Runs all parts without faults and writes until they are idle.
     fn come_to_rest(&mut self) {
         self.faults = Faults { rate: 0.0, endless: false, unreadable: 0.0, ..self.faults };
         for _ in 0..MAX_STEPS {
@@ -285,7 +286,7 @@ impl World {
                 self.handle();
             }
         }
-        panic!("it never comes to rest: {:?}", self.reflector.status());
+        panic!("the informer does not become idle: {:?}", self.reflector.status());
     }
 
     fn is_at_rest(&self) -> bool {
@@ -306,24 +307,24 @@ impl World {
                 true => assert_eq!(held.get(key), Some(&shown(&state.object).1), "the cache lacks {key}"),
                 false => assert!(
                     self.undecodable.entries().iter().any(|entry| entry.key() == Some(state.object.key())),
-                    "{key} cannot be read, and nobody says so"
+                    "{key} is undecodable and not in the log"
                 ),
             }
         }
         for key in held.keys() {
-            assert!(self.server.now.objects.contains_key(key), "{key} is gone, and the cache holds it");
+            assert!(self.server.now.objects.contains_key(key), "{key} was deleted and is in the cache");
         }
         for handler in &self.handlers {
             let view: BTreeMap<String, String> = handler.view.values().map(|o| shown(o)).collect();
-            assert_eq!(view, held, "a handler's view is not the cache");
-            assert!(handler.buffer.is_synced(), "a handler that has handled everything is not synced");
+            assert_eq!(view, held, "the view of a handler differs from the cache");
+            assert!(handler.buffer.is_synced(), "a handler without pending events is not synced");
         }
         if self.faultless {
             self.compare_history();
         }
     }
 
-    /// Everything that happened after the first list was told, once and in order.
+    /// Asserts that all changes after the first list were delivered once and in order.
     fn compare_history(&self) {
         let told = |event: &Event<TestObject>| match event {
             Event::Added { initial: true, .. } => None,
@@ -331,11 +332,11 @@ impl World {
         };
         let told: Vec<_> = self.handlers[0].told.iter().filter_map(told).collect();
         let log: Vec<_> = self.server.log.iter().map(|happened| shown(&happened.state.object)).collect();
-        assert!(log.ends_with(&told), "a change was lost, doubled, or out of order");
+        assert!(log.ends_with(&told), "a change was lost, duplicated or reordered");
         let relists = &self.reflector.status().relists;
         let expired = relists.get(RelistReason::ContinueExpired);
-        assert_eq!(relists.total(), expired, "nothing was listed again but a page that took too long");
-        let since = self.first_list.expect("it is synced");
+        assert_eq!(relists.total(), expired, "only an expired page may cause a relist");
+        let since = self.first_list.expect("the informer is synced");
         let missed = log.len() - told.len();
         assert!(self.server.log[..missed].iter().all(|happened| happened.version <= since));
     }
@@ -366,32 +367,31 @@ impl World {
 }
 
 impl Handler {
-    /// Handles one event, if there is one; panics where the history is not legal.
+    /// Handles one event, if there is one; panics if the history is not legal.
     fn take_one(&mut self, server: &Server) {
         let Some(event) = self.buffer.pop() else { return };
         self.buffer.finished();
         let (key, object) = (event.key().to_string(), event.object());
-        assert!(server.ever.contains(object.text()), "{event} tells of a state that never was");
+        assert!(server.ever.contains(object.text()), "{event} has a state that never existed");
         match &event {
             Event::Added { object, .. } => {
                 let back = self.gone.contains(object.uid());
-                assert!(server.restored || !back, "{event} brings back what was deleted");
-                assert!(self.view.insert(key, Arc::clone(object)).is_none(), "{event} of what is there");
+                assert!(server.restored || !back, "{event} restores a deleted object");
+                assert!(
+                    self.view.insert(key, Arc::clone(object)).is_none(),
+                    "{event} adds an object that exists"
+                );
             }
             Event::Updated { old, new, .. } => {
                 let before = self.view.insert(key, Arc::clone(new)).expect("an update follows an add");
-                assert!(Arc::ptr_eq(&before, old), "{event}: old is what was told before");
-                assert_eq!(
-                    old.uid(),
-                    new.uid(),
-                    "{event}: another object of this name is a delete and an add"
-                );
+                assert!(Arc::ptr_eq(&before, old), "{event}: `old` is the state announced last");
+                assert_eq!(old.uid(), new.uid(), "{event}: a re-created object is a delete and an add");
                 let back = new.resource_version().is_older_than(old.resource_version());
-                assert!(server.restored || !back, "{event} goes back in time");
+                assert!(server.restored || !back, "{event} goes back to an older state");
             }
             Event::Deleted { last, .. } => {
                 let before = self.view.remove(&key).expect("a delete follows an add");
-                assert_eq!(before.uid(), last.uid(), "{event}: it is the one that was there");
+                assert_eq!(before.uid(), last.uid(), "{event}: the deleted object is the announced one");
                 self.gone.insert(last.uid().to_owned());
             }
         }
@@ -407,7 +407,7 @@ fn shown(object: &TestObject) -> (String, String) {
 fn origin() -> Instant {
     #[expect(
         clippy::disallowed_methods,
-        reason = "an origin: every later instant is this one and made-up time"
+        reason = "the origin of simulated time; later instants only add to it"
     )]
     Instant::now()
 }

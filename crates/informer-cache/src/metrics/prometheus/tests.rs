@@ -45,7 +45,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_figures_of_an_informer_are_shown_under_its_name() {
+async fn the_metrics_of_an_informer_are_exported_under_its_name() {
     let world = World::new();
     let (informer, mut server) = world.informer("things");
     let options = HandlerOptions::new().name("slow");
@@ -94,7 +94,7 @@ async fn the_figures_of_an_informer_are_shown_under_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_object_is_named_in_the_metrics() {
+async fn no_object_name_is_in_the_metrics() {
     let world = World::new();
     let (informer, mut server) = world.informer("things");
     let _run = informer.start();
@@ -104,7 +104,7 @@ async fn no_object_is_named_in_the_metrics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_and_handlers_of_one_name_are_told_apart_and_those_that_are_gone_vanish() {
+async fn informers_and_handlers_with_the_same_name_are_distinguished_and_dropped_ones_removed() {
     let world = World::new();
     let (first, _server) = world.informer("things");
     let (second, _other) = world.informer("things");
@@ -125,7 +125,7 @@ async fn informers_and_handlers_of_one_name_are_told_apart_and_those_that_are_go
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_latencies_of_an_informer_that_is_gone_vanish_with_it() {
+async fn the_latencies_of_a_dropped_informer_are_removed() {
     let world = World::new();
     for name in ["stays", "goes"] {
         let (informer, mut server) = world.informer(name);
@@ -144,7 +144,7 @@ async fn the_latencies_of_an_informer_that_is_gone_vanish_with_it() {
 }
 
 #[tokio::test]
-async fn informers_that_come_and_go_while_nobody_scrapes_do_not_add_up() {
+async fn dropped_informers_do_not_accumulate_without_scrapes() {
     let world = World::new();
     let (_stays, _server) = world.informer("stays");
     for _ in 0..10_000 {
@@ -156,7 +156,7 @@ async fn informers_that_come_and_go_while_nobody_scrapes_do_not_add_up() {
 }
 
 #[tokio::test]
-async fn latencies_of_informers_that_come_and_go_while_nobody_scrapes_do_not_add_up() {
+async fn latencies_of_dropped_informers_do_not_accumulate_without_scrapes() {
     let world = World::new();
     let (_stays, _server) = world.informer("stays");
     world.metrics.processed("stays", 1, Duration::from_millis(2));
