@@ -1,4 +1,4 @@
-//! An API server inside the test, informers on it, and faults on demand.
+//! An embedded API server for tests, with informers and fault injection.
 //!
 //! ```
 //! # use informer::testing::{TestServer, list, pod, watch};
@@ -14,8 +14,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The server is `informer-apiserver`, spoken to without a socket, so that tests run in paused time:
-//! timeouts, backoffs and resyncs cost nothing.
+//! The server is `informer-apiserver`. Clients call it without a socket, so tests can run in paused time:
+//! timeouts, backoffs and resyncs take no real time.
 
 mod environment;
 mod error;
@@ -40,9 +40,9 @@ use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::Resource;
 use serde_json::Value;
 
-/// An API server inside the test process. Cheap to start; dropping it discards all objects.
+/// An API server in the test process. It starts quickly; dropping it discards all objects.
 ///
-/// Clones are handles of one server.
+/// Clones are handles of the same server.
 #[derive(Clone)]
 pub struct TestServer {
     server: ApiServer,
@@ -50,7 +50,7 @@ pub struct TestServer {
     factory: SharedInformerFactory,
 }
 
-/// An informer that a [`TestServer`] has started. It runs until the last clone is dropped.
+/// A running informer of a [`TestServer`]. It runs until the last clone is dropped.
 ///
 /// Dereferences to the [`SharedInformer`].
 #[derive(Debug, Clone)]
@@ -76,32 +76,29 @@ impl<K: Send + Sync + 'static> std::ops::Deref for RunningInformer<K> {
 }
 
 impl TestServer {
-    /// A server with nothing but the namespaces of a new cluster.
+    /// Starts a server that contains only the namespaces of a new cluster.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time enabled.
-    #[expect(
-        clippy::unused_async,
-        reason = "starting a server may have to wait one day, and tests read alike"
-    )]
+    /// If called outside of a tokio runtime with time enabled.
+    #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn start() -> Self {
         Self::of(ApiServer::builder().build())
     }
 
-    /// A server that was configured by its own builder.
+    /// Wraps a server that was configured with its own builder.
     pub fn of(server: ApiServer) -> Self {
         let client = Client::from_service(server.service(), "default");
         let factory = SharedInformerFactory::new(client.clone()).streaming_lists(StreamingLists::Off);
         Self { server, client, factory }
     }
 
-    /// A client of the server, without a socket.
+    /// Returns a client of the server. It uses no socket.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A `kube_client::Client` of the server, without a socket.
+    /// Returns a `kube_client::Client` of the server. It uses no socket.
     ///
     /// ```
     /// # use informer::testing::TestServer;
@@ -123,31 +120,30 @@ impl TestServer {
         kube_client::Client::new(self.server.service(), "default")
     }
 
-    /// Listens on a free port of the loopback device, for other programs and for clients with connections of
-    /// their own:
-    /// [`Listening::kubeconfig`] leads them here. It ends when what is returned is dropped.
+    /// Listens on a free port of the loopback interface, for other programs and for clients with their own
+    /// connections. [`Listening::kubeconfig`] returns a kubeconfig for it. Dropping the returned value closes
+    /// the port.
     ///
     /// # Errors
     ///
-    /// When there is no port left.
+    /// If no port is free.
     pub async fn listen(&self) -> std::io::Result<Listening> {
         self.server.listen("127.0.0.1:0").await
     }
 
-    /// The server itself: manifests, history, clock, kinds, TLS.
+    /// Returns the server: manifests, history, clock, kinds, TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// The informer of a kind, running, with its first list in the cache.
+    /// Starts an informer of a kind and waits until its first list is in the cache.
     ///
-    /// It lists, then watches: streaming lists are off, so that requests count as they read. Make other
-    /// informers with
-    /// [`client`](Self::client).
+    /// The informer lists, then watches: streaming lists are off, so that tests can count requests. Create
+    /// informers with another configuration from [`client`](Self::client).
     ///
     /// # Panics
     ///
-    /// When it does not sync within a minute, with the reason.
+    /// If it does not sync within a minute. The message contains the reason.
     pub async fn informer<K>(&self) -> RunningInformer<K>
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -155,29 +151,29 @@ impl TestServer {
         let informer = self.factory.informer::<K>();
         let run = informer.start();
         if let Err(error) = informer.wait_for_sync(std::time::Duration::from_secs(60)).await {
-            panic!("the informer of a test server: {error}");
+            panic!("start an informer of the test server: {error}");
         }
         RunningInformer { informer, run }
     }
 
-    /// Moves the server's clock ahead, as if so much time had passed: its watches come to their bookmarks and
-    /// deadlines, events and tokens expire. The time of informers and clients is not moved; in paused time
-    /// `tokio::time::advance` moves both.
+    /// Advances the server's clock: its watches send their bookmarks and reach their timeouts, and events and
+    /// tokens expire. The time of informers and clients does not change. In paused time,
+    /// `tokio::time::advance` advances both.
     pub fn advance(&self, by: std::time::Duration) {
         self.server.advance(by);
     }
 
-    /// Keeps the whole state in a file: every object with its version and uid, Secrets among them.
+    /// Saves the complete state to a file: every object with its version and uid, including Secrets.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
         self.server.save(path)
     }
 
-    /// Goes over to the state in a file, as a server does that is started again on its data: open watches
-    /// end, and versions from before get 410.
+    /// Restores the state of a file, like a server that is restarted on its data: open watches end, and
+    /// earlier versions are rejected with 410.
     ///
     /// ```
     /// # use informer::testing::{TestServer, pod};
@@ -199,32 +195,31 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not a snapshot, or has objects of kinds that are not served; nothing
-    /// has changed then.
+    /// If the file cannot be read, is not a snapshot, or has objects of unknown kinds. The state is then
+    /// unchanged.
     pub fn restore(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
         self.server.restore_from(path)
     }
 
-    /// The rules by which requests go wrong. A rule also holds for the watches that are open when it is made,
-    /// as if they began then.
+    /// Returns the fault rules. A new rule also applies to open watches, as if they had started with it.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// The requests so far that match, the oldest first.
+    /// Returns the matching requests so far, oldest first.
     pub fn requests(&self, matching: FaultMatch) -> impl Iterator<Item = RequestRecord> {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
 
-    /// Creates an object in the namespace of its metadata, status and all. It is defaulted and validated as
-    /// that of a request is.
+    /// Creates an object, including its status, in the namespace of its metadata. It is defaulted and
+    /// validated like an object in a request.
     ///
-    /// An object that a real server would not store needs [`ApiServer::raw`].
+    /// Use [`ApiServer::raw`] for objects that a real server would not store.
     ///
     /// # Errors
     ///
-    /// As for a request: the object exists or is invalid.
-    #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
+    /// The errors of a create request: the object exists or is invalid.
+    #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn create<K: Resource<DynamicType = ()> + Serialize>(
         &self,
         object: &K,
@@ -236,12 +231,12 @@ impl TestServer {
             .map_err(|error| TestServerError::of("create", &gvr, error))
     }
 
-    /// Replaces an object, status and all. It is defaulted and validated as that of a request is.
+    /// Replaces an object, including its status. It is defaulted and validated like an object in a request.
     ///
     /// # Errors
     ///
-    /// As for a request: the object does not exist, is invalid, or changes an immutable field.
-    #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
+    /// The errors of an update request: the object does not exist, is invalid, or changes an immutable field.
+    #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn update<K: Resource<DynamicType = ()> + Serialize>(
         &self,
         object: &K,
@@ -257,8 +252,8 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// When the key cannot be read, or the object does not exist.
-    #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
+    /// If the key is invalid, or the object does not exist.
+    #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn delete<K: Resource<DynamicType = ()>>(&self, key: &str) -> Result<(), TestServerError> {
         let gvr = gvr::<K>();
         let key: ObjectKey = key.parse().map_err(|error| TestServerError::of("delete", &gvr, error))?;
@@ -270,8 +265,8 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// When the key cannot be read, the object does not exist, or is not a `K`.
-    #[expect(clippy::unused_async, reason = "a read may have to wait one day, and tests read alike")]
+    /// If the key is invalid, the object does not exist, or it cannot be decoded as `K`.
+    #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
         key: &str,
@@ -296,12 +291,12 @@ fn gvr<K: Resource<DynamicType = ()>>() -> Gvr {
     Gvr::new(K::group(&()), K::version(&()), K::plural(&()))
 }
 
-/// Lists of a kind, for rules and for the requests that were made.
+/// Matches list requests of a kind, for fault rules and for [`TestServer::requests`].
 pub fn list<K: Resource<DynamicType = ()>>() -> FaultMatch {
     matching::<K>(Verb::List)
 }
 
-/// Watches of a kind, for rules and for the requests that were made.
+/// Matches watch requests of a kind, for fault rules and for [`TestServer::requests`].
 pub fn watch<K: Resource<DynamicType = ()>>() -> FaultMatch {
     matching::<K>(Verb::Watch)
 }
@@ -313,7 +308,7 @@ fn matching<K: Resource<DynamicType = ()>>(verb: Verb) -> FaultMatch {
     matching
 }
 
-/// A pod with one container, for tests that need some pod.
+/// Returns a pod with one container, for tests that need any pod.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! The same test against the embedded server and against a real one.
+//! Runs the same test against the embedded server or a real one.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,22 +9,23 @@ use serde_json::{Value, json};
 
 use super::{TestServer, TestServerError};
 
-/// The variable that chooses the server of a [`TestEnvironment`]: unset or `embedded`, or `kubeconfig`.
+/// The environment variable that selects the server of a [`TestEnvironment`]: unset or `embedded`, or
+/// `kubeconfig`.
 pub const TEST_SERVER_VARIABLE: &str = "INFORMER_TEST_SERVER";
 
-/// How long a definition may take to be served.
+/// The timeout for a CRD to become established.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often it is asked for.
+/// The interval between checks of a CRD.
 const ESTABLISHED_PERIOD: Duration = Duration::from_millis(100);
 
-/// Which server a test runs against.
+/// The server of a test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TestServerKind {
-    /// The embedded one, in the process of the test.
+    /// The embedded server, in the process of the test.
     #[default]
     Embedded,
-    /// The one that the environment configures, as `kubectl` would find it.
+    /// The server of the kubeconfig that `kubectl` would use.
     Kubeconfig,
 }
 
@@ -46,10 +47,10 @@ impl TestServerKind {
     }
 }
 
-/// A server to test against: embedded, or a real one, chosen by the environment variable
+/// A server for tests: embedded, or a real one, selected by the environment variable
 /// [`INFORMER_TEST_SERVER`](TEST_SERVER_VARIABLE). The test is the same for both.
 ///
-/// It gives each test a namespace of its own, which a real server keeps until it is [stopped](Self::stop).
+/// Each environment has its own namespace. On a real server it exists until [`stop`](Self::stop) deletes it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -69,21 +70,21 @@ pub struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Starts the server that the environment chooses, or connects to it.
+    /// Starts the embedded server or connects to the real one, as selected by the environment variable.
     ///
     /// # Errors
     ///
-    /// When the variable says something else, and when a real server cannot be reached.
+    /// If the value of the variable is unknown, or the real server cannot be reached.
     pub async fn start() -> Result<Self, TestServerError> {
         let value = std::env::var(TEST_SERVER_VARIABLE).ok();
         Self::of(TestServerKind::parse(value.as_deref())?).await
     }
 
-    /// As [`start`](Self::start), of the kind given.
+    /// Like [`start`](Self::start), with a given kind of server.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// If the real server cannot be reached, or rejects the namespace.
     pub async fn of(kind: TestServerKind) -> Result<Self, TestServerError> {
         let embedded = match kind {
             TestServerKind::Embedded => Some(TestServer::start().await),
@@ -106,27 +107,27 @@ impl TestEnvironment {
         Ok(Self { client, embedded, namespace })
     }
 
-    /// A client of the server.
+    /// Returns a client of the server.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A namespace that was made for this environment.
+    /// Returns the namespace of this environment.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The embedded server, for faults and counts; `None` for a real one, which has neither.
+    /// Returns the embedded server, for faults and request counts; `None` for a real server, which supports
+    /// neither.
     pub fn embedded(&self) -> Option<&TestServer> {
         self.embedded.as_ref()
     }
 
-    /// Creates CustomResourceDefinitions and waits until they are served. Those that are there stay as they
-    /// are.
+    /// Creates CRDs and waits until they are established. CRDs that exist are not changed.
     ///
     /// # Errors
     ///
-    /// When the server refuses one, or does not establish it within 10 s.
+    /// If the server rejects a CRD, or does not establish it within 10 s.
     pub async fn install(&self, definitions: impl IntoIterator<Item = Value>) -> Result<(), TestServerError> {
         for definition in definitions {
             let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -171,7 +172,7 @@ impl TestEnvironment {
     ///
     /// # Errors
     ///
-    /// When the server refuses.
+    /// If the server rejects the request.
     pub async fn stop(self) -> Result<(), TestServerError> {
         let attempt = format!("delete the namespace {}", self.namespace);
         let key = ObjectKey::cluster(&self.namespace)

@@ -3,7 +3,7 @@ use std::fmt;
 
 use informer_core::Gvr;
 
-/// Something that a test asked of its server, and that failed.
+/// An error: an operation of a test on its server failed.
 #[derive(Debug)]
 pub struct TestServerError {
     attempt: String,
@@ -20,7 +20,7 @@ impl TestServerError {
         Self { attempt: attempt.to_owned(), gvr: Some(gvr.clone()), cause: cause.into() }
     }
 
-    /// Something about the server itself.
+    /// Returns an error of the server itself, without an object.
     pub(super) fn environment(
         attempt: impl Into<String>,
         cause: impl Into<Box<dyn Error + Send + Sync>>,

@@ -10,12 +10,11 @@ use informer_store::IndexFn;
 
 use super::{TestServer, TestServerError};
 
-/// A [`CachedClient`](informer_runtime::CachedClient) of the runtime, with its cache, on a server of its own
-/// inside the process.
+/// A [`CachedClient`](informer_runtime::CachedClient) of the runtime with its cache, on an embedded server.
 ///
-/// It is no imitation: writes go to the embedded server, which checks versions, finalizers, status and all
-/// else as a real one does, and reads come from a real cache, which shows every write before it answers. So
-/// fields are selected by indexes alone, as they will be in the program. It dereferences to the client.
+/// It is not a mock. Writes go to the embedded server, which checks versions, finalizers and status like a
+/// real one. Reads come from a real cache, and a read after a write shows that write. As in production, field
+/// selectors work only with indexes. It dereferences to the client.
 ///
 /// ```
 /// # use informer::testing::{FakeClient, pod};
@@ -33,11 +32,11 @@ pub struct FakeClient {
     server: TestServer,
 }
 
-/// Something to be done before the client is there.
+/// A configuration step that runs in [`FakeClientBuilder::build`].
 type Step<T> = Box<dyn FnOnce(&T) -> Result<(), TestServerError> + Send>;
 
 /// Configures a [`FakeClient`].
-#[must_use = "nothing is made before `build`"]
+#[must_use = "a builder does nothing until `build` is called"]
 pub struct FakeClientBuilder {
     server: Option<TestServer>,
     steps: Vec<Step<TestServer>>,
@@ -46,12 +45,12 @@ pub struct FakeClientBuilder {
 }
 
 impl FakeClient {
-    /// A fake client to be configured.
+    /// Returns a builder for a fake client.
     pub fn builder() -> FakeClientBuilder {
         FakeClientBuilder { server: None, steps: Vec::new(), indexes: Vec::new(), interceptors: Vec::new() }
     }
 
-    /// The server behind the client: faults, counts of requests, other clients.
+    /// Returns the server of the client, for faults, request counts and other clients.
     pub fn server(&self) -> &TestServer {
         &self.server
     }
@@ -66,14 +65,13 @@ impl Deref for FakeClient {
 }
 
 impl FakeClientBuilder {
-    /// Runs on this server in place of one of its own, which may serve other kinds and hold other objects.
+    /// Uses this server instead of a new one, for example with other kinds or existing objects.
     pub fn server(mut self, server: &TestServer) -> Self {
         self.server = Some(server.clone());
         self
     }
 
-    /// An object that is there from the beginning, status and all. An object that is being deleted needs a
-    /// finalizer, or it would not be there.
+    /// Adds an initial object, including its status. An object with a deletion timestamp needs a finalizer.
     pub fn object<K: KubeObject>(mut self, object: &K) -> Self {
         let parts = super::parts(object);
         self.steps.push(Box::new(move |server| {
@@ -84,7 +82,7 @@ impl FakeClientBuilder {
         self
     }
 
-    /// An index of a field, by which lists select.
+    /// Adds an index of a field, for lists with field selectors.
     pub fn index<K: KubeObject>(mut self, field: impl Into<String>, function: impl IndexFn<Lazy<K>>) -> Self {
         let field = field.into();
         self.indexes.push(Box::new(move |cache| {
@@ -94,17 +92,18 @@ impl FakeClientBuilder {
         self
     }
 
-    /// Something between the client and the server; the last one is asked first.
+    /// Adds an interceptor between the client and the server. The interceptor that was added last is called
+    /// first.
     pub fn intercept(mut self, interceptor: impl Intercept) -> Self {
         self.interceptors.push(Box::new(move |client| client.intercept(interceptor)));
         self
     }
 
-    /// The client.
+    /// Builds the client.
     ///
     /// # Errors
     ///
-    /// When an object is invalid, or a field is indexed twice.
+    /// If an object is invalid, or a field is indexed twice.
     pub async fn build(self) -> Result<FakeClient, TestServerError> {
         let server = match self.server {
             Some(server) => server,
