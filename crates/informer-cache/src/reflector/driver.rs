@@ -366,7 +366,7 @@ fn log(reflector: &str, notice: &ReflectorNotice) {
             warn!(reflector, %version, %seen, "a list was older than what was seen before; reading consistently");
         }
         ReflectorNotice::Rewound { version, seen } => {
-            warn!(reflector, %version, %seen, "the resourceVersion of the server regressed; its state is applied");
+            warn!(reflector, %version, %seen, "the server's resourceVersion regressed; applying its state");
         }
         ReflectorNotice::Duplicates(count) => warn!(reflector, count, "a list had duplicate keys"),
         ReflectorNotice::SilentWatch => {

@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reflector_that_always_fails_sends_fewer_and_fewer_requests(seed: u64, kind in 0..KINDS.len(), streaming: bool) {
+    fn a_failing_reflector_sends_fewer_and_fewer_requests(seed: u64, kind in 0..KINDS.len(), streaming: bool) {
         let mut config = ReflectorConfig::named("test");
         config.streaming_list = if streaming { StreamingList::On } else { StreamingList::Off };
         let mut script = Script::new(config, seed);

@@ -271,6 +271,6 @@ proptest! {
             pair.check()?;
         }
         let held: Vec<_> = pair.held.0.lock().values().map(|object| object.value).collect();
-        prop_assert!(held.iter().eq(pair.model.store.values()), "the consumer and the model hold the same objects");
+        prop_assert!(held.iter().eq(pair.model.store.values()), "the consumer and the model differ");
     }
 }
