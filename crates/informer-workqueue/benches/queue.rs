@@ -1,9 +1,8 @@
-//! What a queue costs, with 100,000 string keys where not said otherwise. The comparison with client-go and
-//! controller-runtime is `cargo xtask bench workqueue`; this is for looking at one case alone, change after
-//! change.
+//! Costs of single queue operations, with 100,000 string keys unless stated otherwise. `cargo xtask bench
+//! workqueue` compares the queue with client-go and controller-runtime; this benchmark measures one case at a
+//! time.
 //!
-//! Go's strings are copied by reference, so keys are `Arc<str>`; `get_done_string` shows what owned strings
-//! cost.
+//! Go copies strings by reference, so keys are `Arc<str>`; `get_done_string` measures owned strings.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -105,7 +104,7 @@ fn single(c: &mut Criterion) {
     group.finish();
 }
 
-/// 4 producers of 25,000 keys each and 4 workers, on a thread per core, as Go's runtime has them.
+/// 4 producers of 25,000 keys each and 4 workers, on one thread per core, as in Go's runtime.
 fn contention(c: &mut Criterion) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads can be started");
@@ -139,7 +138,7 @@ async fn four_by_four(parts: Vec<Vec<Arc<str>>>) {
         producers.spawn(async move {
             for key in part {
                 black_box(queue.add(key));
-                // Tasks take turns, as Go's goroutines do on their own.
+                // Yields to other tasks, as Go's scheduler does.
                 tokio::task::coop::consume_budget().await;
             }
         });
@@ -149,7 +148,7 @@ async fn four_by_four(parts: Vec<Vec<Arc<str>>>) {
     tasks.join_all().await;
 }
 
-/// From `add` on one thread to the worker on another, there and back: half of it is one hand-over.
+/// From `add` on one thread to the worker on another, and back: half of it is the cost of one hand-over.
 fn hand_over(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -179,10 +178,10 @@ fn hand_over(c: &mut Criterion) {
                 }
                 start.elapsed()
             });
-            runtime.block_on(run).expect("it does not panic")
+            runtime.block_on(run).expect("the task does not panic")
         });
         there.shut_down();
-        runtime.block_on(echo).expect("it does not panic");
+        runtime.block_on(echo).expect("the task does not panic");
     });
 }
 
@@ -211,7 +210,7 @@ fn delays(c: &mut Criterion) {
     group.finish();
 }
 
-/// Memory of a million waiting keys, beyond the keys. Comes first, while no freed memory is lying around.
+/// Memory of a million waiting keys, without the keys. Runs first, before other benchmarks have freed memory.
 fn memory(_: &mut Criterion) {
     const MILLION: usize = 1_000_000;
     let before = resident();
@@ -226,7 +225,7 @@ fn memory(_: &mut Criterion) {
     drop(queue);
 }
 
-/// Resident bytes of this process, where Linux tells them in pages of 4 KiB.
+/// Resident bytes of this process, on Linux, which reports them in pages of 4 KiB.
 fn resident() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     text.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)

@@ -1,13 +1,13 @@
-//! Crawls a directory tree with a work queue and adds up the sizes of its files: a complete program without
+//! Crawls a directory tree with a work queue and sums up the sizes of its files: a complete program without
 //! Kubernetes.
 //!
 //! ```sh
 //! cargo run -p informer-workqueue --example crawler -- /usr/share
 //! ```
 //!
-//! A key is a directory. Working on one adds those it finds in it, deduplicated by the queue; what cannot be
-//! read is tried again with backoff, and given up after three retries. The crawl is over when nothing is
-//! ready, waiting or in process; Ctrl-C ends it early, and what was found so far is shown.
+//! A key is a directory. Processing it adds its subdirectories, deduplicated by the queue. An unreadable
+//! directory is retried with backoff, and given up after three retries. The crawl ends when no key is ready,
+//! waiting or in process. Ctrl-C ends it early and prints the sums so far.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use informer_workqueue::{ExponentialPerItem, WorkOutcome, WorkQueue, Workers};
 
-/// Directories that are read at once.
+/// Number of directories that are read concurrently.
 const WORKERS: usize = 8;
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ async fn main() {
         move |path: PathBuf| {
             let (queue, totals) = (queue.clone(), Arc::clone(&totals));
             async move {
-                // Reading directories blocks: it does so on a thread that may.
+                // Reading a directory blocks, so it runs on a blocking thread.
                 let found = tokio::task::spawn_blocking(move || list(&path)).await??;
                 totals.directories.fetch_add(1, Ordering::Relaxed);
                 totals.files.fetch_add(found.files, Ordering::Relaxed);
@@ -74,7 +74,7 @@ async fn main() {
     println!("{} retries, {} given up, {} left", report.retried, report.given_up, report.left);
 }
 
-/// Ready when nothing is left to crawl, or somebody pressed Ctrl-C.
+/// Resolves when the queue is empty or Ctrl-C was pressed.
 async fn finished_or_interrupted(queue: WorkQueue<PathBuf>) {
     tokio::select! {
         () = queue.idle() => {}
@@ -92,7 +92,7 @@ fn list(path: &Path) -> io::Result<Found> {
     let mut found = Found { directories: Vec::new(), files: 0, bytes: 0 };
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        // Links are not followed, so the crawl has no circles.
+        // Links are not followed, so the crawl has no cycles.
         let metadata = entry.metadata()?;
         if metadata.is_dir() {
             found.directories.push(entry.path());

@@ -32,7 +32,7 @@
 //!     .count(4)
 //!     .max_retries(5)
 //!     .run_until(queue.idle(), |key: &str| async move {
-//!         println!("making {key} so");
+//!         println!("reconciling {key}");
 //!         Ok::<_, std::io::Error>(WorkOutcome::Done)
 //!     })
 //!     .await;
@@ -40,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! A loop of your own:
+//! A custom loop:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -73,7 +73,7 @@
 //!   ([`fair_by`](WorkQueueBuilder::fair_by)).
 //! - A panic in Hash, Eq or Clone of a key, in an [`Order`], in a rate limiter or in a worker leaves the
 //!   queue usable.
-//! - No task, no thread, no timer beyond one deadline, and no global state.
+//! - The queue starts no task and no thread, has no global state, and needs at most one timer.
 //!
 //! Differences from client-go and controller-runtime:
 //!

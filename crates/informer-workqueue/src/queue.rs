@@ -95,7 +95,7 @@ impl<K: Eq + Hash + Clone + Send + 'static> QueueKey for K {}
 ///
 /// let item = queue.get().await.expect("not shut down");
 /// assert_eq!(*item, "a");
-/// queue.add("a"); // While it is processed: it comes again after `done`.
+/// queue.add("a"); // While it is processed: handed out again after `done`.
 /// item.done();
 ///
 /// queue.shut_down();

@@ -1,4 +1,4 @@
-//! How long a key that failed has to wait.
+//! Retry delays of failed keys.
 
 mod combine;
 mod exponential;
@@ -16,29 +16,30 @@ pub use self::exponential::ExponentialPerItem;
 pub use self::fast_slow::FastSlow;
 pub use self::token_bucket::TokenBucket;
 
-/// Decides after how long a key that failed is handed out again.
+/// Computes the retry delay of a failed key.
 ///
-/// Runs outside of every lock of the queue. Limits compose: see [`MaxOf`], [`WithMaxWait`], [`WithJitter`].
+/// Runs outside of all locks of the queue. Limiters can be combined: see [`MaxOf`], [`WithMaxWait`],
+/// [`WithJitter`].
 pub trait RateLimiter<K>: Send + Sync {
-    /// Counts a failure of the key, and says how long it has to wait. `now` is tokio's clock.
+    /// Counts a failure of the key and returns its retry delay. `now` is tokio's clock.
     fn when(&self, key: &K, now: Instant) -> Duration;
 
-    /// Forgets the failures of the key: it succeeded, or is given up.
+    /// Forgets the failures of the key, because it succeeded or was given up.
     fn forget(&self, key: &K);
 
-    /// How many failures of the key are counted.
+    /// Returns the number of counted failures of the key.
     fn retries(&self, key: &K) -> u32;
 }
 
-/// What controllers use by default: the longer of 5 ms to 1000 s per key, doubling, and a token bucket of 10
-/// a second with a burst of 100 over all keys.
+/// Returns the default limiter of controllers: the maximum of an exponential backoff per key, 5 ms to 1000 s,
+/// and a token bucket over all keys with 10 tokens per second and a burst of 100.
 #[must_use]
 pub fn default_controller_rate_limiter<K: crate::QueueKey>() -> MaxOf<K> {
     let per_item = ExponentialPerItem::new(Duration::from_millis(5), Duration::from_secs(1000));
     MaxOf::new([Box::new(per_item) as Box<dyn RateLimiter<K>>, Box::new(TokenBucket::new(10.0, 100))])
 }
 
-/// 1 ms to 1000 s per key, doubling, and nothing over all keys.
+/// Returns an exponential backoff per key, 1 ms to 1000 s, without a limit over all keys.
 #[must_use]
 pub fn default_item_rate_limiter<K: crate::QueueKey>() -> ExponentialPerItem<K> {
     ExponentialPerItem::new(Duration::from_millis(1), Duration::from_secs(1000))
@@ -58,7 +59,7 @@ impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// One limiter for several queues.
+/// Shares one limiter between several queues.
 impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Arc<L> {
     fn when(&self, key: &K, now: Instant) -> Duration {
         (**self).when(key, now)

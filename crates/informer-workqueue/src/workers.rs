@@ -1,15 +1,16 @@
 //! A pool of workers that process the keys of a queue.
 //!
 //! # Invariants
-//! 1. A worker holds at most one key. 2. Whatever the work does, its key gets an outcome: by the answer, or
-//!    by the guard that is dropped with it.
+//! 1. A worker holds at most one key.
+//! 2. Every key gets an outcome: from the returned value, or from the guard that is dropped with the future.
 //!
 //! # Lock order
-//! The report, alone; nothing of the user runs under it.
+//! Only the report is locked; no user code runs under it.
 //!
 //! # Shutdown
-//! 1. The queue is shut down, by the stop signal or by anybody. 2. Workers go on until nothing is ready. 3.
-//!    At the deadline they are cancelled at their next await, and not waited for: work that never awaits
+//! 1. The queue is shut down, by the stop signal or by another handle.
+//! 2. Workers continue until nothing is ready.
+//! 3. At the deadline they are cancelled at their next await, and not waited for: work that never awaits
 //!    cannot be stopped.
 
 mod outcome;
@@ -51,7 +52,7 @@ type OnFailure<K> = dyn Fn(&K, &Failure<'_>) + Send + Sync;
 ///
 /// let queue = WorkQueue::new();
 /// queue.add_all(["1", "2", "many"]);
-/// queue.shut_down(); // What is ready is still worked on.
+/// queue.shut_down(); // Ready keys are still processed.
 ///
 /// let report = Workers::new(queue)
 ///     .count(2)
@@ -177,7 +178,7 @@ impl<K: QueueKey> Workers<K> {
             () = async { while tasks.join_next().await.is_some() {} } => {}
             () = deadline => {}
         }
-        // Counted before the workers are cancelled: that adds their keys again, in vain.
+        // Read before the workers are cancelled: cancelling tries to add their keys again, which fails.
         let mut report = report.lock().clone();
         report.abandoned = report.started - report.ended;
         report.left = queue.len();
@@ -293,7 +294,7 @@ where
     }
 }
 
-/// Counts the end of a key, however it came; not where the worker was cancelled.
+/// Counts the end of processing a key, unless the worker was cancelled.
 struct CountEnd<'r> {
     report: &'r Mutex<Report>,
     cancelled: bool,

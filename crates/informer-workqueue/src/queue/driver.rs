@@ -2,7 +2,7 @@
 //!
 //! The queue starts no task. One of the waiting getters, the *keeper*, owns the timer. There is therefore one
 //! timer for any number of workers and waiting keys, nothing has to be stopped, and the queue works on every
-//! runtime flavor. While nobody waits no timer is needed: the next getter promotes the keys that are due.
+//! runtime flavor. While no getter waits no timer is needed: the next getter promotes the keys that are due.
 //!
 //! # Invariants
 //! 1. `sleepers` counts the getters that found nothing and were not yet resumed or dropped.

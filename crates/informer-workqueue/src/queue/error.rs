@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum DrainError {
     /// The deadline passed: workers are stuck, or no worker gets keys any more.
-    #[error("draining the work queue took too long: {ready} keys are ready and {processing} in process")]
+    #[error("drain work queue: deadline passed: {ready} keys are ready and {processing} in process")]
     DeadlinePassed {
         /// Number of keys that were not handed out.
         ready: usize,
@@ -13,7 +13,9 @@ pub enum DrainError {
         processing: usize,
     },
     /// `shut_down` was called during the drain.
-    #[error("draining the work queue was broken off: {ready} keys are ready and {processing} in process")]
+    #[error(
+        "drain work queue: interrupted by `shut_down`: {ready} keys are ready and {processing} in process"
+    )]
     BrokenOff {
         /// Number of keys that were not handed out.
         ready: usize,

@@ -1,38 +1,37 @@
-//! From a key's hash to its slot: one table with open addressing, made for queues that fill and empty again
-//! and again.
+//! Maps the hash of a key to its slot: one table with open addressing, optimized for queues that repeatedly
+//! fill and empty.
 //!
-//! A place has a tag, one byte of a hash, and an entry of eight bytes, a hash and a slot. Tags stand apart
-//! from the entries: a key that is not there is missed by the tags alone, two megabytes where a million keys
-//! make entries of sixteen, which no cache holds. No slot is looked at whose hash differs. Places are taken
-//! in the order of hashes: a table that doubles is read and written from front to back. Where many keys have
-//! gone, the table shrinks: one that stayed as large as its largest burst would miss the cache at every add
-//! of the quiet time after.
+//! A place has a tag and an entry. The tag is one byte of the hash; the entry of eight bytes is a hash and a
+//! slot. Tags are stored in a separate array, so that a lookup of an absent key reads tags only. For a
+//! million keys the tags take two megabytes and the entries sixteen, which no cache holds. Slots with another
+//! hash are never read. Places are sorted by hash, so that growing reads and writes the table sequentially.
+//! When most keys have been removed, the table shrinks. A table that kept the size of its largest burst would
+//! miss the cache at every add.
 //!
-//! In a large table an entry is written a little after its tag, together with others: a processor waits for
-//! many lines of memory at once, but not across the lock of the queue, which is taken for each key.
-//!
+//! In a large table, entries are written after their tags, in batches. A processor waits for many cache lines
+//! at once, but not across the lock of the queue, which is taken for each key.
 //! # Invariants
 //! 1. Between the home of an entry and its place there is no free place.
-//! 2. At least a fifth of the places is free. At that mark a key that is not there is missed after some
-//!    thirteen tags.
-//! 3. A place has a tag iff it has an entry, in `entries` or, where that is zero, in `unwritten`.
+//! 2. At least a fifth of the places is free. At that load, a lookup of an absent key reads about thirteen
+//!    tags.
+//! 3. A place has a tag iff it has an entry: in `entries` or, if that is zero, in `unwritten`.
 
 use super::slots::SlotId;
 
-/// The least number of places.
+/// The minimum number of places.
 const MIN_SLOTS: usize = 64;
 
-/// A table with fewer entries than a sixteenth of its places gets a quarter of the places: far from growing
-/// again.
+/// A table with fewer entries than a sixteenth of its places shrinks to a quarter of the places, which is far
+/// from growing again.
 const SHRINK_BELOW: usize = 16;
 
-/// In a table of more places than these, 256 KiB of entries, entries are written together.
+/// A table with more places, 256 KiB of entries, writes its entries in batches.
 const NEAR_PLACES: usize = 1 << 15;
 
-/// How many: more than the lines that a core asks for at once, and little to search.
+/// The batch size: more than the cache lines that a core fetches concurrently, and few to search.
 const WRITTEN_AT_ONCE: usize = 32;
 
-/// Tags looked at in one step, as the bytes of a number.
+/// The number of tags that are compared in one step, as the bytes of an integer.
 const TAGS_AT_ONCE: usize = 8;
 
 /// 32 bits of a hash.
@@ -45,20 +44,20 @@ impl KeyHash {
         Self(u32::from_le_bytes([a ^ e, b ^ f, c ^ g, d ^ h]))
     }
 
-    /// The lowest bits, while the home goes by the highest. Zero is a free place.
+    /// The lowest bits, because the home depends on the highest. Zero is a free place.
     const fn tag(self) -> u8 {
         let [tag, ..] = self.0.to_le_bytes();
         if tag == 0 { 1 } else { tag }
     }
 }
 
-/// A hash above a slot's number plus one; all zero is a free place, so that a new table is memory as it
-/// comes.
+/// A hash in the high half, a slot's number plus one in the low half. Zero is a free place, so that a new
+/// table needs no initialization beyond zeroed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry(u64);
 
 impl Entry {
-    /// Numbers of slots end below [`MAX_KEYS`](super::MAX_KEYS).
+    /// Numbers of slots are below [`MAX_KEYS`](super::MAX_KEYS).
     const fn new(hash: KeyHash, slot: SlotId) -> Self {
         Self((hash.0 as u64) << 32 | (slot as u64 + 1))
     }
@@ -74,15 +73,15 @@ impl Entry {
     }
 }
 
-/// Where a key that was not found belongs, until the index changes.
+/// The place for a key that was not found. Valid until the index changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(usize);
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// As many as a power of two, or none.
+    /// The length is a power of two, or zero.
     tags: Vec<u8>,
-    /// As many.
+    /// Has the length of `tags`.
     entries: Vec<u64>,
     unwritten: Vec<(Place, Entry)>,
     len: usize,
@@ -93,8 +92,8 @@ impl Index {
         self.len
     }
 
-    /// The slot with this hash that is the `same`, or the place for a new one. A panic of `same` changes
-    /// nothing.
+    /// Returns the slot with this hash for which `same` returns true, or the place for a new one. A panic of
+    /// `same` changes nothing.
     #[inline]
     pub(super) fn find(&self, hash: KeyHash, same: impl Fn(SlotId) -> bool) -> Result<SlotId, Place> {
         if self.tags.is_empty() {
@@ -120,25 +119,25 @@ impl Index {
         }
     }
 
-    /// The tags of a place and of those after it.
+    /// Returns the tags of a place and of the following ones.
     #[inline]
     fn tags_from(&self, at: usize) -> u64 {
         let tags = self.tags[at..].first_chunk().copied();
         u64::from_le_bytes(tags.unwrap_or_else(|| std::array::from_fn(|n| self.tags[self.past(at, n)])))
     }
 
-    /// Of a place that is taken.
+    /// Returns the entry of an occupied place.
     fn entry(&self, place: Place) -> Entry {
         match self.entries[place.0] {
             0 => {
                 let unwritten = self.unwritten.iter().find(|(to, _)| *to == place);
-                unwritten.expect("an entry that is not in its place is still to be written").1
+                unwritten.expect("an entry that is not in `entries` is in `unwritten`").1
             }
             entry => Entry(entry),
         }
     }
 
-    /// Puts a slot where `find` did not find it.
+    /// Inserts a slot at the place that `find` returned.
     #[inline]
     pub(super) fn insert(&mut self, place: Place, hash: KeyHash, slot: SlotId) {
         let entry = Entry::new(hash, slot);
@@ -165,7 +164,7 @@ impl Index {
         }
     }
 
-    /// Takes a slot out, and moves what would no longer be found.
+    /// Removes a slot, and moves the following entries that would become unreachable.
     pub(super) fn remove(&mut self, hash: KeyHash, slot: SlotId) {
         let entry = Entry::new(hash, slot);
         if self.len == 0 {
@@ -207,7 +206,7 @@ impl Index {
         (at + places) & (self.tags.len() - 1)
     }
 
-    /// In a table that holds no such entry.
+    /// Inserts an entry that the table does not contain.
     fn place(&mut self, entry: Entry) {
         let mut at = home(entry.hash(), self.tags.len());
         while self.tags[at] != 0 {
@@ -220,16 +219,16 @@ impl Index {
         (self.tags[at], self.entries[at]) = (entry.hash().tag(), entry.0);
     }
 
-    /// Doubles in place, from the back to the front, where an entry moves to twice its place: memory that
-    /// comes fresh from the system costs more than the entries that are moved.
+    /// Doubles the table in place, from back to front; an entry moves to about twice its place. Fresh memory
+    /// from the system costs more than moving the entries.
     fn grow(&mut self) {
         self.write();
         let before = self.entries.len();
         let places = (before * 2).max(MIN_SLOTS);
         self.tags.resize(places, 0);
         self.entries.resize(places, 0);
-        // Entries that would land on those that have not moved yet, at the front, and those that go past the
-        // end: they were pushed there by their neighbours, and are few.
+        // Entries that would overwrite entries at the front that have not moved yet, or that would wrap at
+        // the end. They were displaced by their neighbors, and are few.
         let mut late = Vec::new();
         for from in (0..before).rev() {
             if self.tags[from] == 0 {
@@ -257,7 +256,7 @@ impl Index {
     pub(super) fn assert_invariants(&self) {
         let taken: Vec<_> = (0..self.tags.len()).filter(|&at| self.tags[at] != 0).collect();
         assert_eq!(taken.len(), self.len);
-        assert!(self.len <= self.tags.len() / 5 * 4, "a fifth is free");
+        assert!(self.len <= self.tags.len() / 5 * 4, "a fifth of the places is free");
         assert_eq!(self.entries.iter().filter(|&&entry| entry != 0).count(), self.len - self.unwritten.len());
         for at in taken {
             let hash = self.entry(Place(at)).hash();
@@ -281,18 +280,18 @@ impl Index {
     }
 }
 
-/// The place that a hash asks for: the larger the hash, the later.
+/// Returns the preferred place of a hash. It increases with the hash.
 fn home(hash: KeyHash, places: usize) -> usize {
     ((u64::from(hash.0) << places.trailing_zeros()) >> 32) as usize
 }
 
-/// The highest bit of every byte that is zero, and of some that stand after one.
+/// Sets the highest bit of every zero byte, and of some bytes after one.
 const fn zeros(tags: u64) -> u64 {
     const LOW: u64 = u64::from_le_bytes([1; TAGS_AT_ONCE]);
     tags.wrapping_sub(LOW) & !tags & LOW << 7
 }
 
-/// The byte in which the lowest bit stands.
+/// Returns the index of the byte that contains the lowest set bit.
 const fn first(bits: u64) -> usize {
     bits.trailing_zeros() as usize / 8
 }

@@ -2,8 +2,9 @@
 //!
 //! Holding the lock takes some 50 ns while the state is in the caches of the current core, and several times
 //! that when it must be fetched from another core. Under contention the lock should therefore stay with one
-//! core for a while. A caller that finds it taken tries again after a pause, then after longer ones, while
-//! the holder continues with its cached data. Finally it blocks, which costs both sides more than any pause.
+//! core for several operations. A caller that finds it taken retries after a pause, then after longer ones,
+//! while the holder continues with its cached data. Finally it blocks, which costs both sides more than any
+//! pause.
 //!
 //! Adders pause longer than workers. Keys are then processed before they pile up, and a short queue stays in
 //! the caches.

@@ -109,7 +109,7 @@ pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 /// queue.add_all([1, 2, 3]);
 /// assert_eq!(*queue.try_get().expect("three are ready"), 3);
 /// ```
-#[expect(clippy::len_without_is_empty, reason = "nobody would ask")]
+#[expect(clippy::len_without_is_empty, reason = "the queue never needs `is_empty`")]
 pub trait Order: Send + 'static {
     /// Adds an entry that is not in the order.
     fn push(&mut self, entries: &mut Entries, id: EntryId);

@@ -197,8 +197,7 @@ impl<K> IndexMut<SlotId> for Slots<K> {
     }
 }
 
-/// A FIFO list linked through the slots: it needs no memory of its own, and removes any member in constant
-/// time.
+/// A FIFO list linked through the slots. It needs no further memory, and removes any member in constant time.
 #[derive(Debug)]
 pub(super) struct List {
     head: SlotId,

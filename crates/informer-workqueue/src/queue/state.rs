@@ -91,7 +91,7 @@ pub(super) struct Wish {
     pub(super) priority: i32,
 }
 
-/// What `finish` did.
+/// The result of `finish`.
 #[derive(Debug)]
 pub(super) struct Finished<K> {
     /// To be dropped outside of the lock.
@@ -285,7 +285,8 @@ impl<K: Eq + Clone> State<K> {
         let slot = &mut self.slots[id];
         slot.pending = Pending::Idle;
         slot.processing = true;
-        // What was just written is not read again, which would wait for it: a hand-out is that short.
+        // Does not read the fields that were just written: the load would wait for the stores, which a
+        // hand-out is short enough to notice.
         let (handout, priority) = (slot.handout.wrapping_add(1), slot.priority);
         slot.handout = handout;
         self.processing += 1;
@@ -365,7 +366,7 @@ impl<K: Eq + Clone> State<K> {
         self.index.assert_invariants();
         let (mut ready, mut waiting, mut processing, mut dirty, mut grouped) = (0, 0, 0, 0, 0);
         for (id, slot) in self.slots.occupied() {
-            assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is held by nothing");
+            assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is in no set");
             assert_eq!(self.find(KeyHash(slot.hash), self.slots.key(id).unwrap()), Some(id));
             assert_eq!(self.delays.due(id).is_some(), slot.pending == Pending::Waiting);
             ready += usize::from(slot.pending == Pending::Ready && !slot.processing);

@@ -1,4 +1,4 @@
-//! Pure state against a naive model, and what cannot be seen through the public API.
+//! Tests of the pure state against a naive model, and of internals that the public API does not show.
 
 mod model;
 
@@ -23,19 +23,19 @@ enum Op {
         priority: i32,
     },
     Take,
-    /// Ends the n-th hand-out in process, with a wish for more.
+    /// Finishes the n-th hand-out in process, optionally with a new request.
     Finish {
         nth: usize,
         again: Option<(u64, i32)>,
     },
-    /// Ends a hand-out once more that had ended.
+    /// Finishes a hand-out that was already finished.
     FinishAgain {
         nth: usize,
     },
     Cancel {
         key: u8,
     },
-    /// Time goes on, or jumps back.
+    /// Advances the clock, or turns it back.
     Advance {
         by: i64,
     },
@@ -57,7 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The real state and the model, side by side.
+/// The real state and the model.
 struct Pair {
     state: State<u8>,
     model: Model,
@@ -66,7 +66,7 @@ struct Pair {
     ended: Vec<Ticket>,
 }
 
-/// Collides on purpose.
+/// Collides intentionally.
 fn hash(key: u8) -> KeyHash {
     KeyHash::new(u64::from(key % 3))
 }
@@ -80,7 +80,7 @@ impl Pair {
         Self::guarded(shape, false)
     }
 
-    /// Treats the order as one of the user's.
+    /// Treats the order as user-defined if `untrusted` is set.
     fn guarded(shape: Shape, untrusted: bool) -> Self {
         let order: Box<dyn Order> = match shape {
             Shape { priorities: None, fair: false } => Box::<FifoOrder>::default(),
@@ -114,7 +114,7 @@ impl Pair {
             Op::Finish { nth, again } if nth < self.in_process.len() => {
                 let (key, ticket) = self.in_process.remove(nth);
                 let wish = again.map(|(delay, priority)| Wish { due: self.due(delay), priority });
-                let finished = self.state.finish(ticket, wish, now).expect("it is in process");
+                let finished = self.state.finish(ticket, wish, now).expect("the key is in process");
                 let kept =
                     self.model.finish(key, wish.map(|wish| (wish.due.map(|due| due.0), wish.priority)));
                 assert_eq!(finished.kept, kept);
@@ -161,7 +161,7 @@ impl Pair {
             };
             self.state
                 .insert(place, Newcomer { key, hash: hash(key).0, group, rank: None })
-                .expect("there is room")
+                .expect("the queue is not full")
         });
         let due = self.due(delay);
         let _ = self.state.mark(id, Wish { due, priority }, Nanos(self.now));
@@ -190,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_done_the_queue_does_what_the_naive_model_does(
+    fn the_state_behaves_like_the_naive_model(
         shape in shape(),
         untrusted in any::<bool>(),
         ops in prop::collection::vec(op(), 1..150),
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn the_index_finds_what_a_map_finds_however_hashes_collide(
+    fn the_index_behaves_like_a_map_with_colliding_hashes(
         ops in prop::collection::vec((any::<bool>(), 0_u32..300, prop_oneof![Just(0_u32), Just(u32::MAX), any::<u32>()]), 1..600),
     ) {
         let (mut index, mut model) = (Index::default(), std::collections::BTreeMap::new());
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_ready_with_m_older_ones_is_handed_out_within_n_times_m_plus_one(
+    fn a_key_behind_m_older_ones_is_handed_out_within_n_times_m_plus_one(
         every in 1_u32..8,
         priorities in prop::collection::vec(-3_i32..3, 1..40),
     ) {
@@ -252,7 +252,7 @@ proptest! {
 }
 
 #[test]
-fn an_index_is_as_large_as_what_is_in_it_now() {
+fn the_index_shrinks_when_most_keys_are_removed() {
     let mut index = Index::default();
     let hash = |n: u32| KeyHash(n.wrapping_mul(0x9e37_79b9));
     for n in 0..100_000 {
@@ -267,7 +267,7 @@ fn an_index_is_as_large_as_what_is_in_it_now() {
 }
 
 #[test]
-fn a_large_index_finds_what_it_has_not_written_yet() {
+fn a_large_index_finds_entries_that_are_not_written_yet() {
     let mut index = Index::default();
     let hash = |n: u32| KeyHash(n.wrapping_mul(0x9e37_79b9));
     for n in 0..30_017 {
@@ -284,9 +284,9 @@ fn a_large_index_finds_what_it_has_not_written_yet() {
 }
 
 proptest! {
-    /// Hashes that crowd at both ends of the table, where it grows into itself and goes round.
+    /// Hashes that crowd at both ends of the table, where entries overlap while it grows, and wrap.
     #[test]
-    fn an_index_of_crowded_hashes_is_a_map(
+    fn the_index_behaves_like_a_map_with_clustered_hashes(
         ops in prop::collection::vec((any::<bool>(), 0_u32..4, 0_u32..400), 1..1200),
     ) {
         let mut index = Index::default();
@@ -314,7 +314,7 @@ proptest! {
 }
 
 #[test]
-fn each_of_many_levels_is_handed_out_in_its_place() {
+fn many_priority_levels_are_handed_out_in_order() {
     let mut pair = Pair::new(Shape { priorities: Some(Aging::Off), fair: false });
     for priority in 0..200 {
         pair.add(u8::try_from(priority).unwrap(), 0, priority);
@@ -325,7 +325,7 @@ fn each_of_many_levels_is_handed_out_in_its_place() {
 }
 
 #[test]
-fn a_clock_that_jumps_back_makes_nothing_ready_and_no_time_negative() {
+fn a_clock_that_jumps_back_makes_no_key_ready_and_no_duration_negative() {
     let mut pair = Pair::new(Shape { priorities: None, fair: false });
     pair.add(1, 10, 0);
     pair.apply(&Op::Advance { by: 20 });
@@ -339,7 +339,7 @@ fn a_clock_that_jumps_back_makes_nothing_ready_and_no_time_negative() {
 }
 
 #[test]
-fn a_bounded_number_of_keys_becomes_ready_in_one_hold_of_the_lock() {
+fn a_bounded_number_of_keys_becomes_ready_under_one_lock() {
     let mut pair = Pair::new(Shape { priorities: None, fair: false });
     for key in 0..200 {
         pair.add(key, 10, 0);

@@ -1,4 +1,4 @@
-//! Limits made of limits.
+//! Combinations of rate limiters.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// The longest of several delays. Every limiter counts every failure.
+/// Returns the longest delay of several limiters. Every limiter counts every failure.
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOf<K> {
-    /// Of none, nothing is delayed.
+    /// Combines the limiters. Without any limiter, the delay is zero.
     #[must_use]
     pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters: limiters.into_iter().collect() }
@@ -32,7 +32,7 @@ impl<K> RateLimiter<K> for MaxOf<K> {
         self.limiters.iter().for_each(|limiter| limiter.forget(key));
     }
 
-    /// The most that any of them has counted.
+    /// Returns the maximum of the limiters' counts.
     fn retries(&self, key: &K) -> u32 {
         self.limiters.iter().map(|limiter| limiter.retries(key)).max().unwrap_or_default()
     }
@@ -44,7 +44,7 @@ impl<K> fmt::Debug for MaxOf<K> {
     }
 }
 
-/// Another limiter's delay, at most `max`. The other one counts as it would alone.
+/// Limits the delay of another limiter to `max`. The inner limiter counts as it would without the limit.
 #[derive(Debug)]
 pub struct WithMaxWait<L> {
     inner: L,
@@ -52,7 +52,7 @@ pub struct WithMaxWait<L> {
 }
 
 impl<L> WithMaxWait<L> {
-    /// Caps the delays of `inner`.
+    /// Limits the delays of `inner`.
     #[must_use]
     pub fn new(inner: L, max: Duration) -> Self {
         Self { inner, max }
@@ -73,31 +73,31 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
     }
 }
 
-/// Another limiter's delay, longer by a random part of it, so that keys that failed together do not come back
-/// together.
+/// Lengthens the delay of another limiter by a random fraction, so that keys that failed together are not
+/// retried together.
 #[derive(Debug)]
 pub struct WithJitter<L> {
     inner: L,
     factor: f64,
-    /// A counter, from which each number is mixed: no number depends on another thread having finished.
+    /// A counter that is hashed to random numbers; threads need not wait for each other.
     state: AtomicU64,
 }
 
 impl<L> WithJitter<L> {
-    /// A delay `d` of `inner` becomes one between `d` and `d · (1 + factor)`. A factor that is negative or
+    /// Lengthens a delay `d` of `inner` to between `d` and `d · (1 + factor)`. A factor that is negative or
     /// not a number counts as 0.
     #[must_use]
     pub fn new(inner: L, factor: f64) -> Self {
         Self::with_seed(inner, factor, RandomState::default().hash_one(0_u64))
     }
 
-    /// The same delays every time, for tests and simulations.
+    /// Returns the same sequence of delays for the same seed, for tests and simulations.
     #[must_use]
     pub fn with_seed(inner: L, factor: f64, seed: u64) -> Self {
         Self { inner, factor: factor.max(0.0), state: AtomicU64::new(seed) }
     }
 
-    /// From 0 up to, not including, 1.
+    /// Returns a random number in `[0, 1)`.
     fn random(&self) -> f64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

@@ -1,4 +1,4 @@
-//! Twice as long after each failure.
+//! Exponential backoff per key.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::RateLimiter;
 use super::failures::Failures;
 use crate::QueueKey;
 
-/// `base · 2ⁿ` after n failures of the same key, at most `max`. Never overflows, however often a key fails.
+/// The delay is `base · 2ⁿ` after n failures of the same key, at most `max`. Never overflows, however often a
+/// key fails.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +30,7 @@ pub struct ExponentialPerItem<K> {
 }
 
 impl<K> ExponentialPerItem<K> {
-    /// From `base` to `max`. Where `base` is the longer one, every delay is `max`.
+    /// Creates a backoff from `base` to `max`. If `base` is longer than `max`, every delay is `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: Failures::new() }
@@ -50,7 +51,7 @@ impl<K: QueueKey> RateLimiter<K> for ExponentialPerItem<K> {
     }
 }
 
-/// Doublings after which even a nanosecond is the longest duration there is.
+/// Number of doublings after which even a nanosecond exceeds the longest representable duration.
 const MAX_DOUBLINGS: u32 = 96;
 
 fn doubled(base: Duration, times: u32) -> Duration {

@@ -1,14 +1,15 @@
-//! How often each key failed.
+//! Failure counts per key.
 //!
 //! # Invariants
-//! A key is in the table iff it failed since it was last forgotten. There is no bound on their number:
-//! whoever gives up a key forgets it, as with client-go.
+//! A key is in the table iff it failed since it was last forgotten. Their number is not bounded: a caller
+//! that gives up a key must forget it, as in client-go.
 //!
 //! # Lock order
-//! The one lock; Eq and Clone of the key run under it, before anything changes, and Hash before it is taken.
+//! There is one lock. Eq and Clone of the key run under it, before anything changes; Hash runs before it is
+//! taken.
 //!
 //! # Shutdown
-//! Nothing runs.
+//! Nothing to stop.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -35,7 +36,7 @@ impl<K> Failures<K> {
 }
 
 impl<K: Eq + Hash + Clone> Failures<K> {
-    /// Counts one more; returns how many there were before. Stays at the greatest number there is.
+    /// Adds one failure and returns the previous count. Saturates.
     pub(super) fn count(&self, key: &K) -> u32 {
         let hash = self.hasher.hash_one(key);
         let mut table = self.table.lock();

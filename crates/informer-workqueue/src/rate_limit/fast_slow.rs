@@ -1,4 +1,4 @@
-//! A few quick retries, then slow ones.
+//! A few fast retries, then slow ones.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::RateLimiter;
 use super::failures::Failures;
 use crate::QueueKey;
 
-/// `fast` for the first failures of a key, `slow` after that.
+/// The delay is `fast` for the first failures of a key, and `slow` for later ones.
 pub struct FastSlow<K> {
     fast: Duration,
     slow: Duration,
@@ -18,7 +18,7 @@ pub struct FastSlow<K> {
 }
 
 impl<K> FastSlow<K> {
-    /// `fast` after each of the first `fast_attempts` failures.
+    /// Sets the delay `fast` for each of the first `fast_attempts` failures.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
         Self { fast, slow, fast_attempts, failures: Failures::new() }

@@ -1,13 +1,13 @@
-//! So many retries a second, over all keys.
+//! A maximum rate of retries over all keys.
 //!
 //! # Invariants
-//! `tokens` is what the bucket held at `at`; below zero it is owed to keys that wait.
+//! `tokens` is the number of tokens at the time `at`; a negative number is owed to waiting keys.
 //!
 //! # Lock order
-//! The one lock; nothing of the user runs under it.
+//! There is one lock; no user code runs under it.
 //!
 //! # Shutdown
-//! Nothing runs.
+//! Nothing to stop.
 
 use std::time::Duration;
 
@@ -16,12 +16,11 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// A bucket that holds `burst` tokens and gains `rate` a second. Every retry takes one, and waits until it
-/// exists.
+/// A bucket that holds up to `burst` tokens and gains `rate` tokens per second. Every retry takes a token and
+/// waits until that token is available.
 ///
-/// The wait has no bound: with 10 a second, the 100,000th of a storm of failures waits for almost three
-/// hours. Put
-/// [`WithMaxWait`](super::WithMaxWait) around it where that is too long.
+/// The wait has no bound: with 10 per second, the 100,000th of simultaneous failures waits for almost three
+/// hours. Wrap the limiter in [`WithMaxWait`](super::WithMaxWait) if that is too long.
 #[derive(Debug)]
 pub struct TokenBucket {
     rate: f64,
@@ -36,8 +35,8 @@ struct Level {
 }
 
 impl TokenBucket {
-    /// `rate` is tokens a second. One that is infinite never delays. With one that is zero, negative or not a
-    /// number, nothing comes after the burst: retries wait for ever.
+    /// `rate` is in tokens per second. An infinite rate never delays. If the rate is zero, negative or not a
+    /// number, retries after the burst wait forever.
     #[must_use]
     pub fn new(rate: f64, burst: u32) -> Self {
         let rate = rate.max(0.0);
@@ -66,10 +65,10 @@ impl<K> RateLimiter<K> for TokenBucket {
         self.take(now)
     }
 
-    /// Nothing is kept for a key.
+    /// Does nothing: the bucket stores nothing per key.
     fn forget(&self, _key: &K) {}
 
-    /// Always 0.
+    /// Returns 0.
     fn retries(&self, _key: &K) -> u32 {
         0
     }

@@ -84,7 +84,7 @@ impl fmt::Display for Failure<'_> {
         match self.decision {
             RetryDecision::Retried => write!(f, " (attempt {attempt}, will be retried)"),
             RetryDecision::GivenUp => write!(f, " (attempt {attempt}, given up)"),
-            RetryDecision::Lost => write!(f, " (attempt {attempt}, not tried again: the queue is shut down)"),
+            RetryDecision::Lost => write!(f, " (attempt {attempt}, not retried: the queue is shut down)"),
         }
     }
 }

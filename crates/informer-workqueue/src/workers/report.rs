@@ -1,7 +1,7 @@
 //! The report of a worker pool.
 
-/// What workers did until they ended. Every hand-out is counted once in `done`, `requeued`, `retried`,
-/// `given_up`, `lost` or `abandoned`, except where the rate limiter or the hook for failures panicked.
+/// The counts of a worker pool until it ended. Every hand-out is counted once in `done`, `requeued`,
+/// `retried`, `given_up`, `lost` or `abandoned`, unless the rate limiter or the failure hook panicked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

@@ -1,4 +1,4 @@
-//! What is wrong has a defined result: nothing hangs, nothing is left half done.
+//! Invalid input and misuse have a defined result: no call hangs, no state is half changed.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const FOREVER: Duration = Duration::from_secs(86_400 * 365);
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_of_zero_is_now() {
+async fn a_delay_of_zero_makes_the_key_ready_immediately() {
     let queue = WorkQueue::new();
     assert!(queue.add_after("foo", Duration::ZERO));
     assert_eq!((queue.len(), queue.waiting_len()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_overflows_never_ends_and_does_not_hide_others() {
+async fn a_delay_that_overflows_never_ends_and_does_not_block_other_keys() {
     let queue = WorkQueue::new();
     assert!(queue.add_after("never", Duration::MAX));
     assert!(queue.due(&"never").unwrap() > Instant::now() + FOREVER * 20);
@@ -31,7 +31,7 @@ async fn a_delay_that_overflows_never_ends_and_does_not_hide_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_ahead_makes_ready_what_is_due_in_the_order_of_the_deadlines() {
+async fn keys_become_ready_by_deadline_when_the_clock_jumps_ahead() {
     let queue = WorkQueue::new();
     queue.add_after(2, SECOND * 2);
     queue.add_after(1, SECOND);
@@ -44,9 +44,9 @@ async fn a_clock_that_jumps_ahead_makes_ready_what_is_due_in_the_order_of_the_de
 #[tokio::test(start_paused = true)]
 async fn done_without_get_and_done_twice_do_nothing() {
     let queue = WorkQueue::new();
-    assert!(!queue.done(&"foo"), "it was never added");
+    assert!(!queue.done(&"foo"), "the key was never added");
     queue.add("foo");
-    assert!(!queue.done(&"foo"), "it was not handed out");
+    assert!(!queue.done(&"foo"), "the key was not handed out");
     let item = queue.get().await.unwrap();
     assert!(queue.done(&"foo"));
     assert!(!queue.done(&"foo"));
@@ -59,17 +59,17 @@ async fn done_without_get_and_done_twice_do_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_comes_after_done_by_key_does_not_add_the_key_again() {
+async fn an_item_finished_by_key_does_not_add_the_key_again() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.get().await.unwrap();
     assert!(queue.done(&"foo"));
-    assert!(!item.retry(), "it ended before");
+    assert!(!item.retry(), "the hand-out was already finished");
     assert_eq!((queue.len(), queue.waiting_len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_added_after_shutdown() {
+async fn adds_after_shutdown_are_rejected() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -79,23 +79,23 @@ async fn nothing_is_added_after_shutdown() {
     assert!(!queue.add_after("bar", SECOND));
     assert!(!queue.add_rate_limited("bar"));
     assert_eq!(queue.add_all(["a", "b"]), 0);
-    assert!(!item.retry(), "nor is what was in process");
+    assert!(!item.retry(), "a key in process is not added either");
     assert_eq!((queue.len(), queue.waiting_len(), queue.processing_len()), (0, 0, 0));
     assert!(queue.get().await.is_none());
     queue.closed().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_refuses_new_keys_and_takes_them_when_there_is_room() {
+async fn a_full_queue_rejects_new_keys_until_a_key_is_removed() {
     let queue = WorkQueue::builder().max_keys(3).fair_by(|key: &&str| (*key).into()).build();
     assert!(queue.add("ready") && queue.add("taken") && queue.add_after("waiting", SECOND));
-    assert!(!queue.add("new"), "all of them count");
+    assert!(!queue.add("new"), "ready, waiting and processed keys count");
     assert!(!queue.add_after("new", SECOND) && !queue.add_rate_limited("new"));
     assert_eq!(queue.add_all(["new", "ready", "newer"]), 1, "a known key is still taken");
     let item = queue.get().await.unwrap();
-    assert!(queue.add("ready"), "it is in process");
+    assert!(queue.add("ready"), "the key is in process");
     item.done();
-    assert!(!queue.add("new"), "it is ready again");
+    assert!(!queue.add("new"), "the key is ready again");
     queue.get().await.unwrap().done();
     assert!(queue.add("new"));
     assert!(!queue.add("newer"));
@@ -105,7 +105,7 @@ async fn a_full_queue_refuses_new_keys_and_takes_them_when_there_is_room() {
 }
 
 #[test]
-fn no_queue_holds_more_keys_than_have_numbers() {
+fn the_key_limit_is_at_most_max_keys() {
     let queue = WorkQueue::<u32>::builder().max_keys(u32::MAX);
     assert!(format!("{queue:?}").contains(&format!("max_keys: {MAX_KEYS}")), "{queue:?}");
     let none = WorkQueue::builder().max_keys(0).build();
@@ -114,7 +114,7 @@ fn no_queue_holds_more_keys_than_have_numbers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_that_never_ends_ends_at_its_deadline() {
+async fn a_drain_fails_at_its_deadline() {
     let queue = WorkQueue::new();
     queue.add_all(["foo", "bar"]);
     let item = queue.get().await.unwrap();
@@ -125,7 +125,7 @@ async fn a_drain_that_never_ends_ends_at_its_deadline() {
     assert!(queue.is_shutting_down());
     item.done();
     queue.get().await.unwrap().done();
-    assert_eq!(queue.shut_down_with_drain(Duration::ZERO).await, Ok(()), "it is done already");
+    assert_eq!(queue.shut_down_with_drain(Duration::ZERO).await, Ok(()), "the drain has already completed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ const EQ: u8 = 2;
 const CLONE: u8 = 4;
 const CLONE_ONCE: u8 = 8;
 
-/// Panics in whatever its switch says.
+/// Panics in the operations that its switch selects.
 #[derive(Debug)]
 struct Spiteful {
     name: &'static str,
@@ -197,11 +197,11 @@ fn panics<T>(call: impl FnOnce() -> T) -> bool {
 }
 
 #[test]
-fn a_key_whose_hash_or_eq_panics_is_not_added_and_harms_nobody() {
+fn a_key_whose_hash_or_eq_panics_is_not_added_and_leaves_the_queue_usable() {
     let queue = WorkQueue::new();
     assert!(panics(|| queue.add(Spiteful::new("hash", HASH).0)));
     assert!(queue.add(Spiteful::new("good", 0).0));
-    assert!(panics(|| queue.add(Spiteful::new("eq", EQ).0)), "it is compared to the good one");
+    assert!(panics(|| queue.add(Spiteful::new("eq", EQ).0)), "it is compared with the good key");
     assert!(panics(|| queue.done(&Spiteful::new("eq", EQ).0)));
     assert!(panics(|| queue.cancel_waiting(&Spiteful::new("eq", EQ).0)));
     assert_eq!(queue.len(), 1);
@@ -212,7 +212,7 @@ fn a_key_whose_hash_or_eq_panics_is_not_added_and_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_whose_clone_panics_goes_to_the_end_and_comes_when_it_has_stopped() {
+async fn a_key_whose_clone_panics_moves_to_the_end_and_is_handed_out_later() {
     let queue = WorkQueue::new();
     let (spiteful, switch) = Spiteful::new("spiteful", CLONE);
     queue.add(spiteful);
@@ -229,7 +229,7 @@ async fn a_key_whose_clone_panics_goes_to_the_end_and_comes_when_it_has_stopped(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_done_where_the_clone_of_the_next_panics() {
+async fn a_key_is_finished_even_if_the_clone_of_the_next_panics() {
     let queue = WorkQueue::new();
     queue.add(Spiteful::new("good", 0).0);
     let (spiteful, switch) = Spiteful::new("spiteful", CLONE);
@@ -245,7 +245,7 @@ async fn a_key_is_done_where_the_clone_of_the_next_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keys_that_a_batch_had_when_a_clone_panicked_come_again() {
+async fn keys_of_a_batch_are_requeued_when_a_clone_panics() {
     let queue = WorkQueue::new();
     queue.add(Spiteful::new("good", 0).0);
     let (spiteful, switch) = Spiteful::new("spiteful", CLONE);
@@ -262,7 +262,7 @@ async fn the_keys_that_a_batch_had_when_a_clone_panicked_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_that_panics_on_a_key_leaves_the_others_to_those_who_wait() {
+async fn a_getter_that_panics_wakes_other_getters_for_the_remaining_keys() {
     let queue = WorkQueue::<Spiteful>::new();
     let spawn = || {
         let queue = queue.clone();
@@ -272,11 +272,11 @@ async fn a_getter_that_panics_on_a_key_leaves_the_others_to_those_who_wait() {
     tokio::task::yield_now().await;
     queue.add(Spiteful::new("spiteful", CLONE_ONCE).0);
     assert!(first.await.unwrap_err().is_panic());
-    assert_eq!(timeout(SECOND, second).await.expect("it was woken").unwrap(), Some("spiteful"));
+    assert_eq!(timeout(SECOND, second).await.expect("the getter was woken").unwrap(), Some("spiteful"));
 }
 
 #[test]
-fn a_function_of_a_key_that_panics_adds_nothing() {
+fn a_panicking_group_or_rank_function_adds_no_key() {
     let bad = |key: &u32| assert!(*key != 13, "13 is bad");
     let queue = WorkQueue::builder()
         .fair_by(move |key: &u32| {
@@ -314,7 +314,7 @@ impl RateLimiter<&'static str> for PanickingLimiter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_dropped_by_a_panic_survives_a_rate_limiter_that_panics_too() {
+async fn a_rate_limiter_that_panics_during_unwinding_does_not_abort() {
     let on = Arc::new(AtomicBool::new(true));
     let queue = WorkQueue::builder().rate_limiter(PanickingLimiter(Arc::clone(&on))).build();
     queue.add("foo");

@@ -1,4 +1,4 @@
-//! What client-go's tests of its work queue pin down.
+//! The behavior that client-go's tests of its work queue specify.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ fn ms(n: u32) -> Duration {
     MS * n
 }
 
-/// A queue without a token bucket.
+/// Creates a queue without a token bucket.
 fn queue<K: informer_workqueue::QueueKey>() -> WorkQueue<K> {
     WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build()
 }
 
 async fn next<K: informer_workqueue::QueueKey>(queue: &WorkQueue<K>) -> K {
-    let item = queue.get().await.expect("not shut down");
+    let item = queue.get().await.expect("the queue is not shut down");
     let key = item.key().clone();
     item.done();
     key
 }
 
-/// 50 producers of 50 keys each and 10 consumers; returns how many were handed out.
+/// Runs 50 producers of 50 keys each and 10 consumers; returns how many keys were handed out.
 async fn fifty_producers_and_ten_consumers(drain: bool) -> usize {
     let queue = queue::<u32>();
     let mut consumers = JoinSet::new();
@@ -33,7 +33,7 @@ async fn fifty_producers_and_ten_consumers(drain: bool) -> usize {
         consumers.spawn(async move {
             let mut seen = 0;
             while let Some(item) = queue.get().await {
-                assert_ne!(*item, u32::MAX, "an item added after shutdown came out");
+                assert_ne!(*item, u32::MAX, "an item added after shutdown was handed out");
                 tokio::time::sleep(ms(3)).await;
                 item.done();
                 seen += 1;
@@ -53,7 +53,7 @@ async fn fifty_producers_and_ten_consumers(drain: bool) -> usize {
     }
     producers.join_all().await;
     if drain {
-        queue.shut_down_with_drain(Duration::from_secs(60)).await.expect("consumers are there");
+        queue.shut_down_with_drain(Duration::from_secs(60)).await.expect("consumers process the keys");
     } else {
         queue.shut_down();
     }
@@ -96,13 +96,13 @@ async fn keys_added_during_a_shutdown_or_a_drain_are_rejected() {
         assert!(!queue.add("bar") && !queue.add("foo"), "a key was accepted, drain: {drain}");
         assert!(!queue.add_after("bar", MS), "a delayed key was accepted, drain: {drain}");
         item.done();
-        assert!(ending.await.expect("no panic"));
+        assert!(ending.await.expect("the task does not panic"));
         assert!(queue.get().await.is_none() && queue.is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_its_worker_adds_again_comes_once_more() {
+async fn a_key_added_again_by_its_worker_is_handed_out_once_more() {
     let queue = queue::<u32>();
     let mut workers = JoinSet::new();
     for worker in 0..10_u32 {
@@ -125,7 +125,7 @@ async fn a_key_that_its_worker_adds_again_comes_once_more() {
         queue.add(key);
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(queue.len(), 0, "no worker adds a key for ever");
+    assert_eq!(queue.len(), 0, "no worker adds a key forever");
     queue.shut_down();
     assert!(workers.join_all().await.into_iter().sum::<u32>() >= 200);
 }
@@ -142,20 +142,20 @@ fn len_counts_a_key_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_is_processed_comes_again_after_done() {
+async fn a_key_added_while_in_process_is_handed_out_again_after_done() {
     let queue = queue();
     queue.add("foo");
     let first = queue.get().await.unwrap();
     queue.add("foo");
     assert_eq!(queue.len(), 0);
-    assert!(queue.try_get().is_none(), "it is in process");
+    assert!(queue.try_get().is_none(), "the key is in process");
     first.done();
     assert_eq!(next(&queue).await, "foo");
     assert!(queue.is_empty());
 }
 
 #[test]
-fn a_key_added_twice_before_it_is_handed_out_comes_once() {
+fn a_key_added_twice_before_hand_out_is_handed_out_once() {
     let queue = queue();
     queue.add("foo");
     queue.add("foo");
@@ -212,7 +212,7 @@ async fn shut_down_does_not_wait_for_keys_in_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_breaks_off_a_drain() {
+async fn shut_down_interrupts_a_drain() {
     let queue = queue();
     queue.add("foo");
     queue.add("bar");
@@ -247,7 +247,7 @@ async fn a_key_that_became_dirty_is_handed_out_again_during_a_drain() {
 }
 
 #[test]
-fn a_key_that_was_handed_out_is_not_kept_alive_by_the_queue() {
+fn the_queue_drops_a_key_that_was_handed_out() {
     let queue = queue();
     let key = std::sync::Arc::new("foo");
     let weak = std::sync::Arc::downgrade(&key);
@@ -258,7 +258,7 @@ fn a_key_that_was_handed_out_is_not_kept_alive_by_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_once_when_its_delay_is_over() {
+async fn a_delayed_key_is_handed_out_once_after_its_delay() {
     let queue = queue();
     queue.add_after("foo", ms(50));
     assert_eq!(queue.len(), 0);
@@ -273,7 +273,7 @@ async fn a_delayed_key_comes_once_when_its_delay_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_of_a_key_the_earlier_counts() {
+async fn the_earlier_of_two_delays_of_a_key_counts() {
     for delays in [[50, 70], [50, 30]] {
         let queue = queue();
         let start = Instant::now();
@@ -281,12 +281,12 @@ async fn of_two_delays_of_a_key_the_earlier_counts() {
         assert_eq!(queue.waiting_len(), 1);
         assert_eq!(next(&queue).await, "foo");
         assert_eq!(start.elapsed(), ms(*delays.iter().min().unwrap()));
-        assert!(timeout(Duration::from_secs(1), queue.get()).await.is_err(), "it comes once");
+        assert!(timeout(Duration::from_secs(1), queue.get()).await.is_err(), "the key is handed out once");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn delayed_keys_come_in_the_order_of_their_deadlines() {
+async fn delayed_keys_are_handed_out_by_deadline() {
     let queue = queue();
     queue.add_after("foo", Duration::from_secs(1));
     queue.add_after("bar", ms(50));
@@ -300,7 +300,7 @@ async fn delayed_keys_come_in_the_order_of_their_deadlines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delayed_keys_that_are_all_due_come_in_the_order_of_their_deadlines() {
+async fn delayed_keys_that_are_all_due_are_handed_out_by_deadline() {
     let queue = queue();
     queue.add_after("foo", Duration::from_secs(1));
     queue.add_after("bar", ms(500));

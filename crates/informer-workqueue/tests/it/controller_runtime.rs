@@ -1,4 +1,4 @@
-//! What controller-runtime's tests of its priority queue pin down.
+//! The behavior that controller-runtime's tests of its priority queue specify.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ fn rest<K: informer_workqueue::QueueKey>(queue: &WorkQueue<K>) -> Vec<(K, i32)> 
 }
 
 #[test]
-fn keys_of_one_priority_come_first_in_first_out() {
+fn keys_of_one_priority_are_handed_out_first_in_first_out() {
     let queue = queue();
     queue.add_all(["foo", "bar", "baz"]);
     assert_eq!(rest(&queue), [("foo", 0), ("bar", 0), ("baz", 0)]);
 }
 
 #[test]
-fn higher_priorities_come_first() {
+fn higher_priorities_are_handed_out_first() {
     let queue = queue();
     add(&queue, "initial", LOW_PRIORITY);
     add(&queue, "new", 0);
@@ -47,7 +47,7 @@ fn higher_priorities_come_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_keys_of_five_priorities_with_and_without_delay_come_by_priority_and_arrival() {
+async fn keys_with_and_without_delay_are_handed_out_by_priority_and_arrival() {
     let queue = queue();
     for n in 0..1000_u32 {
         for priority in 0..5 {
@@ -59,7 +59,7 @@ async fn a_thousand_keys_of_five_priorities_with_and_without_delay_come_by_prior
     let seen = rest(&queue);
     assert_eq!(seen.len(), 5000);
     let expected = (0..5).rev().flat_map(|priority| {
-        // Those without a delay were ready first.
+        // Keys without a delay were ready first.
         let numbers = (0..1000).step_by(2).chain((1..1000).step_by(2));
         numbers.map(move |n| ((priority, n), priority))
     });
@@ -77,7 +77,7 @@ fn a_key_added_several_times_has_the_highest_of_its_priorities() {
 }
 
 #[test]
-fn a_key_whose_priority_rises_goes_to_the_end_of_its_new_level() {
+fn a_key_whose_priority_rises_moves_to_the_end_of_its_new_level() {
     let queue = queue();
     add(&queue, "foo", 0);
     add(&queue, "bar", 1);
@@ -99,7 +99,7 @@ async fn the_shortest_of_several_delays_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_and_is_added_without_delay_is_ready_at_once_and_comes_once() {
+async fn an_immediate_add_makes_a_waiting_key_ready_once() {
     let queue = queue();
     queue.add_after("foo", SECOND);
     queue.add("foo");
@@ -109,7 +109,7 @@ async fn a_key_that_waits_and_is_added_without_delay_is_ready_at_once_and_comes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_keeps_its_priority_when_it_is_added_with_a_lower_one() {
+async fn a_waiting_key_keeps_its_priority_when_added_with_a_lower_one() {
     let queue = queue();
     queue.add_with("foo", AddOptions::new().priority(4).after(SECOND));
     add(&queue, "foo", 1);
@@ -117,7 +117,7 @@ async fn a_key_that_waits_keeps_its_priority_when_it_is_added_with_a_lower_one()
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_one_priority_that_waited_come_in_the_order_they_became_ready() {
+async fn delayed_keys_of_one_priority_are_handed_out_in_the_order_they_became_ready() {
     let queue = queue();
     queue.add_after("second", SECOND * 2);
     queue.add_after("first", SECOND);
@@ -128,7 +128,7 @@ async fn keys_of_one_priority_that_waited_come_in_the_order_they_became_ready() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_high_priority_key_that_becomes_ready_overtakes_low_ones_that_are() {
+async fn a_high_priority_key_that_becomes_ready_overtakes_ready_low_ones() {
     let queue = queue();
     queue.add_with("high", AddOptions::new().priority(10).after(SECOND));
     queue.add_all(["low", "low too"]);
@@ -137,7 +137,7 @@ async fn a_high_priority_key_that_becomes_ready_overtakes_low_ones_that_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_handed_out_as_soon_as_its_delay_is_over_without_another_add() {
+async fn a_delayed_key_is_handed_out_without_another_add() {
     let queue = queue();
     let start = Instant::now();
     let getter = tokio::spawn({
@@ -150,7 +150,7 @@ async fn a_key_is_handed_out_as_soon_as_its_delay_is_over_without_another_add() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_process_is_not_handed_out_and_comes_right_after_done() {
+async fn a_key_in_process_is_handed_out_only_after_done() {
     let queue = queue();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -196,7 +196,7 @@ async fn the_rate_limit_of_one_key_does_not_delay_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_delay_and_the_rate_limit_the_shorter_counts() {
+async fn the_shorter_of_delay_and_rate_limit_counts() {
     let queue = queue();
     let due = |options: AddOptions| {
         queue.add_with("foo", options.rate_limited());
@@ -225,7 +225,7 @@ async fn a_getter_of_an_empty_queue_returns_at_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_in_the_middle_of_many_hand_outs_ends_every_getter() {
+async fn shutdown_during_many_hand_outs_ends_every_getter() {
     let queue = queue::<u32>();
     let mut getters = JoinSet::new();
     for _ in 0..10 {
@@ -258,9 +258,10 @@ async fn a_retry_keeps_the_priority_of_the_hand_out() {
     item.done();
 }
 
-/// 10 producers and 100 consumers, as upstream; the schedule is that of the seeded random numbers.
+/// 10 producers and 100 consumers, as in controller-runtime's test; seeded random numbers determine the
+/// schedule.
 #[tokio::test(start_paused = true)]
-async fn no_key_is_in_process_twice_and_each_has_the_highest_priority_added() {
+async fn no_key_is_in_process_twice_and_each_has_its_highest_priority() {
     let queue = queue::<u32>();
     let wanted = Arc::new(Mutex::new(HashMap::<u32, i32>::new()));
     let in_process = Arc::new(Mutex::new(std::collections::HashSet::new()));
@@ -303,7 +304,7 @@ async fn no_key_is_in_process_twice_and_each_has_the_highest_priority_added() {
     tokio::time::sleep(SECOND).await;
     queue.shut_down_with_drain(SECOND).await.unwrap();
     consumers.join_all().await;
-    assert!(wanted.lock().is_empty(), "every key that was added came out");
+    assert!(wanted.lock().is_empty(), "every key that was added was handed out");
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn groups_take_turns_within_each_priority() {
 }
 
 #[test]
-fn low_priorities_get_a_share_with_ageing_and_none_without() {
+fn low_priorities_get_a_share_only_with_aging() {
     for (aging, expected) in [(Aging::Every(4), 25), (Aging::default(), 6), (Aging::Off, 0)] {
         let queue = WorkQueue::builder().priorities(aging).build();
         for n in 0..1000 {
@@ -347,7 +348,7 @@ fn low_priorities_get_a_share_with_ageing_and_none_without() {
 }
 
 #[test]
-fn new_work_overtakes_the_initial_list_and_a_key_of_the_list_that_changes_is_new() {
+fn new_and_changed_keys_overtake_the_initial_list() {
     let queue = WorkQueue::builder().priorities(Aging::Off).build();
     for key in ["a", "b", "c"] {
         add(&queue, key, LOW_PRIORITY);

@@ -1,4 +1,4 @@
-//! Keys that wait: seen, cancelled, and the timer that is shared by whoever waits.
+//! Waiting keys: inspection, cancellation, and the timer that waiting getters share.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, advance, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_can_be_seen_in_the_order_of_its_deadlines() {
+async fn waiting_keys_are_listed_by_deadline() {
     let queue = WorkQueue::new();
     let start = Instant::now();
     for (key, seconds) in [("c", 3), ("a", 1), ("b", 2)] {
@@ -24,12 +24,12 @@ async fn what_waits_can_be_seen_in_the_order_of_its_deadlines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_cancelled_never_ends() {
+async fn a_cancelled_waiting_key_never_becomes_ready() {
     let queue = WorkQueue::new();
     queue.add_after("foo", SECOND);
     queue.add_after("bar", SECOND * 2);
     assert!(queue.cancel_waiting(&"foo"));
-    assert!(!queue.cancel_waiting(&"foo"), "it does not wait any more");
+    assert!(!queue.cancel_waiting(&"foo"), "the key does not wait any more");
     let start = Instant::now();
     let item = queue.get().await.unwrap();
     assert_eq!((*item, start.elapsed()), ("bar", SECOND * 2));
@@ -37,20 +37,20 @@ async fn a_wait_that_is_cancelled_never_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_a_wait_leaves_a_ready_key_and_one_in_process_alone() {
+async fn cancel_waiting_ignores_ready_and_processed_keys() {
     let queue = WorkQueue::new();
     queue.add("foo");
     assert!(!queue.cancel_waiting(&"foo"));
     let item = queue.get().await.unwrap();
     queue.add_after("foo", SECOND);
-    assert!(queue.cancel_waiting(&"foo"), "it waits for its next turn");
+    assert!(queue.cancel_waiting(&"foo"), "the key waits for its next hand-out");
     assert_eq!(queue.processing_len(), 1);
     item.done();
     assert!(timeout(SECOND * 5, queue.get()).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_waits_are_cancelled_at_once() {
+async fn cancel_all_waiting_removes_all_waiting_keys() {
     let queue = WorkQueue::new();
     for n in 0..500 {
         queue.add_after(n, SECOND);
@@ -60,7 +60,7 @@ async fn all_waits_are_cancelled_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_ends_while_the_key_is_in_process_counts_when_it_is_done() {
+async fn a_delay_that_ends_while_the_key_is_in_process_makes_it_ready_when_done() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -72,7 +72,7 @@ async fn a_delay_that_ends_while_the_key_is_in_process_counts_when_it_is_done() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nearer_deadline_is_met_by_a_getter_that_waits_for_a_later_one() {
+async fn a_getter_that_waits_for_a_deadline_meets_an_earlier_one() {
     let queue = WorkQueue::new();
     queue.add_after("late", SECOND * 60);
     let start = Instant::now();
@@ -139,11 +139,11 @@ async fn many_keys_due_together_wake_every_getter() {
         });
     }
     getters.join_all().await;
-    assert_eq!(start.elapsed(), SECOND * 2, "they worked side by side");
+    assert_eq!(start.elapsed(), SECOND * 2, "the workers ran concurrently");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_dropped_at_shutdown_and_what_is_due_is_not() {
+async fn shutdown_drops_waiting_keys_but_not_due_ones() {
     let queue = WorkQueue::new();
     queue.add_after("due", SECOND);
     queue.add_after("later", SECOND * 9);
@@ -155,7 +155,7 @@ async fn what_waits_is_dropped_at_shutdown_and_what_is_due_is_not() {
 }
 
 #[test]
-fn the_timer_works_on_a_runtime_of_several_threads_and_no_runtime_is_needed_to_add() {
+fn the_timer_works_on_a_multi_thread_runtime_and_add_needs_no_runtime() {
     let queue = WorkQueue::new();
     queue.add_after("foo", Duration::from_millis(1));
     let runtime =
@@ -169,7 +169,7 @@ fn the_timer_works_on_a_runtime_of_several_threads_and_no_runtime_is_needed_to_a
     });
 }
 
-/// A runtime without a timer panics as soon as one is asked for.
+/// A runtime without a timer panics when a timer is requested.
 #[test]
 fn an_immediate_add_never_touches_the_timer_even_while_others_wait_for_theirs() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -199,7 +199,7 @@ fn an_immediate_add_never_touches_the_timer_even_while_others_wait_for_theirs() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_keys_wait_and_come_in_the_order_of_their_deadlines() {
+async fn a_hundred_thousand_waiting_keys_are_handed_out_by_deadline() {
     const KEYS: u64 = 100_000;
     let queue = WorkQueue::new();
     let delay = |key: u64| Duration::from_millis(1 + key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 60_000);
@@ -210,7 +210,7 @@ async fn a_hundred_thousand_keys_wait_and_come_in_the_order_of_their_deadlines()
     let (mut last, mut seen) = (Duration::ZERO, 0);
     advance(SECOND * 61).await;
     while let Some(item) = queue.try_get() {
-        assert!(delay(*item) >= last, "{} comes too late", *item);
+        assert!(delay(*item) >= last, "{} is handed out too late", *item);
         (last, seen) = (delay(*item), seen + 1);
         item.done();
     }

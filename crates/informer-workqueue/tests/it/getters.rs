@@ -1,4 +1,4 @@
-//! Getters that wait, are dropped, or take many keys at once; and the guard.
+//! Getters that wait, are dropped, or take many keys at once; and the guard of a key in process.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ async fn a_get_that_is_dropped_after_it_was_woken_passes_the_wake_up_on() {
     tokio::task::yield_now().await;
     queue.add("foo");
     drop(first);
-    assert_eq!(timeout(SECOND, second).await.expect("it was woken").unwrap(), Some("foo"));
+    assert_eq!(timeout(SECOND, second).await.expect("the getter was woken").unwrap(), Some("foo"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_get_in_a_select_that_loses_again_and_again_loses_no_key() {
+async fn a_get_that_repeatedly_loses_a_select_loses_no_key() {
     let queue = WorkQueue::new();
     queue.add_all(0..100);
     let mut seen = Vec::new();
@@ -48,7 +48,7 @@ async fn a_get_in_a_select_that_loses_again_and_again_loses_no_key() {
     assert!(seen.into_iter().eq(0..100));
 }
 
-/// Real threads: the hand-over between add, get, cancelled gets and shutdown.
+/// Real threads: races between add, get, cancelled gets and shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_key_is_lost_between_threads_that_add_get_and_cancel() {
     let queue = WorkQueue::<u32>::new();
@@ -87,7 +87,7 @@ async fn no_key_is_lost_between_threads_that_add_get_and_cancel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_takes_what_is_ready_up_to_its_size() {
+async fn a_batch_takes_the_ready_keys_up_to_its_size() {
     let queue = WorkQueue::new();
     queue.add_all(0..10);
     let mut sizes = Vec::new();
@@ -109,7 +109,7 @@ async fn a_batch_takes_what_is_ready_up_to_its_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_dropped_without_an_outcome_comes_again_through_the_rate_limiter() {
+async fn an_item_dropped_without_an_outcome_is_requeued_through_the_rate_limiter() {
     let queue = WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build();
     queue.add("foo");
     let start = Instant::now();
@@ -121,7 +121,7 @@ async fn an_item_dropped_without_an_outcome_comes_again_through_the_rate_limiter
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_of_a_task_that_panics_or_is_cancelled_comes_again() {
+async fn an_item_of_a_panicked_or_cancelled_task_is_requeued() {
     let queue = WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build();
     queue.add("foo");
     let panicking = tokio::spawn({
@@ -147,7 +147,7 @@ async fn an_item_of_a_task_that_panics_or_is_cancelled_comes_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_dropped_without_an_outcome_is_done_where_that_is_wished() {
+async fn an_item_dropped_without_an_outcome_is_done_if_configured() {
     let queue = WorkQueue::builder().on_drop(OnDrop::Done).build();
     queue.add("foo");
     drop(queue.get().await.unwrap());
@@ -166,7 +166,7 @@ async fn a_detached_item_stays_in_process_until_done_is_called_with_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_stays_for_a_key_in_process_that_was_added_again_before_shutdown() {
+async fn a_getter_waits_after_shutdown_for_a_dirty_key_in_process() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -182,7 +182,7 @@ async fn a_getter_stays_for_a_key_in_process_that_was_added_again_before_shutdow
 }
 
 #[tokio::test(start_paused = true)]
-async fn getters_that_stayed_after_shutdown_end_when_another_took_the_last_key() {
+async fn getters_that_wait_after_shutdown_end_when_the_last_key_is_taken() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.get().await.unwrap();
@@ -195,7 +195,7 @@ async fn getters_that_stayed_after_shutdown_end_when_another_took_the_last_key()
     }
     tokio::task::yield_now().await;
     item.done();
-    let ends = timeout(SECOND, getters.join_all()).await.expect("all end");
+    let ends = timeout(SECOND, getters.join_all()).await.expect("all getters end");
     assert_eq!(ends.into_iter().flatten().count(), 1);
 }
 
@@ -243,7 +243,7 @@ async fn a_queue_is_idle_when_nothing_is_ready_waits_or_is_in_process() {
 }
 
 #[test]
-fn handles_and_items_go_between_threads() {
+fn handles_and_items_are_send_and_sync() {
     fn check<T: Send + Sync + Clone>() {}
     fn check_item<T: Send>() {}
     check::<WorkQueue<String>>();
@@ -260,7 +260,7 @@ async fn done_then_next_ends_a_key_and_waits_for_the_next() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let mut item = queue.get().await.unwrap();
-    queue.add("foo"); // In process: it comes again.
+    queue.add("foo"); // In process: handed out again.
     assert!(item.done_then_next().await);
     assert_eq!((*item, queue.processing_len()), ("foo", 1));
     queue.add_after("bar", SECOND);
@@ -269,7 +269,7 @@ async fn done_then_next_ends_a_key_and_waits_for_the_next() {
     assert_eq!((*item, queue.processing_len(), start.elapsed()), ("bar", 1, SECOND));
     queue.shut_down();
     assert!(!item.done_then_next().await, "the queue has ended");
-    assert!(!item.done_then_next().await, "and stays so");
+    assert!(!item.done_then_next().await, "the queue stays ended");
     assert_eq!(queue.processing_len(), 0);
 }
 
@@ -285,7 +285,7 @@ async fn an_item_that_became_the_next_key_is_a_guard_for_that_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_done_then_next_has_ended_its_key_and_loses_no_other() {
+async fn a_dropped_done_then_next_finishes_its_key_and_loses_no_other() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let mut item = queue.get().await.unwrap();
@@ -293,7 +293,7 @@ async fn a_dropped_done_then_next_has_ended_its_key_and_loses_no_other() {
     assert_eq!(queue.processing_len(), 0, "foo is done");
     queue.add("bar");
     drop(item);
-    assert_eq!((queue.len(), queue.waiting_len()), (1, 0), "what is spent is not added again");
+    assert_eq!((queue.len(), queue.waiting_len()), (1, 0), "a finished item is not added again");
     assert_eq!(*queue.get().await.unwrap(), "bar");
 }
 
@@ -309,15 +309,15 @@ async fn a_loop_of_done_then_next_lets_other_tasks_run() {
         }
     });
     tokio::task::yield_now().await;
-    assert!(queue.len() > 5_000, "it paused early on, with {} to come", queue.len());
+    assert!(queue.len() > 5_000, "it yielded early, with {} keys left", queue.len());
     queue.shut_down();
     worker.await.unwrap();
     assert_eq!((queue.len(), queue.processing_len()), (0, 0));
 }
 
-/// Real threads: the hand-over where the end of one key and the start of the next are one step.
+/// Real threads: races in which finishing one key and taking the next are one step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_key_is_lost_or_doubled_between_threads_that_add_and_go_from_key_to_key() {
+async fn no_key_is_lost_or_duplicated_between_threads_that_use_done_then_next() {
     let queue = WorkQueue::<u32>::new();
     let mut workers = JoinSet::new();
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Scenarios of the work queue through the public API: in paused time, but for the one of real threads.
+//! Scenarios of the work queue through the public API, in paused time except for the tests with real threads.
 
 mod bad_input;
 mod client_go;

@@ -1,4 +1,4 @@
-//! What a queue tells about itself.
+//! Metrics and statistics of a queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ async fn adds_and_times_are_those_of_client_go() {
     item.done();
     assert_eq!(recorder.record.lock().worked, [US * 25]);
     let item = queue.get().await.unwrap();
-    assert_eq!(recorder.record.lock().queued, [US * 50, US * 25], "since it was added, not since done");
+    assert_eq!(recorder.record.lock().queued, [US * 50, US * 25], "measured from the add, not from done");
     advance(MS).await;
     let stats = queue.stats();
     assert_eq!((stats.processing, stats.unfinished, stats.longest), (1, MS, MS));
@@ -79,7 +79,7 @@ async fn adds_and_times_are_those_of_client_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn going_from_key_to_key_is_told_as_done_and_get_are() {
+async fn done_then_next_is_measured_like_done_and_get() {
     let (queue, recorder) = recorded();
     queue.add_all(["foo", "bar"]);
     advance(US * 50).await;
@@ -95,7 +95,7 @@ async fn going_from_key_to_key_is_told_as_done_and_get_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_is_added_when_it_is_ready_and_was_ready_since_its_deadline() {
+async fn a_delayed_key_counts_as_added_and_ready_since_its_deadline() {
     let (queue, recorder) = recorded();
     queue.add_after("foo", MS * 5);
     let stats = queue.stats();
@@ -107,7 +107,7 @@ async fn a_key_that_waits_is_added_when_it_is_ready_and_was_ready_since_its_dead
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_and_is_added_again_counts_as_one_add() {
+async fn a_waiting_key_that_is_added_again_counts_as_one_add() {
     for (again, priority) in [(Duration::ZERO, 0), (Duration::ZERO, 1), (MS * 50, 0)] {
         let (queue, recorder) = recorded();
         queue.add_after("foo", MS * 50);
@@ -168,7 +168,7 @@ fn depth_has_a_bounded_number_of_rows() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_leaves_nothing_behind_its_metrics() {
+fn the_probe_does_not_keep_a_dropped_queue_alive() {
     let (queue, recorder) = recorded();
     let probe = recorder.probe.lock().clone().unwrap();
     assert!(probe.stats().is_some());
@@ -185,7 +185,8 @@ mod prometheus {
 
     fn text(registry: &Registry) -> String {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, registry).expect("a string takes it");
+        prometheus_client::encoding::text::encode(&mut text, registry)
+            .expect("writing to a string cannot fail");
         text
     }
 
@@ -225,7 +226,7 @@ mod prometheus {
     }
 
     #[test]
-    fn depth_is_told_by_priority_and_group_and_ends_with_its_queue() {
+    fn depth_is_exported_by_priority_and_group_until_the_queue_is_dropped() {
         let mut registry = Registry::default();
         let metrics = PrometheusMetrics::register(&mut registry);
         let queue = WorkQueue::builder()

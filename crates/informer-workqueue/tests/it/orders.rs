@@ -1,4 +1,4 @@
-//! Orders of one's own, those that come with the crate as such, and those that fail.
+//! User-defined orders, the orders of the crate passed as user-defined ones, and orders that fail.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn rest<K: informer_workqueue::QueueKey>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_get().map(|item| item.key().clone())).collect()
 }
 
-/// By rank, then by priority, then by number.
+/// Sorts by rank, then by priority, then by number.
 #[derive(Default)]
 struct ByRank(BTreeSet<(u64, i32, EntryId)>);
 
@@ -47,7 +47,7 @@ impl Order for ByRank {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_of_the_users_own_decides_by_ranks_computed_from_the_keys() {
+async fn a_custom_order_can_sort_by_ranks_of_the_keys() {
     let queue = WorkQueue::builder().order(ByRank::default()).rank_by(|key: &(u64, u8)| key.0).build();
     queue.add_all([(5, 0), (2, 0), (9, 0)]);
     queue.add_after((1, 0), SECOND);
@@ -64,7 +64,7 @@ async fn an_order_of_the_users_own_decides_by_ranks_computed_from_the_keys() {
 }
 
 #[test]
-fn a_rank_belongs_to_its_key_and_not_to_the_number_it_has() {
+fn a_rank_belongs_to_its_key_and_not_to_its_reused_number() {
     let queue = WorkQueue::builder().order(ByRank::default()).rank_by(|&key: &u64| key).build();
     queue.add(9);
     queue.try_get().unwrap().done();
@@ -73,7 +73,7 @@ fn a_rank_belongs_to_its_key_and_not_to_the_number_it_has() {
 }
 
 #[test]
-fn an_order_of_the_users_own_hears_of_priorities_that_rise() {
+fn a_custom_order_is_notified_of_rising_priorities() {
     let queue = WorkQueue::builder().order(ByRank::default()).build();
     queue.add_all(["a", "b", "c"]);
     queue.add_with("c", AddOptions::new().priority(3));
@@ -83,7 +83,7 @@ fn an_order_of_the_users_own_hears_of_priorities_that_rise() {
 }
 
 #[test]
-fn an_order_of_the_users_own_holds_within_each_priority() {
+fn a_custom_order_can_be_nested_in_the_priority_order() {
     let queue = WorkQueue::builder()
         .order(PriorityOrder::<ByRank>::new(Aging::Off))
         .rank_by(|&key: &u64| key)
@@ -96,7 +96,7 @@ fn an_order_of_the_users_own_holds_within_each_priority() {
 }
 
 #[test]
-fn the_orders_of_the_crate_do_the_same_when_they_are_given_as_such() {
+fn built_in_orders_behave_the_same_when_passed_as_custom_orders() {
     fn group(key: &(u8, u8)) -> Cow<'_, str> {
         key.0.to_string().into()
     }
@@ -130,7 +130,7 @@ fn the_orders_of_the_crate_do_the_same_when_they_are_given_as_such() {
 }
 
 #[test]
-fn turn_of_another_group_at_the_same_priority_does_not_count_towards_ageing() {
+fn a_turn_of_another_group_at_the_same_priority_does_not_count_towards_aging() {
     fn group<'k>(key: &'k &'static str) -> Cow<'k, str> {
         key[..1].into()
     }
@@ -147,7 +147,7 @@ fn turn_of_another_group_at_the_same_priority_does_not_count_towards_ageing() {
     assert_eq!(rest(&queue), ["h1", "h2", "a2", "h3"]);
 }
 
-/// Arrival, until a switch says what is to go wrong.
+/// Arrival order, until a switch selects a failure.
 #[derive(Default)]
 struct Hostile {
     ids: Vec<EntryId>,
@@ -220,7 +220,7 @@ fn panics<T>(call: impl FnOnce() -> T) -> bool {
 }
 
 #[test]
-fn an_order_that_panics_is_replaced_by_arrival_and_its_caller_hears_of_it() {
+fn an_order_that_panics_is_replaced_by_fifo_and_the_panic_reaches_the_caller() {
     let calls: [(u32, Call); 5] = [
         (PUSH, |queue| assert!(queue.add(3))),
         (PEEK, |queue| drop(queue.try_get())),
@@ -237,7 +237,7 @@ fn an_order_that_panics_is_replaced_by_arrival_and_its_caller_hears_of_it() {
         assert!(stats.order_failed);
         assert_eq!(stats.depths.iter().map(|row| row.len).sum::<usize>(), stats.ready);
         queue.add(9);
-        // What a getter had when the order panicked comes again, as from any that is dropped.
+        // A key that a getter held when the order panicked is retried, as after any dropped getter.
         let again = queue.waiting_len();
         let expected: &[u32] = match what {
             PUSH => &[1, 2, 3, 9],
@@ -249,7 +249,7 @@ fn an_order_that_panics_is_replaced_by_arrival_and_its_caller_hears_of_it() {
 }
 
 #[test]
-fn an_order_that_breaks_its_contract_is_replaced_by_arrival() {
+fn an_order_that_violates_its_contract_is_replaced_by_fifo() {
     for what in [NAME_NOTHING, KEEP_REMOVED, FORGET_PUSHED] {
         let (queue, wrong) = hostile();
         wrong.store(what, Ordering::Relaxed);
@@ -260,7 +260,7 @@ fn an_order_that_breaks_its_contract_is_replaced_by_arrival() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_that_waits_is_woken_by_an_add_whose_order_panics() {
+async fn a_waiting_getter_is_woken_by_an_add_whose_order_panics() {
     let (queue, wrong) = hostile();
     let getter = tokio::spawn({
         let queue = queue.clone();
@@ -269,7 +269,7 @@ async fn a_getter_that_waits_is_woken_by_an_add_whose_order_panics() {
     tokio::task::yield_now().await;
     wrong.store(PUSH, Ordering::Relaxed);
     assert!(panics(|| queue.add(1)));
-    assert_eq!(timeout(SECOND, getter).await.expect("it was woken").unwrap(), Some(1));
+    assert_eq!(timeout(SECOND, getter).await.expect("the getter was woken").unwrap(), Some(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,15 +282,15 @@ async fn a_key_that_becomes_ready_when_the_order_panics_is_not_lost() {
     });
     tokio::task::yield_now().await;
     wrong.store(PUSH, Ordering::Relaxed);
-    assert!(getter.await.unwrap_err().is_panic(), "it was this one that made the key ready");
-    assert_eq!(*timeout(SECOND, queue.get()).await.expect("it comes again").unwrap(), 1);
+    assert!(getter.await.unwrap_err().is_panic(), "this getter promoted the key");
+    assert_eq!(*timeout(SECOND, queue.get()).await.expect("the key is handed out").unwrap(), 1);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_an_order_does_each_key_is_handed_out_once(
+    fn each_key_is_handed_out_once_with_any_order(
         good in 0_usize..20,
         wrong in prop::sample::select(vec![PUSH, PEEK, REMOVE, RAISED, NAME_NOTHING, KEEP_REMOVED, FORGET_PUSHED]),
         steps in prop::collection::vec((any::<bool>(), 0_i32..3), 1..60),
@@ -311,7 +311,7 @@ proptest! {
             }
             let before = queue.len();
             match catch_unwind(AssertUnwindSafe(|| queue.try_get().map(|item| { let key = *item; item.done(); key }))) {
-                Ok(Some(key)) => prop_assert!(seen.insert(key), "{} came twice", key),
+                Ok(Some(key)) => prop_assert!(seen.insert(key), "{} was handed out twice", key),
                 Ok(None) => prop_assert_eq!(before, 0),
                 Err(_) => dropped += 1,
             }
@@ -319,7 +319,7 @@ proptest! {
         prop_assert!(dropped <= 1, "an order fails once");
         switch.store(0, Ordering::Relaxed);
         for key in rest(&queue) {
-            prop_assert!(seen.insert(key), "{} came twice", key);
+            prop_assert!(seen.insert(key), "{} was handed out twice", key);
         }
         prop_assert_eq!(seen.len() + dropped, added as usize);
         prop_assert_eq!((queue.len(), queue.processing_len()), (0, 0));

@@ -74,16 +74,16 @@ fn a_cap_bounds_the_delays_of_a_limiter() {
 }
 
 #[test]
-fn the_token_bucket_lets_a_burst_pass_and_then_its_rate() {
+fn the_token_bucket_allows_a_burst_and_then_its_rate() {
     let limiter = TokenBucket::new(10.0, 3);
     let now = Instant::now();
     let when = |later: u32| RateLimiter::<()>::when(&limiter, &(), now + MS * later).as_millis();
     assert_eq!([when(0), when(0), when(0), when(0), when(0)], [0, 0, 0, 100, 200]);
-    assert_eq!(when(200), 100, "the two that were owed are paid");
+    assert_eq!(when(200), 100, "the two owed tokens are repaid");
     assert_eq!(
         [when(1300), when(1300), when(1300), when(1300)],
         [0, 0, 0, 100],
-        "no more than the burst is saved"
+        "the bucket never holds more than the burst"
     );
 }
 
@@ -96,7 +96,7 @@ fn a_token_bucket_survives_a_clock_that_jumps_back() {
 }
 
 #[test]
-fn a_token_bucket_with_an_odd_rate_has_a_defined_delay() {
+fn a_token_bucket_with_an_invalid_rate_has_a_defined_delay() {
     let now = Instant::now();
     for rate in [0.0, -1.0, f64::NAN, f64::MIN_POSITIVE] {
         let limiter = TokenBucket::new(rate, 1);
@@ -108,7 +108,7 @@ fn a_token_bucket_with_an_odd_rate_has_a_defined_delay() {
 }
 
 #[test]
-fn the_controllers_limiter_waits_for_the_key_and_for_the_bucket() {
+fn the_default_controller_limiter_waits_for_the_key_and_the_bucket() {
     let limiter = default_controller_rate_limiter::<u32>();
     let now = Instant::now();
     assert_eq!(limiter.when(&0, now), MS * 5);
@@ -122,7 +122,7 @@ fn jitter_lengthens_by_at_most_its_factor_and_is_the_same_for_one_seed() {
     let waits_of_one = waits(&limiter(), "one", 100);
     assert!(waits_of_one.iter().all(|wait| (SECOND..SECOND * 3 / 2).contains(wait)));
     let (shortest, longest) = (waits_of_one.iter().min().unwrap(), waits_of_one.iter().max().unwrap());
-    assert!(*longest - *shortest > MS * 300, "it spreads: {shortest:?} to {longest:?}");
+    assert!(*longest - *shortest > MS * 300, "the delays vary: {shortest:?} to {longest:?}");
     assert_eq!(waits(&limiter(), "one", 100), waits_of_one);
     let odd = WithJitter::new(FastSlow::new(Duration::MAX, SECOND, 9), f64::NAN);
     assert_eq!(waits(&odd, "one", 1), [Duration::MAX]);

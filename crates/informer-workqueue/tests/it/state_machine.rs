@@ -7,7 +7,7 @@ use tokio::time::Instant as TokioInstant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Keys that are ready, waiting and handed out.
+/// Counts the ready, waiting and processed keys.
 fn counts(queue: &QueueState<&'static str>) -> [usize; 3] {
     [queue.ready(), queue.waiting(), queue.processing()]
 }

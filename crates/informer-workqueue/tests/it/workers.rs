@@ -19,11 +19,11 @@ fn queue<K: informer_workqueue::QueueKey>() -> WorkQueue<K> {
 }
 
 fn no_number() -> std::num::ParseIntError {
-    "x".parse::<u8>().expect_err("x is no number")
+    "x".parse::<u8>().expect_err("x is not a number")
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_work_side_by_side_and_end_with_the_queue() {
+async fn workers_run_concurrently_and_end_with_the_queue() {
     let queue = queue();
     queue.add_all(0..20);
     queue.shut_down();
@@ -47,7 +47,7 @@ async fn workers_work_side_by_side_and_end_with_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_worked_on_one_at_a_time_unless_more_are_asked_for() {
+async fn a_pool_has_one_worker_by_default() {
     let queue = queue();
     queue.add_all(0..4);
     queue.shut_down();
@@ -57,7 +57,7 @@ async fn keys_are_worked_on_one_at_a_time_unless_more_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_tried_again_with_backoff_and_a_success_forgets_it() {
+async fn an_error_is_retried_with_backoff_and_a_success_resets_it() {
     let queue = queue();
     queue.add("foo");
     let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -110,7 +110,7 @@ async fn a_key_that_fails_too_often_is_given_up_and_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_for_good_is_not_tried_again() {
+async fn a_permanent_error_is_not_retried() {
     let queue = queue();
     queue.add("foo");
     queue.shut_down();
@@ -119,7 +119,7 @@ async fn an_error_for_good_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_contained_counted_and_tried_again() {
+async fn a_panic_is_caught_counted_and_retried() {
     let queue = queue();
     queue.add_all(["foo", "bar"]);
     let (panics, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -134,7 +134,7 @@ async fn a_panic_is_contained_counted_and_tried_again() {
             }
         })
         .run(move |key| {
-            // The closure panics before there is a future.
+            // The closure panics before it returns a future.
             assert!(key != "foo" || panics.fetch_add(1, Ordering::Relaxed) >= 3, "no luck with {key}");
             let (done, queue) = (Arc::clone(&done), queue.clone());
             async move {
@@ -176,7 +176,7 @@ async fn requeue_is_rate_limited_and_requeue_after_forgets_and_both_keep_the_pri
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_stop_at_a_signal_and_finish_what_is_ready() {
+async fn workers_stop_at_a_signal_after_processing_ready_keys() {
     let queue = queue();
     queue.add_all(0..10);
     let start = Instant::now();
@@ -215,7 +215,7 @@ async fn a_failure_after_shutdown_is_reported_as_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_workers_whose_run_is_dropped_come_again() {
+async fn keys_of_workers_whose_run_is_dropped_are_requeued() {
     let queue = queue();
     queue.add("foo");
     let run = Workers::new(queue.clone()).run(|_| std::future::pending::<()>());
@@ -226,7 +226,7 @@ async fn keys_of_workers_whose_run_is_dropped_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_piece_of_many_is_worked_on_exactly_once() {
+async fn every_key_is_processed_exactly_once() {
     for pieces in [1000, 999] {
         let seen: Arc<Vec<AtomicU32>> = Arc::new((0..pieces).map(|_| AtomicU32::new(0)).collect());
         let queue = queue();

@@ -4,7 +4,7 @@ use super::*;
 use crate::WorkQueue;
 
 #[test]
-fn queues_that_come_and_go_leave_nothing_behind_where_nobody_ever_scrapes() {
+fn probes_of_dropped_queues_are_removed_without_a_scrape() {
     let metrics = PrometheusMetrics::register(&mut Registry::default());
     let make = || WorkQueue::<u32>::builder().metrics(metrics.queue("of a moment")).build();
     let steady: Vec<_> = (0..100).map(|_| make()).collect();
@@ -16,7 +16,7 @@ fn queues_that_come_and_go_leave_nothing_behind_where_nobody_ever_scrapes() {
 }
 
 #[test]
-fn a_queue_that_is_gone_is_not_shown_and_a_living_one_is() {
+fn dropped_queues_are_not_exported_and_live_ones_are() {
     let mut registry = Registry::default();
     let metrics = PrometheusMetrics::register(&mut registry);
     let [kept, gone] = ["kept", "gone"].map(|name| WorkQueue::builder().metrics(metrics.queue(name)).build());
@@ -31,7 +31,7 @@ fn a_queue_that_is_gone_is_not_shown_and_a_living_one_is() {
 }
 
 #[test]
-fn depths_of_queues_with_one_name_are_added_up() {
+fn depths_of_queues_with_the_same_name_are_summed() {
     let mut registry = Registry::default();
     let metrics = PrometheusMetrics::register(&mut registry);
     let queues = [2, 3].map(|keys| {

@@ -4,10 +4,9 @@ use std::thread;
 
 use super::QueueLock;
 
-/// What is held while the other looks again and again, and falls asleep at last, is had in the end, in both
-/// roles.
+/// A caller that spins and finally blocks acquires the lock after its release, in both roles.
 #[test]
-fn whoever_stands_back_gets_the_lock_when_it_is_free() {
+fn a_caller_that_backs_off_gets_the_lock_after_its_release() {
     let lock = Arc::new(QueueLock::new(0));
     for adds in [false, true] {
         let held = lock.lock();
@@ -29,7 +28,7 @@ fn whoever_stands_back_gets_the_lock_when_it_is_free() {
 }
 
 #[test]
-fn the_lock_keeps_threads_apart_that_add_and_work() {
+fn adders_and_workers_exclude_each_other() {
     const ROUNDS: usize = 20_000;
     let lock = Arc::new(QueueLock::new(0_usize));
     let threads: Vec<_> = [false, true, false, true]

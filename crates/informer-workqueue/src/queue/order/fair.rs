@@ -1,15 +1,15 @@
-//! Groups in turn, and first in, first out within a group.
+//! Round-robin over groups, first in, first out within a group.
 //!
 //! # Invariants
-//! 1. `turns` holds exactly the groups with a ready key. 2. They form one ring of turns from `front` to
-//!    `back`.
+//! 1. `turns` holds exactly the groups with a ready key.
+//! 2. They form one circular list from `front` to `back`.
 
 use hashbrown::HashMap;
 
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::List;
 
-/// No group; group numbers are numbers of slots at most.
+/// No group. Group numbers are never larger than slot numbers.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -19,8 +19,8 @@ struct Turn {
     next: u32,
 }
 
-/// Groups in turn: first in, first out within a group, and one key of each group after another. The order of
-/// a queue with [`fair_by`](crate::WorkQueueBuilder::fair_by).
+/// Round-robin over groups: one key of each group after another, first in, first out within a group. The
+/// order of a queue with [`fair_by`](crate::WorkQueueBuilder::fair_by).
 #[derive(Debug)]
 pub struct FairOrder {
     turns: HashMap<u32, Turn>,
@@ -78,7 +78,7 @@ impl Order for FairOrder {
         self.turns.get(&self.front)?.list.first()
     }
 
-    /// The group that was served goes to the end of the ring.
+    /// Moves the group that was served to the end of the circular list.
     fn take(&mut self, entries: &mut Entries, id: EntryId) {
         let group = entries.group(id);
         let Some(mut list) = self.detach(group) else { return };

@@ -3,7 +3,7 @@
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::List;
 
-/// First in, first out: the order of a queue that is told no other.
+/// First in, first out: the default order of a queue.
 #[derive(Debug)]
 pub struct FifoOrder {
     list: List,

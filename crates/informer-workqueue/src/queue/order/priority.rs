@@ -1,21 +1,22 @@
-//! Higher priorities first, an order of its own within each.
+//! Higher priorities first, with a nested order within each priority.
 //!
-//! Aging counts hand-outs and not seconds: it needs no clock, costs a comparison, and its bound holds at any
-//! load. A rule in seconds would turn a queue that is behind by more than that into plain arrival order.
+//! Aging counts hand-outs, not seconds. It needs no clock, costs one comparison, and its bound holds at any
+//! load. A bound in seconds would turn a queue that is further behind into arrival order.
 //!
 //! # Invariants
-//! 1. A slot is in the level of its priority. 2. A slot is in `ages` iff it is in a level. 3. At most
-//!    [`LEVELS_KEPT`] levels exist beyond those that hold a slot.
+//! 1. A slot is in the level of its priority.
+//! 2. A slot is in `ages` iff it is in a level.
+//! 3. At most [`LEVELS_KEPT`] levels exist in addition to those that contain a slot.
 
 use std::collections::BTreeMap;
 
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::{NONE, SlotId};
 
-/// Empty levels that stay, because a queue uses the same few priorities again and again.
+/// Number of empty levels that are kept, because a queue uses the same few priorities repeatedly.
 const LEVELS_KEPT: usize = 8;
 
-/// How a queue with priorities keeps low priorities from starving.
+/// Prevents starvation of low priorities in a queue with priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Aging {
@@ -24,33 +25,33 @@ pub enum Aging {
     /// While the key that has been ready longest is passed over for higher priorities, every n-th hand-out
     /// goes to it.
     ///
-    /// So a key that is ready together with m keys that came before it is handed out after at most n·(m + 1)
-    /// hand-outs, whatever else comes. 0 counts as 1, which is arrival order. In a queue that is also fair, m
-    /// counts the turns of the groups that came before.
+    /// A key that is ready together with m keys that became ready before it is therefore handed out after at
+    /// most n·(m + 1) hand-outs, whatever is added later. 0 counts as 1, which is arrival order. In a queue
+    /// that is also fair, m counts the turns of the groups that became ready before.
     Every(u32),
 }
 
 impl Default for Aging {
-    /// Every 16th hand-out: low priorities get at least six per cent of the work.
+    /// Every 16th hand-out: low priorities get at least six percent of the hand-outs.
     fn default() -> Self {
         Self::Every(16)
     }
 }
 
-/// Higher priorities first, and an order of its own within each priority. The order of a queue with
+/// Higher priorities first, with a nested order within each priority. The order of a queue with
 /// [`priorities`](crate::WorkQueueBuilder::priorities).
 #[derive(Debug)]
 pub struct PriorityOrder<L> {
     levels: BTreeMap<i32, L>,
     ages: Ages,
     aging: Aging,
-    /// Hand-outs since the oldest slot was first passed over.
+    /// Number of hand-outs since the oldest slot was first passed over.
     passed_over: u32,
     len: usize,
 }
 
 impl<L> PriorityOrder<L> {
-    /// No keys yet.
+    /// Creates an empty order.
     #[must_use]
     pub fn new(aging: Aging) -> Self {
         let ages = Ages { links: Vec::new(), oldest: NONE, newest: NONE };
@@ -66,7 +67,7 @@ impl<L> PriorityOrder<L> {
 }
 
 impl<L: Order + Default> PriorityOrder<L> {
-    /// Takes an entry out of the level that it was in, with `how` saying in what way.
+    /// Removes an entry from the level of `priority`; `how` performs the removal.
     fn leave(&mut self, priority: i32, how: impl FnOnce(&mut L)) {
         let level = self.levels.entry(priority).or_default();
         how(level);
@@ -106,7 +107,7 @@ impl<L: Order + Default> Order for PriorityOrder<L> {
         self.len -= 1;
     }
 
-    /// The entry goes to the end of its new level and keeps its age.
+    /// Moves the entry to the end of its new level. It keeps its age.
     fn raised(&mut self, entries: &mut Entries, id: EntryId, before: i32) {
         self.leave(before, |level| level.remove(entries, id));
         self.levels.entry(entries.priority(id)).or_default().push(entries, id);
@@ -129,7 +130,7 @@ struct Link {
     newer: SlotId,
 }
 
-/// Ready slots by how long they have been so, whatever their level.
+/// Ready slots of all levels, sorted by the time they became ready.
 #[derive(Debug)]
 struct Ages {
     links: Vec<Link>,

@@ -1,8 +1,8 @@
-//! The ready keys of a queue, in an order that may be anybody's.
+//! The ready keys of a queue, in an order that may be user-defined.
 //!
 //! # Invariants
-//! 1. `len` counts the ready keys that are not in process, whatever the order believes.
-//! 2. An order that failed is not called again; [`FifoOrder`] has its keys.
+//! 1. `len` counts the ready keys that are not in process, independently of the order.
+//! 2. An order that failed is not called again; its keys are moved to a [`FifoOrder`].
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,14 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::{Depths, Entries, EntryId, FifoOrder, Order};
 use crate::queue::slots::SlotId;
 
-/// An order that panicked or broke its contract, to be dropped outside of the lock.
+/// An order that panicked or violated its contract, to be dropped after the lock is released.
 pub(in crate::queue) struct OrderFailure {
     order: Box<dyn Order>,
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl OrderFailure {
-    /// Goes on with the panic of the order.
+    /// Resumes the panic of the order.
     pub(in crate::queue) fn resume(self) {
         let Self { order, panic } = self;
         drop(order);
@@ -29,7 +29,7 @@ impl OrderFailure {
 
 pub(in crate::queue) struct ReadyKeys {
     order: Box<dyn Order>,
-    /// The order is one of ours.
+    /// True if the order is one of this crate.
     trusted: bool,
     len: usize,
     failed: bool,
@@ -53,7 +53,7 @@ impl ReadyKeys {
         self.failed
     }
 
-    /// What is to be done with when the lock is released.
+    /// Returns the failed order, which the caller drops after it has released the lock.
     pub(in crate::queue) fn take_failure(&mut self) -> Option<OrderFailure> {
         self.failure.take()
     }
@@ -79,7 +79,7 @@ impl ReadyKeys {
         }
     }
 
-    /// Removes what `peek` named.
+    /// Removes the entry that `peek` returned.
     #[inline]
     pub(in crate::queue) fn take(&mut self, entries: &mut Entries, id: SlotId) {
         self.len -= 1;
@@ -96,7 +96,7 @@ impl ReadyKeys {
         if self.trusted {
             return self.order.depths(row);
         }
-        // Kept until the order is through: what it told before it panicked is worth nothing.
+        // Buffered until the order returns: rows that it reported before a panic are discarded.
         let mut rows = Vec::new();
         let mut keep = |priority, group, len| rows.push((priority, group, len));
         let called = self.call(entries, |order, _| order.depths(&mut keep));
@@ -106,7 +106,7 @@ impl ReadyKeys {
         }
     }
 
-    /// Calls the order; `None` if it panicked and another took its place.
+    /// Calls the order; returns `None` if it panicked and was replaced.
     #[inline]
     fn call<T>(
         &mut self,
@@ -125,7 +125,7 @@ impl ReadyKeys {
         }
     }
 
-    /// Takes the order out of service. Happens at most once in the life of a queue.
+    /// Replaces the order by FIFO. Happens at most once per queue.
     fn fail(&mut self, entries: &mut Entries, panic: Option<Box<dyn Any + Send>>) {
         let mut fifo = FifoOrder::default();
         for id in (0..entries.len()).filter_map(|id| SlotId::try_from(id).ok()) {

@@ -1,4 +1,4 @@
-//! The queue as one would write it without caring for speed: vectors that are searched.
+//! A naive implementation of the queue: vectors that are searched.
 
 use crate::queue::Aging;
 
@@ -32,7 +32,7 @@ pub(super) struct Model {
     turns: Vec<(i32, u8)>,
     waiting: Vec<Waiting>,
     processing: Vec<u8>,
-    /// Keys in process that are to come again, with their priority.
+    /// Keys in process that become ready again after they are finished, with their priority.
     dirty: Vec<(u8, i32)>,
     passed_over: u32,
     seq: u64,
