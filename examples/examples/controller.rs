@@ -1,9 +1,9 @@
-//! `InformerController`: the pump. It runs a reflector that fills a queue, and gives whatever is popped to a
-//! process function.
+//! `InformerController`: runs a reflector that fills a queue, and passes the popped items to a process
+//! function.
 //!
-//! The low level under the informers, with a queue of one's choice: here a `DeltaFifo`, whose known objects
-//! are the store that the process function keeps. What fails is queued again. (The controller that reconciles
-//! is in `custom_controller`.)
+//! The low level under the informers, with a queue of your choice. Here it is a `DeltaFifo`, whose known
+//! objects are the store that the process function maintains. Failed items are requeued. (A reconciling
+//! controller is in `custom_controller`.)
 //!
 //! ```sh
 //! cargo run -p informer-examples --example controller
@@ -21,7 +21,7 @@ use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
 
-/// Processes the deltas of one object. (A closure suffices if nothing is awaited.)
+/// Processes the deltas of one object. (A closure suffices for a synchronous function.)
 struct KeepStore {
     pods: Store<Lazy<Pod>>,
     failed: HashSet<ObjectKey>,
@@ -29,7 +29,7 @@ struct KeepStore {
 
 impl Process<Popped<Deltas<Lazy<Pod>>>> for KeepStore {
     async fn process(&mut self, deltas: &Popped<Deltas<Lazy<Pod>>>) -> Result {
-        // It fails once for each pod of `web`, as a full disk might.
+        // Fails once for each pod of `web`, as with a full disk.
         let key = deltas.key();
         if key.name().starts_with("web") && self.failed.insert(key.clone()) {
             return Err(format!("the first attempt at {key} fails").into());
@@ -44,7 +44,7 @@ impl Process<Popped<Deltas<Lazy<Pod>>>> for KeepStore {
     }
 }
 
-/// Shows the pump.
+/// Runs the pump.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -62,8 +62,8 @@ pub async fn main() -> Result {
         let (controller, stop) = (Arc::clone(&controller), stop.clone());
         async move { controller.run(stop).await }
     });
-    // Synced: all of the first list was processed once. With this queue, what failed counts too, and comes
-    // again.
+    // Synced: every object of the first list was processed. With this queue failed items count as processed,
+    // and are requeued.
     tokio::time::timeout(PATIENCE, controller.synced()).await??;
     println!("synced at version {}: {} pods", controller.last_sync_resource_version(), store.len());
 

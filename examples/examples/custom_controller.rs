@@ -1,8 +1,8 @@
-//! The custom controller of client-go's users: handlers put keys into a queue, workers take them out, look at
-//! the cache, and try again with backoff what failed, up to a number of times.
+//! The custom controller pattern of client-go: handlers add keys to a queue; workers take keys, read the
+//! cache, and retry failures with backoff up to a maximum number of times.
 //!
-//! This one wants each Deployment to have as many pods as it says. What it does about it is to print it; it
-//! needs no right to write.
+//! This controller compares the number of pods of each Deployment with `spec.replicas`. It only prints the
+//! result and needs no write permission.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example custom_controller
@@ -16,7 +16,7 @@ use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 
-/// How often a key is tried again before it is given up.
+/// The maximum number of retries of a key.
 const RETRIES_MAX: u32 = 3;
 
 #[derive(Clone)]
@@ -26,19 +26,18 @@ struct Controller {
 }
 
 impl Controller {
-    /// Brings the world closer to what one Deployment says. Idempotent, and from the cache alone: whatever
-    /// happened, however often, it ends the same way.
+    /// Compares one Deployment with its pods. Idempotent, and reads only the cache: the result does not
+    /// depend on the events that caused it.
     async fn reconcile(self, key: ObjectKey) -> Result<WorkOutcome> {
         let Some(deployment) = self.deployments.indexer().get(&key) else {
-            println!("  {key} is gone");
+            println!("  {key} is deleted");
             return Ok(WorkOutcome::Done);
         };
         let want = deployment.get()?.spec.replicas.unwrap_or(1);
         let pods = self.pods.by_index("app", key.name())?;
         let have = pods.iter().filter(|pod| pod.key().namespace() == key.namespace()).count();
         if key.name() == "db" {
-            // An error that does not go away: four attempts, then the key is given up until something
-            // changes.
+            // A permanent error: four attempts, then the key is given up until the next change.
             return Err(Error::from("the database operator cannot be reached"));
         }
         println!("  {key} wants {want} pods and has {have}");
@@ -55,7 +54,7 @@ pub async fn main() -> Result {
     let pods = factory.informer::<Pod>().index("app", label("app"));
     let controller = Controller { deployments: deployments.clone(), pods: pods.clone() };
 
-    // Handlers do nothing but add keys: that of the Deployment, or of the Deployment that a pod belongs to.
+    // Handlers only add keys: the key of the Deployment, or of the Deployment that a pod belongs to.
     let queue = WorkQueue::<ObjectKey>::new();
     let keys = queue.clone();
     deployments.add_handler(on_event(move |event| {
@@ -70,7 +69,7 @@ pub async fn main() -> Result {
         }
     }))?;
 
-    // Workers start when the caches are synced; before, everything would look deleted.
+    // Workers start after the caches are synced; before, every object would seem deleted.
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
     owners.wait_for_sync(PATIENCE).await?;
@@ -80,7 +79,7 @@ pub async fn main() -> Result {
         .on_failure(|key, failure| println!("  {key}: {failure}"))
         .run_until(cluster.change_for_a_while(), move |key| controller.clone().reconcile(key));
     let report = workers.await;
-    println!("{} done, {} tried again, {} given up", report.done, report.retried, report.given_up);
+    println!("{} done, {} retried, {} given up", report.done, report.retried, report.given_up);
     factory.shutdown().await;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `DeltaFifo`: a queue of the deltas of each key, including deletions that the watch missed.
 //!
-//! Its consumer keeps a store, which the queue is shown as its known objects: so it can tell which keys
-//! vanished between two lists. Informers use the in-order queue instead, which needs no store; this one is
-//! for consumers that want all deltas of a key at once.
+//! Its consumer maintains a store, which the queue reads as its known objects to find the keys that
+//! disappeared between two lists. Informers use the in-order queue instead, which needs no store. This queue
+//! is for consumers that want all deltas of a key at once.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example delta_fifo
@@ -21,7 +21,7 @@ fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(ObjectKey::new("default", name)?).with_version(version)))
 }
 
-/// Pops all there is, and does to the store what the deltas say.
+/// Pops all items and applies their deltas to the store.
 async fn drain(queue: &DeltaFifo<Header>, store: &Store<Header>) -> Result {
     while queue.depth() > 0 {
         let applied = queue.pop_with(|deltas, _initial| {
@@ -38,14 +38,14 @@ async fn drain(queue: &DeltaFifo<Header>, store: &Store<Header>) -> Result {
     Ok(())
 }
 
-/// Shows the queue.
+/// Demonstrates the queue.
 #[tokio::main]
 pub async fn main() -> Result {
     let store: Store<Header> = StoreBuilder::new().build();
     let queue =
         DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(Arc::new(store.indexer().clone())));
 
-    println!("three changes of one key, and a doubled delete of another:");
+    println!("three changes of one key, and a duplicate delete of another:");
     queue.add(pod("a", "1")?)?;
     queue.update(pod("a", "2")?)?;
     queue.add(pod("b", "3")?)?;
@@ -54,11 +54,11 @@ pub async fn main() -> Result {
     queue.delete(Tombstone::observed(gone.key().clone(), gone))?;
     drain(&queue, &store).await?;
 
-    println!("a list that no longer has `a`, which nobody saw go:");
+    println!("a list without `a`, whose deletion the watch missed:");
     queue.replace(Replacement::new(vec![Listed::Fresh(pod("c", "9")?)], "10"))?;
     drain(&queue, &store).await?;
 
-    println!("a resync, which tells of everything again:");
+    println!("a resync, which reports every object again:");
     queue.resync()?;
     drain(&queue, &store).await?;
     println!("the store has {:?}", store.keys());

@@ -1,4 +1,4 @@
-//! Dynamic informers: kinds that are known at run time only, as trees of JSON values.
+//! Dynamic informers: kinds known only at run time, as trees of JSON values.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example dynamic
@@ -11,11 +11,11 @@ use informer_apiserver::Kind;
 use informer_examples::{PATIENCE, Result, connect};
 use serde_json::json;
 
-/// Shows dynamic informers.
+/// Demonstrates dynamic informers.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
-    // As a CustomResourceDefinition and two objects of it would.
+    // Equivalent to a CustomResourceDefinition and two objects of its kind.
     let site = Kind::custom("example.com", "v1", "Website");
     if let Some(server) = cluster.server() {
         server.register(site.clone());
@@ -26,7 +26,7 @@ pub async fn main() -> Result {
             }))?;
         }
     }
-    // On a real cluster, a kind that every one has.
+    // On a real cluster, a kind that every cluster serves.
     let kind = match cluster.server() {
         Some(_) => ResourceKind::new("example.com", "v1", "Website", "websites"),
         None => ResourceKind::new("apps", "v1", "Deployment", "deployments"),
@@ -48,7 +48,7 @@ pub async fn main() -> Result {
         println!("with {value} replicas: {:?}", objects.indexer().index_keys("replicas", &value)?);
     }
 
-    // As kube's type, for code that wants it; and as any type that fits.
+    // Converted to kube's type, or to any type with matching fields.
     if let Some(object) = objects.indexer().list().first() {
         let kube = object.to_dynamic_object()?;
         println!("as kube's DynamicObject: {:?}", kube.metadata.name);

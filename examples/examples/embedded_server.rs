@@ -1,7 +1,7 @@
-//! The embedded API server: a test of a controller without a cluster, with faults on demand and every request
-//! counted.
+//! The embedded API server: a test of a controller without a cluster, with injected faults and a record of
+//! every request.
 //!
-//! It runs on a server of its own, whatever `KUBECONFIG` says.
+//! Always starts its own server and ignores `KUBECONFIG`.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example embedded_server
@@ -23,24 +23,25 @@ fn pod(name: &str, phase: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": containers}, "status": {"phase": phase}})
 }
 
-/// Shows the server.
+/// Demonstrates the server.
 #[tokio::main]
 pub async fn main() -> Result {
     let (server, pods_gvr) = (ApiServer::builder().build(), Gvr::new("", "v1", "pods"));
     server.create(&pods_gvr, "default", pod("web-0", "Pending"))?;
 
-    // Faults in code: the first list is refused, the first watch cut after one event, the second one expired.
+    // Faults in code: the first list is rejected, the first watch is cut after one event, the second one
+    // expires.
     let refused = server.faults().on(FaultMatch::list("pods")).nth(1).status(503);
     let cut = server.faults().on(FaultMatch::watch("pods")).nth(1).cut_after(1);
     let expired = server.faults().on(FaultMatch::watch("pods")).nth(2).expire();
-    // And as data, which `informer serve --faults` reads from a file.
+    // The same as data, which `informer serve --faults` reads from a file.
     let slow =
         "faults: [{match: {verb: watch, resource: pods}, when: {nth: 3}, action: {delay: {millis: 30}}}]";
     server.faults().add_all(FaultFile::parse(slow)?);
 
-    // In process and without a socket; `server.listen("127.0.0.1:0")` serves HTTP to anybody.
+    // In process and without a socket; `server.listen("127.0.0.1:0")` serves HTTP.
     let client = Client::from_service(server.service(), "default");
-    // Production waits at least 0.8 s after a failure; a test need not.
+    // By default the backoff after a failure is at least 0.8 s; this test sets a shorter one.
     let mut quick = ReflectorConfig::default();
     quick.backoff.initial = Duration::from_millis(10);
     let factory = SharedInformerFactory::new(client).reflector(quick).streaming_lists(StreamingLists::Off);
@@ -48,7 +49,7 @@ pub async fn main() -> Result {
     factory.start();
     pods.wait_for_sync(PATIENCE).await?;
 
-    // What is written on the server is seen in the cache, through all of that.
+    // A write on the server reaches the cache in spite of the faults.
     server.update(&pods_gvr, "default", pod("web-0", "Running"))?;
     server.create(&pods_gvr, "default", pod("web-1", "Running"))?;
     pods.wait_until(|cache| cache.len() == 2).await?;
@@ -58,15 +59,15 @@ pub async fn main() -> Result {
     server.delete(&pods_gvr, "default", "web-0")?;
     pods.wait_until(|cache| !cache.contains("default/web-0")).await?;
 
-    // The cache and the server agree, object by object and version by version.
+    // The cache and the server contain the same objects.
     let truth: Vec<_> = server.versions(&pods_gvr)?.into_iter().map(|(key, _)| key).collect();
     assert_eq!(pods.indexer().keys(), truth);
     println!("the cache has what the server has: {truth:?}");
 
-    println!("faults: refused {}, cut {}, expired {}", refused.fired(), cut.fired(), expired.fired());
+    println!("faults: rejected {}, cut {}, expired {}", refused.fired(), cut.fired(), expired.fired());
     let (lists, watches) =
         (server.count_requests(Verb::List, "pods"), server.count_requests(Verb::Watch, "pods"));
-    println!("{lists} lists and {watches} watches were asked for:");
+    println!("{lists} lists and {watches} watches were requested:");
     for request in server.requests() {
         println!("  {:?} {}?{}", request.verb, request.path, request.query);
     }

@@ -1,7 +1,7 @@
-//! `SharedInformerFactory`: informers of many kinds, made once each, started, awaited and shut down together.
+//! `SharedInformerFactory`: creates one informer per kind; starts, awaits and stops them together.
 //!
-//! A factory has one namespace and one pair of selectors, which the server applies; a program makes as many
-//! as it needs over one client.
+//! A factory has one namespace and one pair of selectors, which the server applies. A program can create
+//! several factories over one client.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example factory
@@ -15,7 +15,7 @@ use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-/// Shows the factory.
+/// Demonstrates the factory.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -26,7 +26,7 @@ pub async fn main() -> Result {
         (all.informer::<Pod>(), all.informer::<Deployment>(), all.informer::<ConfigMap>());
     let again = all.informer::<Pod>();
 
-    // One namespace and some labels: the server sends nothing else.
+    // One namespace and a label selector: the server sends matching objects only.
     let web = SharedInformerFactory::new(client)
         .namespace("default")
         .labels("app in (web)".parse()?)
@@ -44,9 +44,9 @@ pub async fn main() -> Result {
         config_maps.indexer().len()
     );
     println!("{} pods of web in default", web_pods.indexer().len());
-    println!("asked twice, made once: {} pods again", again.indexer().len());
+    println!("requested twice, created once: {} pods again", again.indexer().len());
 
-    // The status of each informer, without a request.
+    // The status of each informer, without a request to the server.
     println!("{:24} {:>7} {:>8} {:>7}  reflector", "informer", "objects", "version", "watches");
     for state in all.states() {
         let (version, reflector) = (state.version.to_string(), state.reflector);

@@ -1,7 +1,7 @@
-//! `Fifo`: a producer/consumer queue of the newest state per key.
+//! `Fifo`: a producer/consumer queue of the latest state per key.
 //!
-//! For a consumer that wants to bring each object up to date and does not care how it came to be as it is.
-//! The order is that of the first enqueue of each key; `pop` waits.
+//! For a consumer that needs only the current state of each object, not the changes in between. Keys are
+//! ordered by their first enqueue; `pop` waits.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example fifo
@@ -17,19 +17,18 @@ fn job(key: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(key.parse()?).with_version(version)))
 }
 
-/// Shows the queue.
+/// Demonstrates the queue.
 #[tokio::main]
 pub async fn main() -> Result {
     let queue: Fifo<Header> = Fifo::new();
 
-    // The first list, then changes: of `a` only the newest state is left, in the place it already had.
+    // The first list, then changes: only the latest state of `a` remains, at its original position.
     queue.replace([job("jobs/a", "1")?, job("jobs/b", "1")?, job("jobs/c", "1")?])?;
     queue.add(job("jobs/a", "2")?)?;
     queue.delete("jobs/c")?;
     println!("queued: {:?}", queue.list_keys());
 
-    // A process function that fails queues the object again, behind the others. No lock is held while it
-    // runs.
+    // A process function that fails requeues the object behind the others. No lock is held while it runs.
     let mut failed_once = false;
     let mut done = Vec::new();
     while queue.depth() > 0 {
@@ -51,7 +50,8 @@ pub async fn main() -> Result {
     println!("done: {done:?}, synced: {}", queue.has_synced());
     assert_eq!(done, ["jobs/b", "jobs/a"]);
 
-    // A consumer that waits gets what comes; after `close` it gets what is left, and then the end.
+    // A consumer receives items as they arrive; after `close` it receives the remaining items, and then the
+    // end.
     let consumer = tokio::spawn({
         let queue = queue.clone();
         async move {

@@ -1,7 +1,7 @@
-//! `GenericInformer` and `GenericLister`: informers without the type of their objects, found by resource.
+//! `GenericInformer` and `GenericLister`: informers found by resource, without the type of their objects.
 //!
-//! For code that serves kinds it does not know: a garbage collector, a debug page, a backup. Keys, labels,
-//! owners, versions and single fields can be read of any object.
+//! For code that handles arbitrary kinds: a garbage collector, a debug page, a backup. Keys, labels, owners,
+//! versions and single fields of any object can be read.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example generic_informer
@@ -16,7 +16,7 @@ use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-/// Shows generic informers.
+/// Demonstrates generic informers.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -53,7 +53,7 @@ pub async fn main() -> Result {
                 node.as_deref()
             );
         }
-        println!("  default/web is there: {}", lister.get("web").is_some());
+        println!("  default/web exists: {}", lister.get("web").is_some());
     }
     println!("no informer of secrets: {}", factory.for_resource(&Gvr::new("", "v1", "secrets")).is_none());
     factory.shutdown().await;

@@ -1,7 +1,7 @@
-//! `InOrderQueue`: every change, in the order of arrival, in batches. The queue inside of every informer.
+//! `InOrderQueue`: every change, in the order of arrival, in batches. Every informer uses this queue.
 //!
-//! A complete list is one change, which replaces everything at once. A batch is what one store transaction
-//! and one notification should hold: as much as is there, at most 1000.
+//! A complete list is one change, which replaces all objects at once. A batch is the unit of one store
+//! transaction and one notification: the available changes, at most 1000.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example in_order_queue
@@ -19,7 +19,7 @@ fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(ObjectKey::new("default", name)?).with_version(version)))
 }
 
-/// Shows the queue.
+/// Demonstrates the queue.
 #[tokio::main]
 pub async fn main() -> Result {
     let queue: InOrderQueue<Header> = InOrderQueue::new();
@@ -36,29 +36,30 @@ pub async fn main() -> Result {
     ])?;
     println!("{} changes are queued", queue.depth());
 
-    // The list comes alone. It counts as processed, and the queue as synced, when its batch is done.
+    // The list is a batch without other changes. When it is done, it counts as processed and the queue as
+    // synced.
     let batch = queue.pop_batch(InOrderQueue::<Header>::MAX_BATCH).await?;
     println!("first: {:?} (initial: {})", &batch[..], batch.is_initial());
     assert!(!queue.has_synced());
     batch.done();
     println!("synced: {}", queue.has_synced());
 
-    // A batch that cannot be processed goes back to the head of the line; order is kept.
+    // A batch that cannot be processed is returned to the front of the queue; the order is kept.
     let batch = queue.pop_batch(2).await?;
-    println!("taken and given back: {:?}", &batch[..]);
+    println!("taken and returned: {:?}", &batch[..]);
     queue.requeue(batch);
     let batch = queue.pop_batch(InOrderQueue::<Header>::MAX_BATCH).await?;
-    println!("then all of it: {:?}", &batch[..]);
+    println!("then all changes: {:?}", &batch[..]);
     assert_eq!(batch.len(), 4);
 
-    // The objects themselves, while a receipt stands for the batch.
+    // Splits the batch into its changes and a receipt that marks it as done.
     let (changes, receipt) = batch.into_changes();
     let keys: Vec<_> = changes.iter().filter_map(|change| change.key()).collect();
     println!("keys in order of arrival: {keys:?}");
     receipt.done();
     queue.close();
     if let Err(error) = queue.pop_batch(1).await {
-        println!("in the end: {error}");
+        println!("finally: {error}");
     }
     Ok(())
 }

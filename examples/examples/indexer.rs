@@ -1,8 +1,7 @@
-//! `Indexer`: objects found by what is in them, through any number of indexes, some of them added while it
-//! runs.
+//! `Indexer`: finds objects by content, through any number of indexes, which can be added at run time.
 //!
-//! The cache of every informer is one. `field`, `label`, `namespace` and `owner_uid` index without decoding
-//! an object; a closure may look at whatever it likes.
+//! The cache of every informer is an `Indexer`. `field`, `label`, `namespace` and `owner_uid` index without
+//! decoding an object; a closure can compute any other index values.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example indexer
@@ -14,7 +13,7 @@ use informer::client::Lazy;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows indexes.
+/// Demonstrates indexes.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -23,13 +22,14 @@ pub async fn main() -> Result {
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
 
-    // The values of an index, and the objects or keys of each.
+    // The values of an index, and the objects or keys of each value.
     for node in pods.indexer().index_values("node") {
         let on_node = pods.indexer().index_keys("node", &node)?;
         println!("{node} runs {}", on_node.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     }
 
-    // While the informer runs: what is in the cache is indexed at once. An object may have many values.
+    // Added while the informer runs: cached objects are indexed immediately. An object can have several
+    // values.
     let images = |pod: &Lazy<Pod>| -> Vec<String> {
         let Ok(pod) = pod.get() else { return Vec::new() };
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -40,13 +40,13 @@ pub async fn main() -> Result {
         println!("{image} is used by {} pods", pods.by_index("image", &image)?.len());
     }
 
-    // The objects that share a value with a given one.
+    // The objects that share an index value with a given object.
     if let Some(pod) = pods.indexer().list().first() {
         println!("{} has {} pods on its node", pod.key(), pods.indexer().index("node", pod)?.len());
     }
 
-    // An index that does not exist is an error that names those which do, not an empty answer.
-    let Err(error) = pods.by_index("zone", "a") else { return Err("an index that nobody made".into()) };
+    // The error for an unknown index names the existing indexes; the result is not empty.
+    let Err(error) = pods.by_index("zone", "a") else { return Err("an unknown index was accepted".into()) };
     println!("refused: {error}");
     Ok(())
 }

@@ -1,9 +1,8 @@
-//! A janitor: deletes what is marked as expired, among very many objects, of which it holds the metadata
-//! alone.
+//! A janitor: deletes expired objects among very many ones and caches only their metadata.
 //!
-//! `JANITOR_OBJECTS` says how many config maps there are on the embedded server: 1,000 unless told otherwise.
-//! On a cluster it makes a hundred of its own in `default`, and takes away what is left. `janitor/role.yaml`
-//! has its least Role, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! `JANITOR_OBJECTS` is the number of config maps on the embedded server; the default is 1,000. On a cluster
+//! the example creates 100 config maps in `default` and deletes the remaining ones. `janitor/role.yaml`
+//! contains the least Role. `OPERATOR_KUBECONFIG` can name a user with only that Role.
 //!
 //! ```sh
 //! JANITOR_OBJECTS=100000 cargo run --release -p informer-examples --example janitor
@@ -29,10 +28,10 @@ const EXPIRED: &str = "janitor.example.com/expired";
 /// The label of the objects that this example created.
 const MADE: &str = "janitor.example.com/made";
 
-/// Every how many objects one is marked.
+/// One of this many objects is marked as expired.
 const EVERY: usize = 10;
 
-/// Runs the janitor until nothing is left to do.
+/// Runs the janitor until it has deleted all expired objects.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -45,7 +44,7 @@ pub async fn main() -> Result {
         let labels = if number % EVERY == 0 { json!({MADE: "", EXPIRED: "true"}) } else { json!({MADE: ""}) };
         json!({
             "metadata": {"name": format!("janitor-{number}"), "namespace": "default", "labels": labels},
-            "data": {"text": "a body that no janitor reads ".repeat(20)},
+            "data": {"text": "a body that the janitor never reads ".repeat(20)},
         })
     });
     match cluster.server() {
@@ -75,7 +74,7 @@ pub async fn main() -> Result {
             async move {
                 let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>());
                 let Some(map) = maps.get(&request.key)? else { return Ok(Outcome::Done) };
-                // Only the very object that was looked at, not one that took its name meanwhile.
+                // Deletes only the cached object, not a new one with the same name.
                 let this = DeleteOptions::default().uid(map.uid()).propagation(Propagation::Background);
                 ctx.client.delete_with::<ConfigMap>(&request.key, &this).await?;
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -92,10 +91,10 @@ pub async fn main() -> Result {
     let in_time = tokio::time::timeout(PATIENCE * 12, done).await;
     let state = services.cache.states().into_iter().next().ok_or("the janitor has an informer")?;
     println!("{} of {objects} config maps deleted", deleted.load(Ordering::Relaxed));
-    println!("the cache holds {} objects: metadata and nothing else", state.objects);
+    println!("the cache holds {} objects: only metadata", state.objects);
     stop.stop();
     running.await??;
     let ours = ListOptions::default().namespace("default").labels(MADE.parse()?);
     user.delete_all::<ConfigMap>(&ours, &DeleteOptions::default()).await?;
-    in_time.map_err(|_| "the janitor was not done in time".into())
+    in_time.map_err(|_| "the janitor did not finish in time".into())
 }

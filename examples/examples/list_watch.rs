@@ -1,8 +1,8 @@
 //! `ListWatch`: a source of objects that is not Kubernetes. Here it is a directory of YAML manifests.
 //!
-//! A source answers "what is there" and "what happens from there on". Everything behind it (reflector, queue,
-//! cache, indexes, handlers) works for any source. This one polls the files' times; a watch that it cannot
-//! continue is `Expired`, and the reflector lists again.
+//! A source lists the current objects and watches later changes. Everything behind it (reflector, queue,
+//! cache, indexes, handlers) works for any source. This one polls the modification times of files. If it
+//! cannot resume a watch it returns `Expired`, and the reflector lists again.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example list_watch
@@ -142,7 +142,7 @@ impl WatchSource<Manifest> for Directory {
         if request.version != self.seen.lock().version.to_string().as_str() {
             return Err(SourceError::new(
                 SourceErrorKind::Expired,
-                "watch: only the present version can be continued",
+                "watch: only the current version can be resumed",
             ));
         }
         let (directory, ticks) = (self.clone(), tokio::time::interval(Duration::from_millis(20)));
@@ -166,13 +166,13 @@ impl ListWatch<Manifest> for Directory {
     }
 }
 
-/// Shows the source.
+/// Demonstrates the source.
 #[tokio::main]
 pub async fn main() -> Result {
     let directory = tempfile::tempdir()?;
     let (outside, inside) = (directory.path().join("new"), directory.path().join("manifests"));
     fs::create_dir(&inside)?;
-    // A file comes in whole or not at all, as with any source.
+    // A file must be written atomically, as with any source.
     let write = |name: &str, text: &str| {
         fs::write(&outside, text).and_then(|()| fs::rename(&outside, inside.join(name)))
     };
@@ -185,7 +185,7 @@ pub async fn main() -> Result {
     let mut events = manifests.events();
     let _run = manifests.start();
     manifests.wait_for_sync(PATIENCE).await?;
-    println!("set aside: {:?}", manifests.undecodable());
+    println!("quarantined: {:?}", manifests.undecodable());
 
     write("api.yaml", "{kind: Deployment, metadata: {labels: {app: api}}}")?;
     write("broken.yaml", "{kind: Deployment, metadata: {labels: {app: mended}}}")?;

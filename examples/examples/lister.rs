@@ -1,6 +1,6 @@
 //! `Lister`: the read view of a cache, by namespace, name and label selector.
 //!
-//! Nothing here asks the server: after the first list, reads are answered from memory.
+//! After the first list, reads are served from memory, without requests to the server.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example lister
@@ -11,12 +11,12 @@ use informer::{LabelSelector, Object};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows listers.
+/// Demonstrates listers.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
     let factory = SharedInformerFactory::new(client);
-    // A selector on a label that is indexed looks only at the objects that have the value.
+    // A selector on an indexed label visits only the objects with that value.
     let pods = factory.informer::<Pod>().index("app", label("app"));
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
@@ -33,7 +33,7 @@ pub async fn main() -> Result {
     names.sort_unstable();
     println!("web in default: {}", names.join(", "));
 
-    // One object: by name in a namespace, by key in all of them. A missing object is a not-found error.
+    // A single object: by name within a namespace, or by key. A missing object is a not-found error.
     match namespaced.get("web-0") {
         Ok(pod) => println!("{} is at version {}", pod.key(), pod.resource_version()),
         Err(error) => println!("{error}"),
@@ -42,7 +42,7 @@ pub async fn main() -> Result {
         println!("{error}");
     }
 
-    // A selector that cannot be read is refused before anything is asked.
+    // An invalid selector is rejected when it is parsed.
     if let Err(error) = "app in web".parse::<LabelSelector>() {
         println!("refused: {error}");
     }

@@ -1,7 +1,7 @@
-//! Metadata informers: the server sends nothing but metadata, and the cache holds nothing else.
+//! Metadata informers: the server sends only metadata, and the cache stores only metadata.
 //!
-//! For controllers that look at labels, annotations, owners, finalizers and deletion only. Of Secrets, say,
-//! no content ever leaves the server.
+//! For controllers that read only labels, annotations, owners, finalizers and deletion timestamps. The
+//! content of a Secret, for example, never leaves the server.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example metadata
@@ -12,7 +12,7 @@ use informer::cache::{SharedInformerFactory, label};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows metadata informers.
+/// Demonstrates metadata informers.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -25,7 +25,7 @@ pub async fn main() -> Result {
         println!("{app}: {:?}", pods.indexer().index_keys("app", &app)?);
     }
     if let Some(pod) = pods.indexer().list().first() {
-        println!("{} came at {:?}", pod.key(), pod.creation_timestamp());
+        println!("{} was created at {:?}", pod.key(), pod.creation_timestamp());
         println!("  finalizers: {}, owners: {}", pod.finalizers().len(), pod.owners().len());
         println!("  being deleted: {}", pod.deletion_timestamp().is_some());
         println!("  annotations: {}", pod.annotations().iter().count());
@@ -36,7 +36,7 @@ pub async fn main() -> Result {
     let bytes: usize = objects.iter().map(|pod| pod.held_bytes()).sum();
     println!("{} pods in {bytes} bytes", objects.len());
 
-    // The same events as of any informer.
+    // The events are those of any informer.
     let mut events = pods.events();
     let _changes = cluster.changes();
     for _ in 0..objects.len().min(3) {

@@ -1,8 +1,8 @@
 //! Metrics: informers and work queues in one prometheus registry (feature `prometheus`), under the names of
 //! client-go where it has them.
 //!
-//! Figures are read when they are scraped; names of objects are never labels. Without the feature,
-//! `InformerMetrics` and `QueueMetrics` are small traits for any other system.
+//! Values are read at scrape time, and object names are never labels. Without the feature, implement the
+//! small traits `InformerMetrics` and `QueueMetrics` for any other metrics system.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example metrics
@@ -18,7 +18,7 @@ use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use prometheus_client::registry::Registry;
 
-/// Shows metrics.
+/// Demonstrates metrics.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -41,7 +41,7 @@ pub async fn main() -> Result {
 
     let report =
         Workers::new(queue.clone()).count(2).run_until(cluster.change_for_a_while(), async |_key| {}).await;
-    println!("{} keys were worked on", report.done);
+    println!("{} keys were processed", report.done);
 
     // The response to a scrape. Histograms are long, so only their sums are printed.
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! An operator of some namespaces only: its cache holds nothing of the others, and needs no right to look at
+//! An operator of selected namespaces: its cache contains no other namespace and needs no permission for
 //! them.
 //!
-//! It counts the config maps of each of its namespaces in one of its own, `inventory`.
-//! `multi_namespace/role.yaml` has the Role that it needs in each of them, and `OPERATOR_KUBECONFIG` names a
-//! user with no more than that.
+//! It writes the number of config maps in each of its namespaces into a config map `inventory` there.
+//! `multi_namespace/role.yaml` contains the Role that it needs in each of them. `OPERATOR_KUBECONFIG` can
+//! name a user with only that Role.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example multi_namespace
@@ -57,7 +57,7 @@ async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError
     Ok(Outcome::Done)
 }
 
-/// Runs the operator until it has counted.
+/// Runs the operator until all inventories are written.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -89,11 +89,11 @@ async fn counted(user: &CachedClient) -> Result {
     create(user, "example-blue/e").await?;
     has(user, [("example-blue", "3")]).await?;
     let elsewhere = user.live().get::<ConfigMap>(&format!("example-red/{INVENTORY}")).await?;
-    println!("example-red is {}", if elsewhere.is_none() { "not looked at" } else { "looked at" });
+    println!("example-red is {}", if elsewhere.is_none() { "not watched" } else { "watched" });
     Ok(())
 }
 
-/// Waits until the inventories say how many there are.
+/// Waits until the inventories have the expected counts.
 async fn has(user: &CachedClient, counts: impl IntoIterator<Item = (&str, &str)>) -> Result {
     for (namespace, wanted) in counts {
         loop {

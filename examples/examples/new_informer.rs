@@ -1,8 +1,8 @@
-//! `new_informer`: the simple informer, of one store and one handler.
+//! `new_informer`: the simple informer, with one store and one handler.
 //!
-//! Its loop calls the handler itself: once it is synced, the handler has handled the first list. The price is
-//! that a slow handler makes the store late; where several parts of a program are interested, or one is slow,
-//! use a `SharedInformer`.
+//! Its loop calls the handler directly: once the informer is synced, the handler has processed the first
+//! list. In return, a slow handler delays the store. For several handlers or a slow one use a
+//! `SharedInformer`.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example new_informer
@@ -19,7 +19,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
 
-/// Shows the simple informers.
+/// Demonstrates the simple informers.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;

@@ -1,7 +1,8 @@
-//! `Reflector`: lists and watches a source, and fills a queue; here the queue is emptied by hand.
+//! `Reflector`: lists and watches a source and fills a queue, which this program pops itself.
 //!
-//! It survives whatever the source does: cut watches go on from the last version, expired ones are listed
-//! anew, failures are met with a growing, jittered backoff. What it is doing can be asked at any time.
+//! It recovers from all failures of the source: an interrupted watch is resumed at the last version, an
+//! expired one is followed by a new list, and failures are retried with growing, jittered backoff. Its state
+//! can be read at any time.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example reflector
@@ -21,7 +22,7 @@ use informer_examples::{Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
 
-/// Shows the reflector.
+/// Demonstrates the reflector.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -45,7 +46,7 @@ pub async fn main() -> Result {
         async move { reflector.run(stop).await }
     });
 
-    // The other end: what was pushed, counted by what it is, until the queue is closed.
+    // The consumer counts the pushed changes by type until the queue is closed.
     let consumer = tokio::spawn({
         let queue = queue.clone();
         async move {
@@ -75,6 +76,6 @@ pub async fn main() -> Result {
     stop.cancel();
     running.await??;
     queue.close();
-    println!("{}: the queue was told of {:?}", handle.status(), consumer.await?);
+    println!("{}: the queue received {:?}", handle.status(), consumer.await?);
     Ok(())
 }

@@ -1,7 +1,6 @@
-//! Four forms of the same objects side by side: lazy, typed, dynamic and metadata, and what each of them
-//! costs.
+//! Four representations of the same objects: lazy, typed, dynamic and metadata, and the memory of each.
 //!
-//! The form is a type parameter of the informer; everything else is the same code.
+//! The representation is a type parameter of the informer; the remaining code is the same.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example representations
@@ -13,7 +12,7 @@ use informer::client::{Dynamic, Lazy, Metadata, Representation, ResourceKind, Ty
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows the forms.
+/// Demonstrates the representations.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -30,21 +29,21 @@ pub async fn main() -> Result {
     show("lazy", &lazy, |pod: &Lazy<Pod>| {
         Ok(pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.clone()))
     });
-    // Decoded when it came: no cost per access, several times the memory.
+    // Decoded on arrival: no cost per access, several times the memory.
     show("typed", &typed, |pod: &Typed<Pod>| Ok(pod.spec.as_ref().and_then(|spec| spec.node_name.clone())));
     // A tree of values, for kinds without a type.
     show("dynamic", &dynamic, |pod: &Dynamic| {
         Ok(pod.value()["spec"]["nodeName"].as_str().map(str::to_owned))
     });
-    // Nothing but metadata, on the wire, too.
+    // Only metadata, on the wire, too.
     show("metadata", &metadata, |_: &Metadata<Pod>| Ok(None));
 
-    // A single field of a lazy object is read from its bytes, without a decode.
+    // A single field of a lazy object is read from its bytes, without decoding the object.
     if let Some(pod) = lazy.indexer().list().first() {
         let path = "status.containerStatuses".parse()?;
         println!("{}: {} bytes of {:?}, without managedFields", pod.key(), pod.raw().len(), pod.encoding());
         println!(
-            "phase {:?}, a list is no scalar: {:?}",
+            "phase {:?}, a list is not a scalar: {:?}",
             pod.field(&"status.phase".parse()?),
             pod.field(&path)
         );

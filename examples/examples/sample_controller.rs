@@ -1,9 +1,9 @@
-//! The sample controller of Kubernetes: a kind of one's own, `Website`, for which Deployments are made. It
-//! has a status, a finalizer, and owns what it makes.
+//! The sample controller of Kubernetes: the custom kind `Website`, whose objects own Deployments and have a
+//! status and a finalizer.
 //!
-//! Runs on the embedded server, or on the cluster that `KUBECONFIG` names: there it installs the kind, makes
-//! a website in `default`, and takes both away again. `sample_controller/role.yaml` has the least Role under
-//! which the controller itself runs, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! Runs on the embedded server, or on the cluster of `KUBECONFIG`. There it installs the kind, creates a
+//! website in `default`, and deletes both afterwards. `sample_controller/role.yaml` contains the least Role
+//! of the controller. `OPERATOR_KUBECONFIG` can name a user with only that Role.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example sample_controller
@@ -39,10 +39,11 @@ pub struct WebsiteStatus {
     replicas: i32,
 }
 
-/// Keeps a website until what is not Kubernetes' is tidied up: here, a line of text.
+/// Delays the deletion of a website until resources outside of Kubernetes are cleaned up: here, a line of
+/// text.
 const FINALIZER: &str = "example.com/website";
 
-/// Makes one website so. Told which, never why; whatever happened, it ends the same way.
+/// Reconciles one website. The request names the object but not the event; the function is idempotent.
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     if site.metadata.deletion_timestamp.is_some() {
@@ -52,11 +53,11 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
         let mut edited = site.edit();
         edited.finalizers_mut().push(FINALIZER.to_owned());
         ctx.client.update(&edited).await?;
-        return Ok(Outcome::Done); // The change brings the next request.
+        return Ok(Outcome::Done); // This change enqueues the next request.
     }
     let have = match ctx.get::<Deployment>(&request.key).await? {
         None => {
-            println!("  {request}: a deployment of {} is made", site.spec.replicas);
+            println!("  {request}: a deployment of {} is created", site.spec.replicas);
             let made = ctx.client.create(&deployment_for(&site)?).await?;
             let note = format!("a deployment of {}", site.spec.replicas);
             ctx.recorder.normal(&*site, "Created", "Reconciling", note);
@@ -92,7 +93,7 @@ async fn finalize(site: &Fetched<Website>, ctx: &Context) -> Result<Outcome, Rec
     let mut edited = site.edit();
     edited.finalizers_mut().retain(|name| name != FINALIZER);
     if edited.is_changed() {
-        println!("  {}: tidied up", site.name_any());
+        println!("  {}: cleaned up", site.name_any());
         ctx.client.update(&edited).await?;
     }
     Ok(Outcome::Done)
@@ -114,7 +115,7 @@ fn deployment_for(site: &Website) -> Result<Deployment> {
     }))?)
 }
 
-/// Runs the controller, and a user of it.
+/// Runs the controller and a client that uses it.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -124,14 +125,14 @@ pub async fn main() -> Result {
     let controller = Controller::new::<Website>("website").owns::<Deployment>().reconcile(reconcile);
     let stop = manager.handle();
     let running = tokio::spawn(manager.controller(controller).run_until(ctrl_c()));
-    // The garbage collector of a cluster looks for new kinds every 30 s.
+    // The garbage collector of a cluster discovers new kinds every 30 s.
     let used = tokio::time::timeout(PATIENCE * 12, use_it(&user)).await;
     stop.stop();
     running.await??;
-    used.map_err(|_| "the controller did not do it in time")?
+    used.map_err(|_| "the controller did not finish in time")?
 }
 
-/// Creates, scales and deletes a website, and waits for what the controller makes of it.
+/// Creates, scales and deletes a website, and waits for the effects of the controller.
 async fn use_it(user: &CachedClient) -> Result {
     let live = user.live();
     let mut site =
@@ -151,13 +152,13 @@ async fn use_it(user: &CachedClient) -> Result {
         Ok(site.is_some_and(|site| site.status.is_some()) && events.iter().any(|event| ours(event)))
     })
     .await?;
-    println!("told: in the status, and by an event");
+    println!("reported: in the status, and by an event");
 
     user.delete::<Website>("default/sample").await?;
     until(async || Ok(live.get::<Website>("default/sample").await?.is_none())).await?;
-    println!("deleted: the finalizer has let it go");
+    println!("deleted: the finalizer was removed");
     until(async || Ok(live.get::<Deployment>("default/sample").await?.is_none())).await?;
-    println!("deleted: the deployment went with its owner");
+    println!("deleted: the deployment was deleted with its owner");
     user.delete::<CustomResourceDefinition>("websites.example.com").await?;
     Ok(())
 }
@@ -166,10 +167,9 @@ fn replicas(deployment: &Option<Fetched<Deployment>>) -> Option<i32> {
     deployment.as_ref()?.spec.replicas
 }
 
-/// Whether the server took a change to so many replicas; not where the controller has written the status
-/// meanwhile.
+/// Sets the number of replicas. Returns false on a conflict with a status update of the controller.
 async fn took(user: &CachedClient, replicas: i32) -> Result<bool> {
-    let site = user.live().get::<Website>("default/sample").await?.ok_or("it is there")?;
+    let site = user.live().get::<Website>("default/sample").await?.ok_or("the website does not exist")?;
     let mut edited = site.edit();
     edited.spec.replicas = replicas;
     match user.update(&edited).await {
@@ -186,7 +186,7 @@ async fn until(condition: impl AsyncFn() -> Result<bool>) -> Result {
     Ok(())
 }
 
-/// Installs the kind, and waits until it is served.
+/// Installs the kind and waits until the server serves it.
 async fn install(user: &CachedClient) -> Result {
     let crd: CustomResourceDefinition = serde_norway::from_str(include_str!("sample_controller/crd.yaml"))?;
     match user.create(&crd).await {

@@ -1,12 +1,15 @@
-//! One controller in several processes, each of which works on its share of the keys.
+//! One controller in several processes, each of which processes its share of the keys.
 //!
-//! It answers config maps: whoever owns one notes the round that is asked for, its own name, and the fence
-//! under which it wrote. By default this program starts three replicas of itself, asks for rounds without a
-//! pause, kills one of them, holds another (SIGSTOP) for longer than its lease and stops it later, and checks
-//! by the fences that no answer came after one of a later owner. On a cluster it makes the namespace
-//! `example-sharded` and takes it away; `sharded/role.yaml` has what the replicas need there, and
-//! `OPERATOR_KUBECONFIG` names a user with no more than that. `SHARDED_LEASE` is the lease of the replicas in
-//! seconds: 3 on the embedded server, 15 elsewhere.
+//! A client requests rounds in config maps. The owner of a config map answers with the round, its own name,
+//! and the fence under which it wrote. By default this program starts three replicas of itself and requests
+//! rounds continuously. It kills one replica, pauses another (SIGSTOP) for longer than its lease, and stops
+//! that one later. Then it checks by the fences that no answer of an earlier owner followed one of a later
+//! owner.
+//!
+//! On a cluster it creates and deletes the namespace `example-sharded`. `sharded/role.yaml` contains the
+//! permissions that the replicas need there, and `OPERATOR_KUBECONFIG` can name a user with only those.
+//! `SHARDED_LEASE` is the lease duration of the replicas in seconds: 3 on the embedded server, 15 elsewhere
+//! by default.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example sharded
@@ -31,14 +34,14 @@ use parking_lot::Mutex;
 
 const NAMESPACE: &str = "example-sharded";
 const MAPS: usize = 60;
-/// Between two rounds that are asked for.
+/// The pause between two requested rounds.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Names the replica that a process is, where this program has started it.
+/// The name of the replica that a child process runs.
 const REPLICA: &str = "SHARDED_REPLICA";
 const LEASE: &str = "SHARDED_LEASE";
 
-/// Runs the replicas and watches them, or is one of them.
+/// Starts the replicas and checks them, or runs one of them.
 #[tokio::main]
 pub async fn main() -> Result {
     if let Ok(name) = std::env::var(REPLICA) {
@@ -53,7 +56,7 @@ pub async fn main() -> Result {
     show().await
 }
 
-/// One replica: a controller like any other, but for one line.
+/// Runs one replica: an ordinary controller with one additional line.
 async fn replica(name: &str, stop: impl Future<Output = ()>) -> Result {
     let (client, _cluster) = connect().await?;
     let lease = std::env::var(LEASE).ok().and_then(|text| text.parse().ok()).unwrap_or(15);
@@ -78,18 +81,19 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
     };
     let answer = [("answered", round.clone()), ("by", by), ("fence", owned.check()?.version.to_string())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
-    // Bound to the uid and the version that were read, and not sent if the lease is uncertain by now.
+    // Conditional on the uid and the version that were read, and rejected locally if the lease may have
+    // expired.
     ctx.client.update(&edited).await?;
     Ok(Outcome::Done)
 }
 
-/// The answers so far.
+/// The answers that were observed so far.
 #[derive(Default)]
 struct Answers {
     count: usize,
-    /// By whom each was answered last, and under which fence.
+    /// The last replica and fence of each config map.
     last: BTreeMap<String, (String, u64)>,
-    /// Answers under an older fence than the one before.
+    /// The number of answers with an older fence than a previous answer.
     late: usize,
 }
 
@@ -156,26 +160,26 @@ async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
 
     replicas[1].kill()?;
     let took = until("others answer for b", || answers.lock().of("b") == 0).await?;
-    println!("b was killed: its {b} are with others after {:.1} s", took.as_secs_f32());
+    println!("b was killed: others own its {b} after {:.1} s", took.as_secs_f32());
 
     let [_, _, c] = shares();
     replicas[2].hold()?;
     let took = until("a answers for all", || answers.lock().of("a") == MAPS).await?;
     replicas[2].go_on()?;
     until("c answers again", || answers.lock().of("c") > 0).await?;
-    println!("c was held past its lease: its {c} were with a after {:.1} s", took.as_secs_f32());
+    println!("c was paused past its lease: a owned its {c} after {:.1} s", took.as_secs_f32());
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let [_, _, c] = shares();
     replicas[2].stop();
     let took = until("a answers for all", || answers.lock().of("a") == MAPS).await?;
-    println!("c was stopped: its {c} are with a after {:.1} s", took.as_secs_f32());
+    println!("c was stopped: a owns its {c} after {:.1} s", took.as_secs_f32());
 
     let answers = answers.lock();
-    println!("{} answers, {} of them under an older fence than one before", answers.count, answers.late);
+    println!("{} answers, {} of them under an older fence than a previous one", answers.count, answers.late);
     match answers.late {
         0 => Ok(()),
-        _ => Err("two replicas acted on a key at one time".into()),
+        _ => Err("two replicas processed a key at the same time".into()),
     }
 }
 

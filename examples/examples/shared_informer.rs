@@ -1,5 +1,5 @@
-//! `SharedInformer`: one cache, many handlers, each with a queue and a resync period of its own, added and
-//! removed while it runs.
+//! `SharedInformer`: one cache and many handlers, each with its own queue and resync period, added and
+//! removed at run time.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example shared_informer
@@ -14,7 +14,7 @@ use informer::client::{KubeListWatch, Lazy};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows the shared informer.
+/// Demonstrates the shared informer.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -46,7 +46,7 @@ pub async fn main() -> Result {
         }),
     )?;
 
-    // The informer runs until its run is dropped. The cache is synced first; a handler, after its initial
+    // The informer runs until `run` is dropped. The cache is synced first, and each handler after its initial
     // adds.
     let run = pods.start();
     pods.wait_for_sync(PATIENCE).await?;
@@ -61,9 +61,9 @@ pub async fn main() -> Result {
             .fetch_add(usize::from(matches!(event, Event::Added { initial: true, .. })), Ordering::Relaxed);
     }))?;
     late.wait_for_sync(PATIENCE).await?;
-    println!("the late handler was told of {} pods", initial.load(Ordering::Relaxed));
+    println!("the late handler received {} pods", initial.load(Ordering::Relaxed));
 
-    // One that is removed is called no more.
+    // A removed handler is not called any more.
     late.remove();
     let calls = late.state().calls;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -71,7 +71,7 @@ pub async fn main() -> Result {
 
     let resyncs = resynced.load(Ordering::Relaxed);
     if resyncs == 0 {
-        return Err("nothing was told again in more than a second".into());
+        return Err("no object was resynced within a second".into());
     }
     let [adds, updates, deletes] = [0, 1, 2].map(|which| counted[which].load(Ordering::Relaxed));
     println!("{adds} adds, {updates} updates, {deletes} deletes; {resyncs} resyncs");

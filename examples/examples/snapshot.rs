@@ -1,7 +1,7 @@
-//! `Snapshot`: one version of a whole cache, with its indexes, for as long as one likes.
+//! `Snapshot`: one version of a whole cache, with its indexes, valid until it is dropped.
 //!
-//! A controller that compares objects with each other reads a snapshot: between two reads of the live cache
-//! things change.
+//! A controller that compares objects with each other reads a snapshot, because the live cache may change
+//! between two reads.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example snapshot
@@ -12,7 +12,7 @@ use informer::cache::{SharedInformerFactory, field};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows snapshots.
+/// Demonstrates snapshots.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -27,7 +27,7 @@ pub async fn main() -> Result {
     println!("before: {} pods at version {}", before.len(), before.resource_version());
     println!("after:  {} pods at version {}", after.len(), after.resource_version());
 
-    // Objects that did not change are the very same in both: a snapshot copies references only.
+    // Unchanged objects are shared: a snapshot copies references only.
     let (mut same, mut changed) = (0, 0);
     for (key, old) in before.iter() {
         match after.get(key) {
@@ -41,13 +41,12 @@ pub async fn main() -> Result {
     }
     println!("{same} pods are shared by both snapshots, {changed} changed");
 
-    // The indexes of a snapshot are of its version, too: their parts add up to the whole, whatever happens
-    // meanwhile.
+    // The indexes of a snapshot have its version, too: the counts per value add up to the total.
     let by_node: Result<Vec<usize>> =
         before.index_values("node").iter().map(|node| Ok(before.by_index("node", node)?.len())).collect();
     println!("pods by node: {:?}", by_node?);
     if cluster.server().is_some() && changed == 0 {
-        return Err("nothing changed, though the generator was at work".into());
+        return Err("nothing changed, although the generator was running".into());
     }
     Ok(())
 }

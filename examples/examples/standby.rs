@@ -1,13 +1,15 @@
-//! One controller in several processes, of which one at a time works: leader election.
+//! One controller in several processes, only one of which is active: leader election.
 //!
-//! It answers config maps: the leader notes the round that is asked for, its own name, and the fence of its
-//! term. Before that it writes its fence into a ledger, without a condition, as somebody would whose store
-//! knows none. By default this program starts three replicas of itself, asks for rounds without a pause,
-//! kills the leader, stops the next one, and holds the last one (SIGSTOP) for longer than its lease; how soon
-//! another one leads is printed, and what was written under an older fence than one before. On a cluster it
-//! makes the namespace `example-standby` and takes it away; `standby/role.yaml` has what the replicas need
-//! there, and `OPERATOR_KUBECONFIG` names a user with no more than that. `STANDBY_LEASE` is the lease in
-//! seconds: 3 on the embedded server, 15 elsewhere.
+//! A client requests rounds in config maps. The leader answers with the round, its own name, and the fence of
+//! its term. Before that it writes its fence into a ledger without a precondition, like a program whose
+//! storage has no conditional writes. By default this program starts three replicas of itself and requests
+//! rounds continuously. It kills the leader, stops the next one, and pauses the last one (SIGSTOP) for longer
+//! than its lease. It prints how soon another replica led, and the number of writes under an older fence than
+//! a previous write.
+//!
+//! On a cluster it creates and deletes the namespace `example-standby`. `standby/role.yaml` contains the
+//! permissions that the replicas need there, and `OPERATOR_KUBECONFIG` can name a user with only those.
+//! `STANDBY_LEASE` is the lease duration in seconds: 3 on the embedded server, 15 elsewhere by default.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example standby
@@ -35,14 +37,14 @@ use tokio::time::sleep;
 const NAMESPACE: &str = "example-standby";
 const LEDGER: &str = "ledger";
 const MAPS: usize = 20;
-/// What takes time between a look and a write: who is held is held there.
+/// Simulated work between a read and the write. A paused replica is paused here.
 const WORK: Duration = Duration::from_millis(20);
 
-/// Names the replica that a process is, where this program has started it.
+/// The name of the replica that a child process runs.
 const REPLICA: &str = "STANDBY_REPLICA";
 const LEASE: &str = "STANDBY_LEASE";
 
-/// Runs the replicas and watches them, or is one of them.
+/// Starts the replicas and checks them, or runs one of them.
 #[tokio::main]
 pub async fn main() -> Result {
     match std::env::var(REPLICA) {
@@ -51,7 +53,7 @@ pub async fn main() -> Result {
     }
 }
 
-/// One replica: a controller like any other, but for one line.
+/// Runs one replica: an ordinary controller with one additional line.
 async fn replica(name: String) -> Result {
     let (client, _cluster) = connect().await?;
     let lease = lease();
@@ -96,7 +98,7 @@ async fn answer(
     Ok(Outcome::Done)
 }
 
-/// The writes so far.
+/// The writes that were observed so far.
 #[derive(Default)]
 struct Seen {
     leader: String,
@@ -180,22 +182,23 @@ async fn watch(
     let late = seen.lock().late;
     println!("{} answers so far, {} late, and {} in the ledger", seen.lock().answers, late[0], late[1]);
     if late != [0, 0] {
-        return Err("two leaders worked at one time".into());
+        return Err("two leaders were active at the same time".into());
     }
 
     let mut held = take(&mut replicas, &leader())?;
     held.hold()?;
     until("another one leads", || leader() != held.name()).await?;
     held.go_on()?;
-    until("it ends, since its lease is lost", || held.has_ended()).await?;
+    until("the replica exits because it lost its lease", || held.has_ended()).await?;
     sleep(PATIENCE / 10).await;
     let late = seen.lock().late;
-    println!("{} was held past its lease: {} late, and {} in the ledger", held.name(), late[0], late[1]);
-    // At most what its one worker was about to write, and only where nothing was read that could be compared.
-    if late[0] > 0 || late[1] > 1 { Err("a leader of before worked on".into()) } else { Ok(()) }
+    println!("{} was paused past its lease: {} late, and {} in the ledger", held.name(), late[0], late[1]);
+    // At most one write: the pending one of the single worker, and only into the ledger, which has no
+    // precondition.
+    if late[0] > 0 || late[1] > 1 { Err("a former leader continued to write".into()) } else { Ok(()) }
 }
 
-/// A takeover is a matter of moments; a machine that has much else to do may need some.
+/// A takeover takes seconds; a busy machine may need longer.
 const SLACK: Duration = Duration::from_secs(20);
 
 fn within(took: Duration, limit: Duration) -> Result {
@@ -211,5 +214,5 @@ fn start(name: &'static str, kubeconfig: Option<&OsStr>, lease: &str) -> Result<
 
 fn take(replicas: &mut Vec<Replica>, name: &str) -> Result<Replica> {
     let place = replicas.iter().position(|replica| replica.name() == name);
-    Ok(replicas.swap_remove(place.ok_or("nobody has this name")?))
+    Ok(replicas.swap_remove(place.ok_or("no replica has this name")?))
 }

@@ -1,7 +1,7 @@
-//! `Store`: keyed objects behind one handle, and the key function that names them.
+//! `Store`: keyed objects behind one handle, and the key function that computes their keys.
 //!
-//! Anything with a header can be stored, from Kubernetes or not; here it is machines of a data centre. A
-//! store is what informers keep their objects in; by itself it is a small in-memory database with
+//! Any type with a header can be stored, from Kubernetes or not; this example stores machines of a data
+//! center. Informers keep their objects in a store. It can also serve as a small in-memory database with
 //! transactions.
 //!
 //! ```sh
@@ -14,7 +14,7 @@ use informer::cache::store::{Store, StoreBuilder, StoreChange, key_by, label};
 use informer::{Header, Object, ObjectKey};
 use informer_examples::Result;
 
-/// An object of our own.
+/// A custom object.
 struct Machine {
     header: Header,
     cores: u32,
@@ -32,15 +32,15 @@ fn machine(room: &str, name: &str, version: &str, cores: u32) -> Result<Arc<Mach
     Ok(Arc::new(Machine { header, cores }))
 }
 
-/// Shows the store.
+/// Demonstrates the store.
 pub fn main() -> Result {
-    // The default key is namespace and name, as everywhere in Kubernetes.
+    // The default key is namespace and name, as in Kubernetes.
     let machines: Store<Machine> = StoreBuilder::new().resource("machines").build();
     machines.add(machine("room-1", "a", "1", 16)?)?;
     let before = machines.update(machine("room-1", "a", "2", 32)?)?;
     println!("room-1/a had {:?} cores", before.map(|machine| machine.cores));
 
-    // Several changes that readers see at once or not at all; each answers with what was there before.
+    // Several changes that readers see together or not at all; each returns the previous object.
     machines.transaction([
         StoreChange::upsert(machine("room-1", "b", "3", 64)?),
         StoreChange::upsert(machine("room-2", "c", "4", 64)?),
@@ -48,7 +48,7 @@ pub fn main() -> Result {
     ])?;
     println!("keys: {:?}", machines.keys());
 
-    // The whole content, as a list brings it.
+    // Replaces the whole content, like a list.
     machines.replace([machine("room-2", "c", "4", 64)?, machine("room-2", "d", "5", 8)?], "5")?;
     println!("after replace: {:?} at version {}", machines.keys(), machines.resource_version());
     assert!(!machines.contains("room-1/b") && machines.contains("room-2/d"));
@@ -58,9 +58,9 @@ pub fn main() -> Result {
     by_vendor.add(machine("room-1", "a", "1", 16)?)?;
     println!("by vendor: {:?}", by_vendor.keys());
 
-    // An object without a key is refused with an error that names it; the store is as before.
+    // An object without a key is rejected with an error that contains it; the store is unchanged.
     let nameless = Machine { header: Header::new("room-9/x".parse()?), cores: 1 };
     let Err(error) = by_vendor.add(Arc::new(nameless)) else { return Err("a key without a vendor".into()) };
-    println!("refused: {error}, about {:?}", error.object());
+    println!("rejected: {error}, object {:?}", error.object());
     Ok(())
 }

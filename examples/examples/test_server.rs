@@ -1,7 +1,7 @@
-//! `TestServer`: a test of whatever reads a cache, without a cluster and without waiting.
+//! `TestServer`: tests programs that read a cache, without a cluster and without real waiting.
 //!
-//! A program's tests look like this one, below `#[tokio::test(start_paused = true)]`: time is paused, so that
-//! timeouts and backoffs cost nothing. It runs on a server of its own, whatever `KUBECONFIG` says.
+//! Tests look like this program, with `#[tokio::test(start_paused = true)]`: time is paused, so timeouts and
+//! backoff take no real time. Always starts its own server and ignores `KUBECONFIG`.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example test_server
@@ -12,20 +12,20 @@ use informer::testing::{TestServer, list, pod, watch};
 use informer_examples::Result;
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows the server.
+/// Demonstrates the server.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub async fn main() -> Result {
     let server = TestServer::start().await;
     let pods = server.informer::<Pod>().await;
 
-    // The version that the first watch begins with is no longer in the server's history; a list follows.
+    // The start version of the first watch is no longer in the server's history; a list follows.
     server.faults().on(watch::<Pod>()).nth(1).expire();
     server.create(&pod("default/web-0")).await?;
     pods.wait_until(|cache| cache.contains("default/web-0")).await?;
     let lists = server.requests(list::<Pod>()).count();
     println!("{}", if lists == 2 { "two lists: one for the 410" } else { "not as many lists as expected" });
 
-    // Changes by the server's own methods, as an administrator would make them.
+    // Changes through methods of the server, as by an administrator.
     let mut changed: Pod = server.get("default/web-0").await?;
     changed.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
     server.update(&changed).await?;
@@ -33,9 +33,9 @@ pub async fn main() -> Result {
         .await?;
     server.delete::<Pod>("default/web-0").await?;
     pods.wait_until(|cache| cache.is_empty()).await?;
-    println!("the informer saw web-0 go: {}", pods.indexer().is_empty());
+    println!("the informer observed the deletion of web-0: {}", pods.indexer().is_empty());
 
-    // A wait in vain ends in virtual seconds, with an error that says what the informer was doing.
+    // A wait that fails ends after simulated seconds, with an error that describes the state of the informer.
     if let Err(error) = pods.wait_until(|cache| cache.contains("default/nobody")).await {
         println!("{error}");
     }

@@ -1,6 +1,6 @@
-//! `ThreadSafeStore`: a store and its indexes under concurrent use, with keys that the caller gives.
+//! `ThreadSafeStore`: a store and its indexes under concurrent use, with keys that the caller supplies.
 //!
-//! Writers are put in a line; readers never wait for a write, and see each transaction whole or not at all.
+//! Writers are serialized; readers never wait for a write, and see each transaction completely or not at all.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example thread_safe_store
@@ -14,13 +14,13 @@ use informer_examples::Result;
 
 const TRANSACTIONS: u32 = 2000;
 
-/// Shows the store under concurrent use.
+/// Demonstrates the store under concurrent use.
 #[tokio::main]
 pub async fn main() -> Result {
     let store: ThreadSafeStore<Header> = StoreBuilder::new().index("side", label("side")).thread_safe();
     let (left, right) = (ObjectKey::new("scales", "left")?, ObjectKey::new("scales", "right")?);
 
-    // Each transaction moves one object: away from one key, to the other.
+    // Each transaction moves one object from one key to the other.
     let writer = tokio::spawn({
         let (store, left, right) = (store.clone(), left.clone(), right.clone());
         async move {
@@ -40,7 +40,7 @@ pub async fn main() -> Result {
         }
     });
 
-    // Meanwhile a reader takes snapshots: objects and indexes are always of one version.
+    // Meanwhile a reader takes snapshots: the objects and indexes of each have the same version.
     let (mut snapshots, mut versions) = (0_u32, 0_u32);
     let mut last = store.version();
     while !writer.is_finished() {
@@ -55,8 +55,10 @@ pub async fn main() -> Result {
         tokio::task::yield_now().await;
     }
     writer.await?;
-    println!("{TRANSACTIONS} transactions, {snapshots} snapshots of {versions} versions, each of them whole");
-    println!("in the end: {:?} at version {}", store.keys(), store.resource_version());
+    println!(
+        "{TRANSACTIONS} transactions, {snapshots} snapshots of {versions} versions, all of them consistent"
+    );
+    println!("finally: {:?} at version {}", store.keys(), store.resource_version());
     assert_eq!(store.keys(), [right]);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Transforms: objects are changed once, before they are stored and announced; and pruning, which costs less.
+//! Transforms, which change objects before they are stored and delivered; and pruning, which costs less.
 //!
-//! A transform sees every decoded state once, never a tombstone. An object for which it fails is set aside
-//! with its error, and the others flow.
+//! A transform runs once per decoded state, never for a tombstone. An object for which it fails is
+//! quarantined with its error; the others are delivered.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example transform
@@ -16,10 +16,10 @@ use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-/// Only what this program reads: metadata without annotations, and the node.
+/// Keeps only the fields that this program reads: metadata without annotations, and the node.
 fn slim(pod: Arc<Lazy<Pod>>) -> Result<Arc<Lazy<Pod>>, Error> {
     if pod.key().name() == "db-3" {
-        return Err("this pod is not for us".into());
+        return Err("this pod is not supported".into());
     }
     let mut whole: Value = serde_json::from_str(&pod.json()?)?;
     if let Some(metadata) = whole["metadata"].as_object_mut() {
@@ -30,15 +30,14 @@ fn slim(pod: Arc<Lazy<Pod>>) -> Result<Arc<Lazy<Pod>>, Error> {
     Ok(Arc::new(Lazy::from_json(&slim.to_string())?))
 }
 
-/// Shows transforms and pruning.
+/// Demonstrates transforms and pruning.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
     let whole = SharedInformer::builder(source.clone()).name("whole").build();
     let slim = SharedInformer::builder(source.clone()).name("slim").transform(slim).build();
-    // Paths that are cut out while the bytes are read: no decode, no copy. managedFields always go, unless
-    // told otherwise.
+    // Paths that are cut while the bytes are read: no decode, no copy. managedFields are cut by default.
     let pruning = Pruning::default().cut("metadata.annotations".parse()?).cut("status".parse()?);
     let options = ReadOptions { pruning, ..ReadOptions::default() };
     let pruned = SharedInformer::builder(source.read_options(options)).name("pruned").build();
@@ -52,7 +51,7 @@ pub async fn main() -> Result {
         println!("{:8} {:5} {bytes:9}", pods.name(), objects.len());
         for undecodable in pods.undecodable() {
             let cause = undecodable.error().source().map(ToString::to_string);
-            println!("  set aside: {undecodable}: {}", cause.unwrap_or_default());
+            println!("  quarantined: {undecodable}: {}", cause.unwrap_or_default());
         }
         run.stop().await;
     }

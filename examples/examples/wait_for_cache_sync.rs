@@ -1,6 +1,7 @@
-//! `wait_for_cache_sync`: waits with a deadline, and says what is not synced, what it is doing and why.
+//! `wait_for_cache_sync`: waits with a deadline, and reports which informer is not synced, its state and its
+//! last error.
 //!
-//! Here one of two kinds does not exist on the server, as when a CustomResourceDefinition was forgotten.
+//! One of the two kinds does not exist on the server, as with a missing CustomResourceDefinition.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example wait_for_cache_sync
@@ -13,7 +14,7 @@ use informer::client::ResourceKind;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Shows the wait.
+/// Demonstrates the wait.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -23,13 +24,13 @@ pub async fn main() -> Result {
     let handler = pods.add_handler(on_event(|_event| {}))?;
     factory.start();
 
-    // All that can be waited for at once: informers, and handlers that have handled the first list.
+    // Waits for informers, and for handlers that have processed the first list.
     wait_for_cache_sync([&pods as &dyn CacheSynced, &handler], PATIENCE).await?;
     println!("pods are synced, and so is their handler");
 
-    // One that will not sync. A program logs the error and ends; the informer would go on trying.
+    // This informer never syncs. A program logs the error and exits; the informer would continue to retry.
     let Err(error) = factory.wait_for_cache_sync(Duration::from_millis(400)).await else {
-        return Err("there are unicorns".into());
+        return Err("the server serves unicorns".into());
     };
     println!("{error}");
     for unsynced in error.unsynced() {
@@ -37,7 +38,7 @@ pub async fn main() -> Result {
         println!("last error: {}", unsynced.last_error.as_deref().unwrap_or("none"));
     }
 
-    // The same at any time, without waiting.
+    // The same information at any time, without waiting.
     let state = unicorns.state();
     println!("synced: {}, attempts failed: {}", state.synced, state.reflector.failures);
     if let Some(error) = &state.reflector.last_error {

@@ -1,11 +1,11 @@
-//! A webhook server: it fills in and judges config maps of one namespace, as typed objects, and registers
+//! A webhook server that defaults and validates config maps of one namespace, as typed objects, and registers
 //! itself.
 //!
-//! An API server calls it over TLS. The certificate is made here; in a cluster it comes as files from
-//! cert-manager or a mounted Secret, and is served anew when they change. By default the embedded server
-//! calls it; on a cluster it makes the namespace `example-webhook`, and `WEBHOOK_HOST` is the name or address
-//! at which that cluster reaches this process (127.0.0.1 unless told otherwise). `webhook_server/role.yaml`
-//! has what the server needs, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! An API server calls it over TLS. The certificate is generated here; in a cluster it is read from files of
+//! cert-manager or a mounted Secret, and reloaded when they change. By default the embedded server calls it.
+//! On a cluster the example creates the namespace `example-webhook`; `WEBHOOK_HOST` is the name or address at
+//! which that cluster reaches this process, by default 127.0.0.1. `webhook_server/role.yaml` contains the
+//! permissions of the server, and `OPERATOR_KUBECONFIG` can name a user with only those.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example webhook_server
@@ -29,7 +29,7 @@ const NAMESPACE: &str = "example-webhook";
 const NAME: &str = "example-webhook";
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// Says who asked for it, and in lower case which team it belongs to.
+/// Adds the requesting user, and converts the team to lower case.
 async fn fill_in(request: AdmissionRequest<ConfigMap>, mut map: ConfigMap) -> Result<ConfigMap, Denied> {
     let labels = map.metadata.labels.get_or_insert_default();
     labels.entry("team".to_owned()).or_insert_with(|| "nobody".to_owned()).make_ascii_lowercase();
@@ -39,17 +39,17 @@ async fn fill_in(request: AdmissionRequest<ConfigMap>, mut map: ConfigMap) -> Re
 }
 
 async fn judge(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> {
-    // Of a deletion there is only the object that was.
+    // A delete request has only an old object.
     let Some(map) = request.object else { return Ok(Allowed::new()) };
     let data = map.data.unwrap_or_default();
     match data.keys().find(|name| name.contains("password")) {
         Some(name) => Err(Denied::invalid(format!("data.{name}: put it into a Secret"))),
-        None if data.is_empty() => Ok(Allowed::new().warning("it holds nothing")),
+        None if data.is_empty() => Ok(Allowed::new().warning("the config map is empty")),
         None => Ok(Allowed::new()),
     }
 }
 
-/// Serves, registers, and shows what becomes of config maps.
+/// Serves and registers the webhooks, and creates config maps that they change or deny.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -80,7 +80,7 @@ pub async fn main() -> Result {
     used.map_err(|_| "the webhooks were not called in time")?
 }
 
-/// Tells the API server what to ask, and whom to trust: what manifests do where the address is known before.
+/// Registers the webhooks and their CA. Usually manifests do this, when the address is known in advance.
 async fn register(own: &CachedClient, address: &str, authority: &str) -> Result {
     let bundle = ByteString(authority.as_bytes().to_vec());
     let hook = |path: &str| {
@@ -108,7 +108,7 @@ async fn use_it(user: &CachedClient) -> Result {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(NAMESPACE.to_owned());
     user.create(&namespace).await?;
-    // A server takes a moment to see a new configuration.
+    // The server loads a new configuration with a short delay.
     let mut asked = 0;
     let filled = loop {
         asked += 1;
@@ -120,7 +120,7 @@ async fn use_it(user: &CachedClient) -> Result {
     };
     let team = filled.metadata.labels.as_ref().and_then(|labels| labels.get("team").cloned());
     println!("filled in: team {}", team.unwrap_or_default());
-    // The other configuration may come a moment later.
+    // The other configuration may be loaded later.
     let denied = loop {
         match user.dry_run().create(&config_map("denied", "blue", "password")).await {
             Err(error) => break error,
@@ -131,9 +131,9 @@ async fn use_it(user: &CachedClient) -> Result {
     let mut edited = filled.edit();
     edited.data.get_or_insert_default().insert("db-password".to_owned(), "secret".to_owned());
     match user.update(&edited).await {
-        Err(error) if error.is_invalid() => println!("an update is judged, too"),
+        Err(error) if error.is_invalid() => println!("an update is validated, too"),
         Err(error) => return Err(error.into()),
-        Ok(_) => return Err("nobody judged the update".into()),
+        Ok(_) => return Err("the update was not validated".into()),
     }
     Ok(())
 }

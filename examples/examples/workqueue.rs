@@ -1,6 +1,6 @@
-//! `WorkQueue`: keys on which work is to be done, with delays, rate limits, priorities and groups.
+//! `WorkQueue`: keys to be processed, with delays, rate limits, priorities and groups.
 //!
-//! A key that is added many times is handed out once, to one worker at a time; an add while it is worked on
+//! A key that is added many times is handed out once, to one worker at a time. An add while it is processed
 //! is not lost.
 //!
 //! ```sh
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Shows the queue.
+/// Demonstrates the queue.
 #[tokio::main]
 pub async fn main() -> Result {
-    // Once however often it is added; and again if it is added while it is worked on.
+    // Handed out once however often it is added, and again if it is added while it is processed.
     let queue = WorkQueue::new();
     queue.add_all(["a", "b", "a", "a"]);
     let mut order = Vec::new();
@@ -32,7 +32,7 @@ pub async fn main() -> Result {
     println!("deduplicated: {order:?}");
     assert_eq!(order, ["a", "b", "a"]);
 
-    // Delays: the earliest moment counts, and an immediate add ends the wait.
+    // Delays: the earliest deadline counts, and an immediate add ends the wait.
     let begin = Instant::now();
     queue.add_after("late", 60 * MS);
     queue.add_after("soon", 20 * MS);
@@ -60,7 +60,7 @@ pub async fn main() -> Result {
         }
     }
 
-    // Priorities: what is new comes before the initial list, which is not starved either.
+    // Priorities: new keys precede the initial list, which does not starve either.
     let priorities = WorkQueue::builder().priorities(Aging::Every(3)).build();
     for number in 0..4 {
         priorities.add_with(format!("old-{number}"), AddOptions::new().priority(LOW_PRIORITY));

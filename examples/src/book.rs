@@ -1,4 +1,4 @@
-//! The Rust code of the book in `docs/book`, compiled and run as documentation tests.
+//! Compiles and runs the Rust code of the book in `docs/book` as documentation tests.
 //!
 //! The test `code_of_every_page_is_tested` fails if a page with Rust code is missing.
 

@@ -1,4 +1,4 @@
-//! The objects on the embedded server, and their changes.
+//! The objects on the embedded server, and changes to them.
 
 use informer::Gvr;
 use informer_apiserver::{ApiError, ApiServer};

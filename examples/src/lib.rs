@@ -1,9 +1,9 @@
 //! Shared set-up of the examples: the embedded server, or the cluster that `KUBECONFIG` names.
 //!
-//! Every example is a program of its own in `examples/`, listed in `docs/examples.md`. By default [`connect`]
-//! starts an API server inside of the process and fills it; with `KUBECONFIG` set it connects to that
-//! cluster, which the examples read and never write to, but for the operators: they make and take away
-//! objects of their own.
+//! Every example is a separate program in `examples/`, listed in `docs/examples.md`. By default [`connect`]
+//! starts an API server in the process and creates some objects. With `KUBECONFIG` set it connects to that
+//! cluster. The examples only read from it, except for the operators, which create and delete their own
+//! objects.
 
 #[cfg(doctest)]
 pub mod book;
@@ -25,56 +25,56 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The result of the `main` of an example.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// How long examples wait for what takes moments.
+/// The timeout of the examples for operations that take moments.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time between two changes of the generator.
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 
-/// Changes of [`Cluster::change_for_a_while`].
+/// The number of changes of [`Cluster::change_for_a_while`].
 const CHANGES: u64 = 30;
 
-/// The server that an example uses. Dropping it ends the embedded server.
+/// The server of an example. Dropping it stops the embedded server.
 #[derive(Debug)]
 pub struct Cluster {
     server: Option<ApiServer>,
 }
 
-/// Changes that go on until this is dropped.
+/// A generator of changes that runs until this is dropped.
 #[derive(Debug)]
 #[must_use = "the changes end when this is dropped"]
 pub struct Changes(Option<JoinHandle<Result>>);
 
-/// A client of the cluster that `KUBECONFIG` names, or else of an embedded server with some pods, deployments
+/// Returns a client of the cluster of `KUBECONFIG`, or else of an embedded server with some pods, deployments
 /// and config maps.
 ///
 /// # Errors
 ///
-/// When the configuration cannot be used.
+/// If the configuration is invalid.
 pub async fn connect() -> Result<(Client, Cluster)> {
     if std::env::var_os("KUBECONFIG").is_some() {
         return Ok((Client::try_default().await?, Cluster { server: None }));
     }
     let server = ApiServer::builder().build();
     content::fill(&server)?;
-    // No socket: requests go from the client's stack straight to the server's.
+    // No socket: requests are passed directly from the client to the server.
     let client = Client::from_service(server.service(), "default");
     Ok((client, Cluster { server: Some(server) }))
 }
 
-/// The client that an operator runs with: of the user that `OPERATOR_KUBECONFIG` names, who may do what its
-/// Role says, or else the one that there is.
+/// Returns the client of an operator: with the user of `OPERATOR_KUBECONFIG`, who has only the permissions of
+/// its Role, or else `client`.
 ///
 /// # Errors
 ///
-/// When the configuration cannot be used.
+/// If the configuration is invalid.
 pub async fn operator(client: &Client) -> Result<Client> {
     let Some(path) = std::env::var_os("OPERATOR_KUBECONFIG") else { return Ok(client.clone()) };
     let options = KubeConfigOptions::default();
     Ok(Client::new(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?)?)
 }
 
-/// The client of who uses an operator: makes what it works on, and looks at what it made of that.
+/// Returns the client of an operator's user, who creates the input objects and reads the results.
 pub fn user(client: &Client) -> informer::runtime::CachedClient {
     informer::runtime::CachedClient::new(&Cache::builder(client.clone()).build())
 }
@@ -85,19 +85,18 @@ impl Cluster {
         self.server.as_ref()
     }
 
-    /// Lets pods of the embedded server change, go and come back until the result is dropped. A real cluster
-    /// changes by itself.
+    /// Changes, deletes and re-creates pods of the embedded server until the result is dropped. Does nothing
+    /// on a real cluster.
     pub fn changes(&self) -> Changes {
         let change_for_ever = |server| tokio::spawn(async move { change(&server, u64::MAX).await });
         Changes(self.server.clone().map(change_for_ever))
     }
 
-    /// The same for some moments: 30 changes, and a pause in which they arrive. On a real cluster five
-    /// seconds, in which it changes or not.
+    /// Makes 30 changes and waits until they have arrived. On a real cluster it waits for five seconds.
     ///
     /// # Errors
     ///
-    /// When the embedded server refuses a change.
+    /// If the embedded server rejects a change.
     pub async fn change_for_a_while(&self) -> Result {
         let pause = match &self.server {
             Some(server) => {

@@ -1,5 +1,5 @@
-//! What the examples with several replicas have in common: processes that end with the one that started them,
-//! and a user who keeps asking them for something.
+//! Helpers of the examples with several replicas: child processes that end with their parent, and a client
+//! that continuously requests work.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{PATIENCE, Result};
 
-/// How often [`until`] looks: its time is exact to that.
+/// The polling interval of [`until`], which is also its resolution.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// This program in another process: it ends with its standard input, and with this.
+/// This program in another process. It ends when its standard input is closed or this is dropped.
 #[derive(Debug)]
 pub struct Replica {
     name: &'static str,
@@ -23,11 +23,11 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts it, with the arguments of this process.
+    /// Starts a replica with the arguments of this process.
     ///
     /// # Errors
     ///
-    /// When the system starts no process.
+    /// If the process cannot be started.
     pub fn start(name: &'static str, set_up: impl FnOnce(&mut Command)) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(std::env::args_os().skip(1)).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -35,44 +35,44 @@ impl Replica {
         Ok(Self { name, child: command.spawn()? })
     }
 
-    /// Its name.
+    /// Returns the name of the replica.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Kills it.
+    /// Kills the replica.
     ///
     /// # Errors
     ///
-    /// When the system does not.
+    /// If the process cannot be killed.
     pub fn kill(&mut self) -> Result {
         Ok(self.child.kill()?)
     }
 
-    /// Asks it to end, by the end of its standard input.
+    /// Requests the replica to stop by closing its standard input.
     pub fn stop(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Holds it (SIGSTOP): it does nothing until it is let [`go_on`](Self::go_on).
+    /// Pauses the replica (SIGSTOP) until [`go_on`](Self::go_on).
     ///
     /// # Errors
     ///
-    /// When it takes no signal.
+    /// If the signal cannot be sent.
     pub fn hold(&self) -> Result {
         self.signal("-STOP")
     }
 
-    /// Lets it go on.
+    /// Resumes the replica (SIGCONT).
     ///
     /// # Errors
     ///
-    /// When it takes no signal.
+    /// If the signal cannot be sent.
     pub fn go_on(&self) -> Result {
         self.signal("-CONT")
     }
 
-    /// True once it has ended.
+    /// Returns true if the replica has ended.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
@@ -80,58 +80,58 @@ impl Replica {
     fn signal(&self, signal: &str) -> Result {
         match Command::new("kill").arg(signal).arg(self.child.id().to_string()).status()?.success() {
             true => Ok(()),
-            false => Err("the process takes no signal".into()),
+            false => Err("the signal cannot be sent to the process".into()),
         }
     }
 }
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The replica may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Resolves when the standard input ends. It is read by a thread of its own: the runtime would wait for a
-/// blocking task of its own before the process ends, and so would a replica that fails.
+/// Resolves when the standard input is closed. It is read on a separate thread: the runtime would wait for a
+/// blocking task before the process exits, also in a replica that failed.
 pub async fn parent_gone() {
     let (gone, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // It ends, whether it can be read or not.
+        // Both the end of the input and a read error end the wait.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = gone.send(());
     });
-    // A thread that could not tell is gone, too.
+    // A sender that was dropped also means that the thread has ended.
     let _ = end.await;
 }
 
-/// Waits until a condition holds, and returns how long it took.
+/// Waits until a condition is true, and returns how long it took.
 ///
 /// # Errors
 ///
-/// When it does not hold within a minute.
+/// If it does not become true within a minute.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<Duration> {
     let begin = Instant::now();
     while !holds() {
         if begin.elapsed() > PATIENCE * 6 {
-            return Err(format!("{what}: not in time").into());
+            return Err(format!("{what}: timeout").into());
         }
         sleep(LOOK_EVERY).await;
     }
     Ok(begin.elapsed())
 }
 
-/// The names of the config maps that [`ask`] asks for rounds.
+/// Returns the names of the config maps in which [`ask`] requests rounds.
 pub fn map_names(maps: usize) -> impl Iterator<Item = String> {
     (0..maps).map(|number| format!("map-{number}"))
 }
 
-/// Makes a namespace, if there is none, and config maps in it.
+/// Creates a namespace if it does not exist, and config maps in it.
 ///
 /// # Errors
 ///
-/// When the server refuses one of them.
+/// If the server rejects a request.
 pub async fn set_up(user: &CachedClient, namespace: &str, maps: impl Iterator<Item = String>) -> Result {
     let mut made = Namespace::default();
     made.metadata.name = Some(namespace.to_owned());
@@ -148,11 +148,11 @@ pub async fn set_up(user: &CachedClient, namespace: &str, maps: impl Iterator<It
     Ok(())
 }
 
-/// Asks these config maps for one round after the other, in turn and for ever, with a pause after each.
+/// Requests rounds in these config maps, in turn and endlessly, with a pause after each.
 ///
 /// # Errors
 ///
-/// When the server refuses a change.
+/// If the server rejects a change.
 pub async fn ask(user: CachedClient, namespace: &str, maps: usize, pause: Duration) -> Result {
     let names: Vec<String> = map_names(maps).collect();
     for (name, round) in names.iter().cycle().zip(1_u64..) {

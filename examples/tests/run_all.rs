@@ -1,7 +1,7 @@
-//! Every example runs to its end on the embedded server, and prints what it promises.
+//! Runs every example on the embedded server and checks its output.
 //!
-//! Each runs in a process of its own, this very one started again: so `KUBECONFIG` can be kept from it, and
-//! its output can be read.
+//! Each example runs in a child process of this test binary, so that `KUBECONFIG` can be removed from its
+//! environment and its output can be captured.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ use informer_apiserver::{ApiServer, RequestRecord, Verb};
 use informer_examples::Result;
 use serde_json::json;
 
-/// Names the example that a child process is to run.
+/// The name of the example that a child process runs.
 const CHILD: &str = "INFORMER_EXAMPLE";
 
 /// `name: "part of the output", ...;` for each file of `examples/`.
@@ -51,41 +51,41 @@ fn check(name: &str, child: Output, parts: &[&str]) {
     let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{name} failed:\n{out}\n{err}");
     for part in parts {
-        assert!(out.contains(part), "{name} does not say {part:?}:\n{out}\n{err}");
+        assert!(out.contains(part), "{name} does not print {part:?}:\n{out}\n{err}");
     }
 }
 
 examples! {
-    janitor: "100 of 1000 config maps deleted", "objects: metadata and nothing else";
-    multi_namespace: "example-blue has 2 config maps", "example-green has 1 config maps", "example-red is not looked at";
-    sample_controller: "created: a deployment of 2", "scaled: a deployment of 3", "told: in the status, and by an event", "deleted: the finalizer has let it go";
-    sharded: "3 replicas share 60 config maps", "b was killed", "c was held past its lease", "c was stopped", "0 of them under an older fence";
-    standby: "3 replicas, and", "was killed:", "was stopped:", "0 late, and 0 in the ledger", "was held past its lease: 0 late";
-    webhook_server: "filled in: team blue", "denied: data.password: put it into a Secret", "an update is judged, too";
+    janitor: "100 of 1000 config maps deleted", "objects: only metadata";
+    multi_namespace: "example-blue has 2 config maps", "example-green has 1 config maps", "example-red is not watched";
+    sample_controller: "created: a deployment of 2", "scaled: a deployment of 3", "reported: in the status, and by an event", "deleted: the finalizer was removed";
+    sharded: "3 replicas share 60 config maps", "b was killed", "c was paused past its lease", "c was stopped", "0 of them under an older fence";
+    standby: "3 replicas, and", "was killed:", "was stopped:", "0 late, and 0 in the ledger", "was paused past its lease: 0 late";
+    webhook_server: "filled in: team blue", "denied: data.password: put it into a Secret", "an update is validated, too";
     controller: "synced at version 24", "4 attempts failed", "the reflector is watching";
     custom_controller: "default/web wants 4 pods and has 4", "shop/db: the database operator cannot be reached (attempt 4, given up)";
     delta_fifo: "default/a: [Added(default/a @1), Updated(default/a @2)]", "default/a: [Deleted(Tombstone { key: default/a, known: true, stale: true })]";
     dynamic: "2 objects of kind Website.v1.example.com", "with 5 replicas: [default/shop]";
-    embedded_server: "refused 1, cut 1, expired 1", "3 lists and 3 watches";
+    embedded_server: "rejected 1, cut 1, expired 1", "3 lists and 3 watches";
     factory: "12 pods, 3 deployments, 3 config maps", "4 pods of web in default", "shut down: true";
     fifo: "done: [jobs/b, jobs/a], synced: true", "the consumer got [\"jobs/d\", \"jobs/e\"]";
     generic_informer: "pods.v1: 8 objects of web and api in default", "node Some(\"worker-";
     handlers: "web: updated default/web-0", "stream: deleted default/api-3";
-    in_order_queue: "keys in order of arrival: [default/a, default/b, default/b]", "in the end: the queue is closed";
+    in_order_queue: "keys in order of arrival: [default/a, default/b, default/b]", "finally: the queue is closed";
     indexer: "worker-2 runs default/api-1, default/web-1, shop/db-1", "example.com/db:1.0 is used by 4 pods";
-    list_watch: "set aside: [Undecodable { key: Some(broken.yaml)", "deleted web.yaml", "deployments: [api.yaml, broken.yaml]";
+    list_watch: "quarantined: [Undecodable { key: Some(broken.yaml)", "deleted web.yaml", "deployments: [api.yaml, broken.yaml]";
     lister: "web in default: web-0, web-1, web-2, web-3", "pods \"default/nobody\" not found";
     metadata: "web: [default/web-0, default/web-1", "spec.nodeName: None";
     metrics: "informer_objects{name=\"pods.v1\"}", "workqueue_depth{name=\"pods\"} 0", "handler=\"enqueue\"";
     new_informer: "3 deployments, 12 pods", "the handler has handled 12 events", "worker-1: 6 pods";
     reflector: "watching: 2 watches, 0 relists", "\"objects in lists\": 12";
     representations: "lazy          12", "metadata      12", "phase Some(\"Running\")";
-    shared_informer: "19 adds, 23 updates, 7 deletes; ", "told of 12 pods", ", 0 since", "stopped: true";
+    shared_informer: "19 adds, 23 updates, 7 deletes; ", "the late handler received 12 pods", ", 0 since", "stopped: true";
     snapshot: "before: 12 pods at version", "default/web-0:";
-    store: "after replace: [room-2/c, room-2/d] at version 5", "refused: no key for room-9/x";
-    test_server: "two lists: one for the 410", "the informer saw web-0 go: true";
-    thread_safe_store: "each of them whole", "in the end: [scales/right] at version 1999";
-    transform: "slim        11", "set aside: shop/db-3", "note None";
+    store: "after replace: [room-2/c, room-2/d] at version 5", "rejected: no key for room-9/x";
+    test_server: "two lists: one for the 410", "the informer observed the deletion of web-0: true";
+    thread_safe_store: "all of them consistent", "finally: [scales/right] at version 1999";
+    transform: "slim        11", "quarantined: shop/db-3", "note None";
     wait_for_cache_sync: "pods are synced, and so is their handler", "kind of failure: not_found";
     workqueue: "deduplicated: [\"a\", \"b\", \"a\"]", "by priority: [\"new-0\", \"new-1\", \"old-0\"", "attempt 4 after";
 }

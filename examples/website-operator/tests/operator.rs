@@ -31,5 +31,5 @@ async fn website_gets_a_deployment_that_follows_its_replicas() {
     deployments.wait_until(|cache| replicas(cache) == Some(3)).await.expect("three replicas");
 
     handle.stop();
-    running.await.expect("no panic").expect("the manager stopped without an error");
+    running.await.expect("the manager does not panic").expect("the manager stopped without an error");
 }

@@ -56,9 +56,9 @@ const OPERATORS: [Operator; 6] = [
         says: &[
             "created: a deployment of 2",
             "scaled: a deployment of 3",
-            "told: in the status, and by an event",
-            "deleted: the finalizer has let it go",
-            "deleted: the deployment went with its owner",
+            "reported: in the status, and by an event",
+            "deleted: the finalizer was removed",
+            "deleted: the deployment was deleted with its owner",
         ],
         needs: ("deployments", "create"),
     },
@@ -69,7 +69,7 @@ const OPERATORS: [Operator; 6] = [
         says: &[
             "example-blue has 2 config maps",
             "example-green has 1 config maps",
-            "example-red is not looked at",
+            "example-red is not watched",
         ],
         needs: ("configmaps", "create"),
     },
@@ -77,7 +77,7 @@ const OPERATORS: [Operator; 6] = [
         name: "janitor",
         role: "janitor",
         namespaces: &[],
-        says: &["10 of 100 config maps deleted", "metadata and nothing else"],
+        says: &["10 of 100 config maps deleted", "only metadata"],
         needs: ("configmaps", "delete"),
     },
     Operator {
@@ -87,7 +87,7 @@ const OPERATORS: [Operator; 6] = [
         says: &[
             "3 replicas share 60 config maps",
             "b was killed",
-            "c was held past its lease",
+            "c was paused past its lease",
             "c was stopped",
             "0 of them under an older fence",
         ],
@@ -101,7 +101,7 @@ const OPERATORS: [Operator; 6] = [
             "was killed",
             "was stopped",
             "0 late, and 0 in the ledger",
-            "was held past its lease: 0 late",
+            "was paused past its lease: 0 late",
         ],
         needs: ("configmaps", "patch"),
     },
@@ -112,7 +112,7 @@ const OPERATORS: [Operator; 6] = [
         says: &[
             "filled in: team blue",
             "denied: data.password: put it into a Secret",
-            "an update is judged, too",
+            "an update is validated, too",
         ],
         needs: ("mutatingwebhookconfigurations", "create"),
     },
