@@ -1,4 +1,4 @@
-//! An open server on a socket refuses what a web page in a browser may have caused.
+//! A server without users rejects requests over a socket that may come from a web page in a browser.
 
 use informer_apiserver::{ApiServer, Listening, Tokens, User};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MAP: &str = r#"{"metadata":{"name":"made"}}"#;
 
-/// Sends a request over HTTP/1.1 with these header lines; returns the status and the body.
+/// Sends a request over HTTP/1.1 with these headers; returns the status and the body.
 async fn send(listening: &Listening, line: &str, headers: &[&str], body: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
@@ -22,7 +22,7 @@ async fn send(listening: &Listening, line: &str, headers: &[&str], body: &str) -
 }
 
 #[tokio::test]
-async fn web_page_can_neither_rebind_a_name_nor_forge_a_write() {
+async fn a_web_page_can_neither_rebind_a_name_nor_forge_a_write() {
     let server = ApiServer::builder().allowed_hosts(["apiserver.test"]).build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let (post, own) = (format!("POST {MAPS}"), format!("Host: {}", listening.addr()));
@@ -48,11 +48,11 @@ async fn web_page_can_neither_rebind_a_name_nor_forge_a_write() {
         assert_eq!(found, status, "{headers:?}: {body}");
         assert!(body.contains(why), "{headers:?}: {body}");
     }
-    assert_eq!(server.requests().len(), 0, "they do not reach the server");
+    assert_eq!(server.requests().len(), 0, "the requests do not reach the server");
     for host in ["Host: localhost:8001", "Host: apiserver.test", &own] {
         assert_eq!(send(&listening, "GET /api", &[host], "").await.0, 200, "{host}");
     }
-    // curl --data-binary with an empty type, and client-go's raw requests.
+    // curl --data-binary with an empty content type, and client-go's raw requests.
     assert_eq!(send(&listening, &post, &[&own], MAP).await.0, 201);
 }
 

@@ -1,4 +1,4 @@
-//! Classes: what they say of claims, ingresses and pods.
+//! StorageClass, IngressClass, RuntimeClass and PriorityClass: their effects on PVCs, ingresses and pods.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn class(server: &ApiServer, gvr: &Gvr, name: &str, mark: &str) {
 }
 
 #[tokio::test]
-async fn a_claim_that_names_no_class_gets_the_newest_of_the_defaults() {
+async fn a_pvc_without_a_class_gets_the_newest_default_class() {
     let server = ApiServer::builder().build();
     let classes = Gvr::new("storage.k8s.io", "v1", "storageclasses");
     let new = async |annotations: Value, class: Value| {
@@ -33,22 +33,22 @@ async fn a_claim_that_names_no_class_gets_the_newest_of_the_defaults() {
         assert_eq!(status, 201, "{claim}");
         claim["spec"]["storageClassName"].clone()
     };
-    assert_eq!(new(json!({}), Value::Null).await, Value::Null, "there is no class");
+    assert_eq!(new(json!({}), Value::Null).await, Value::Null, "no class exists");
     class(&server, &classes, "none", "unrelated");
-    assert_eq!(new(json!({}), Value::Null).await, Value::Null, "there is no default");
+    assert_eq!(new(json!({}), Value::Null).await, Value::Null, "no class is the default");
     class(&server, &classes, "a", "storageclass.beta.kubernetes.io/is-default-class");
     assert_eq!(new(json!({}), Value::Null).await, "a");
     server.advance(Duration::from_secs(60));
     class(&server, &classes, "c", "storageclass.kubernetes.io/is-default-class");
-    assert_eq!(new(json!({}), Value::Null).await, "c", "it is newer");
-    assert_eq!(new(json!({}), json!("")).await, "", "none is wanted");
+    assert_eq!(new(json!({}), Value::Null).await, "c", "c is newer");
+    assert_eq!(new(json!({}), json!("")).await, "", "an empty class is kept");
     assert_eq!(new(json!({}), json!("other")).await, "other");
     let annotation = json!({"volume.beta.kubernetes.io/storage-class": "x"});
     assert_eq!(new(annotation, Value::Null).await, Value::Null);
 }
 
 #[tokio::test]
-async fn an_ingress_that_names_no_class_gets_the_default() {
+async fn an_ingress_without_a_class_gets_the_default_class() {
     let server = ApiServer::builder().build();
     let classes = Gvr::new("networking.k8s.io", "v1", "ingressclasses");
     class(&server, &classes, "b", "ingressclass.kubernetes.io/is-default-class");
@@ -65,7 +65,7 @@ async fn an_ingress_that_names_no_class_gets_the_default() {
 }
 
 #[tokio::test]
-async fn a_claim_grows_only_where_its_class_lets_it_and_shrinks_only_to_more_than_there_is() {
+async fn a_pvc_grows_only_if_its_class_allows_and_never_shrinks_below_its_capacity() {
     let server = ApiServer::builder().build();
     let classes = Gvr::new("storage.k8s.io", "v1", "storageclasses");
     for (name, allowed) in [("soft", true), ("hard", false)] {
@@ -87,14 +87,14 @@ async fn a_claim_grows_only_where_its_class_lets_it_and_shrinks_only_to_more_tha
         send_with(&server, "PATCH", &format!("{CLAIMS}/{name}"), &headers, &patch).await.status().as_u16()
     };
     assert_eq!(resize("hard", "2Gi").await, 403);
-    assert_eq!(resize("hard", "1024Mi").await, 200, "that is no more");
+    assert_eq!(resize("hard", "1024Mi").await, 200, "the size is unchanged");
     assert_eq!(resize("soft", "3Gi").await, 200);
     assert_eq!(resize("soft", "2Gi").await, 200);
     assert_eq!(resize("soft", "1Gi").await, 422);
 }
 
 #[tokio::test]
-async fn a_pod_takes_over_what_its_runtime_class_says() {
+async fn a_pod_gets_overhead_and_scheduling_of_its_runtime_class() {
     let server = ApiServer::builder().build();
     let classes = Gvr::new("node.k8s.io", "v1", "runtimeclasses");
     let class = json!({
@@ -114,8 +114,16 @@ async fn a_pod_takes_over_what_its_runtime_class_says() {
     assert_eq!(status, 201, "{pod}");
     assert_eq!(pod["spec"]["overhead"], json!({"memory": "64Mi"}));
     assert_eq!(pod["spec"]["nodeSelector"], json!({"vm": "yes"}));
-    assert_eq!(pod["spec"]["tolerations"], json!([{"operator": "Exists"}]), "which covers all others");
-    assert_eq!(new("vm", json!({"overhead": {"memory": "65536Ki"}})).await.0, 201, "the same in other words");
+    assert_eq!(
+        pod["spec"]["tolerations"],
+        json!([{"operator": "Exists"}]),
+        "this toleration covers all others"
+    );
+    assert_eq!(
+        new("vm", json!({"overhead": {"memory": "65536Ki"}})).await.0,
+        201,
+        "the same quantity in another unit"
+    );
     for (class, more, why) in [
         ("none", json!({}), "pod rejected: RuntimeClass \"none\" not found"),
         ("vm", json!({"overhead": {"memory": "1Mi"}}), "pod rejected: Pod's Overhead doesn't match"),
@@ -133,7 +141,7 @@ async fn a_pod_takes_over_what_its_runtime_class_says() {
 }
 
 #[tokio::test]
-async fn a_pod_without_a_runtime_class_has_no_overhead() {
+async fn a_pod_without_a_runtime_class_may_not_set_overhead() {
     let server = ApiServer::builder().build();
     let spec = json!({"containers": [{"name": "c", "image": "i"}], "overhead": {"cpu": "1"}});
     let pod = json!({"metadata": {"name": "p"}, "spec": spec}).to_string();
@@ -143,7 +151,7 @@ async fn a_pod_without_a_runtime_class_has_no_overhead() {
 }
 
 #[tokio::test]
-async fn a_pod_knows_the_zone_of_the_node_that_it_is_put_on() {
+async fn a_pod_gets_the_topology_labels_of_its_node() {
     let server = ApiServer::builder().build();
     let zone = "topology.kubernetes.io/zone";
     let node = json!({"metadata": {"name": "near", "labels": {zone: "z", "other": "x"}}});
@@ -167,7 +175,7 @@ async fn a_pod_knows_the_zone_of_the_node_that_it_is_put_on() {
 }
 
 #[tokio::test]
-async fn a_pod_with_gates_says_so_and_is_put_on_no_node() {
+async fn a_pod_with_scheduling_gates_has_a_condition_and_cannot_be_bound() {
     let server = ApiServer::builder().build();
     let gates = json!([{"name": "example.com/wait"}]);
     let spec = json!({"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates});
@@ -180,7 +188,7 @@ async fn a_pod_with_gates_says_so_and_is_put_on_no_node() {
 }
 
 #[tokio::test]
-async fn a_pod_does_not_say_another_priority_than_its_class() {
+async fn a_pod_with_another_priority_than_its_class_is_rejected() {
     let server = ApiServer::builder().build();
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let class =

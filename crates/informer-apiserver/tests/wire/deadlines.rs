@@ -1,4 +1,4 @@
-//! Nobody waits without end: requests that take too long, and connections whose client does nothing.
+//! Timeouts: slow requests, and connections whose client sends or reads nothing.
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ const fn seconds(seconds: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_takes_too_long_is_answered_504_and_a_watch_is_not() {
+async fn a_slow_request_times_out_with_504_and_a_watch_does_not() {
     let server = ApiServer::builder().build();
     let started = tokio::time::Instant::now();
     let far = "resourceVersion=999999";
     let (status, text) = call(&server, "GET", &format!("{MAPS}?{far}&timeout=1s"), "").await;
     assert_eq!((status, started.elapsed().as_secs()), (504, 1));
     let body: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&body["reason"], &body["kind"]), (&json!("Timeout"), &Value::Null), "as upstream: {body}");
+    assert_eq!((&body["reason"], &body["kind"]), (&json!("Timeout"), &Value::Null), "{body}");
     let (_, text) = call(&server, "GET", &format!("{MAPS}?{far}&timeout=9s"), "").await;
     assert!(text.contains("Too large resource version"), "{text}");
     let (status, _) =
@@ -48,7 +48,7 @@ async fn a_request_that_takes_too_long_is_answered_504_and_a_watch_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_comes_whole_is_given_up_after_34_seconds_or_sooner() {
+async fn an_incomplete_body_times_out_within_34_seconds() {
     let server = ApiServer::builder().build();
     for (uri, limit) in [(MAPS.to_owned(), 34), (format!("{MAPS}?timeout=5s"), 5)] {
         let pieces = futures_util::stream::once(async {
@@ -63,7 +63,7 @@ async fn a_body_that_never_comes_whole_is_given_up_after_34_seconds_or_sooner() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_may_hold_a_request_for_longer_than_it_may_take() {
+async fn an_injected_delay_may_exceed_the_request_timeout() {
     let server = ApiServer::builder().build();
     server.faults().on(FaultMatch::verb(Verb::List)).then(FaultAction::Delay { millis: 300_000 });
     let started = tokio::time::Instant::now();
@@ -77,7 +77,7 @@ async fn connect(listening: &Listening, sent: &[u8]) -> TcpStream {
     socket
 }
 
-/// Reads the answer to [`LIST`], and no more.
+/// Reads the response to [`LIST`], and nothing after it.
 async fn answer(socket: &mut TcpStream) -> String {
     let mut text = Vec::new();
     while !text.ends_with(b"}\n") && !text.ends_with(b"0\r\n\r\n") {
@@ -86,7 +86,7 @@ async fn answer(socket: &mut TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Moves the clock, as often as it takes until a connection is at its end: what came until then.
+/// Advances the clock repeatedly until the connection ends; returns the bytes received until then.
 async fn moved_to_its_end(server: &ApiServer, by: Duration, mut socket: TcpStream) -> Vec<u8> {
     let mut text = Vec::new();
     {
@@ -94,7 +94,7 @@ async fn moved_to_its_end(server: &ApiServer, by: Duration, mut socket: TcpStrea
         for _ in 0..1_000 {
             tokio::select! {
                 biased;
-                // A reset is an end, too.
+                // A reset also ends the connection.
                 _ = &mut end => break,
                 () = tokio::task::yield_now() => server.advance(by),
             }
@@ -104,7 +104,7 @@ async fn moved_to_its_end(server: &ApiServer, by: Duration, mut socket: TcpStrea
 }
 
 #[tokio::test]
-async fn a_head_that_never_comes_whole_is_cut_without_an_answer() {
+async fn an_incomplete_request_head_closes_the_connection_without_a_response() {
     let server = ApiServer::builder().build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     for sent in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET /api HTTP/1.1\r\nhost: localhost\r\n"] {
@@ -133,7 +133,7 @@ async fn a_connection_may_be_idle_for_90_seconds() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_of_http_2_is_told_to_go_and_one_with_a_watch_is_not() {
+async fn an_idle_http_2_connection_is_closed_and_one_with_a_watch_is_not() {
     let server = ApiServer::builder().build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let mut connections = Vec::new();
@@ -164,14 +164,14 @@ async fn an_idle_connection_of_http_2_is_told_to_go_and_one_with_a_watch_is_not(
             () = tokio::task::yield_now() => server.advance(seconds(1)),
         }
     }
-    assert!(ended, "it went properly");
+    assert!(ended, "the connection was closed with GOAWAY");
     server.create(&maps(), "n", json!({"metadata": {"name": "new"}})).unwrap();
     let line = watch.frame().await.unwrap().unwrap();
-    assert!(line.data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""), "the watch goes on");
+    assert!(line.data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""), "the watch continues");
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_takes_is_cut_after_60_seconds() {
+async fn a_response_that_is_not_read_is_cut_after_60_seconds() {
     let server = ApiServer::builder().build();
     let objects =
         (0..150).map(|i| json!({"metadata": {"name": format!("c{i}")}, "data": {"x": "y".repeat(100_000)}}));
@@ -183,7 +183,7 @@ async fn an_answer_that_nobody_takes_is_cut_after_60_seconds() {
         tokio::task::yield_now().await;
     }
     server.advance(seconds(61));
-    // The server notices before the first byte is read.
+    // The server notices the timeout before the first byte is read.
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
@@ -192,7 +192,7 @@ async fn an_answer_that_nobody_takes_is_cut_after_60_seconds() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_never_ends_is_cut() {
+async fn an_incomplete_tls_handshake_closes_the_connection() {
     let server = ApiServer::builder().build();
     let listening =
         server.listen_tls("127.0.0.1:0", informer_apiserver::Tls::self_signed().unwrap()).await.unwrap();

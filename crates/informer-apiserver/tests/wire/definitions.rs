@@ -1,4 +1,4 @@
-//! Definitions that want the same names.
+//! CRDs with conflicting names.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn definition(plural: &str, kind: &str) -> String {
     .to_string()
 }
 
-/// The status and the reason of a condition.
+/// Returns the status and the reason of a condition.
 async fn condition(server: &ApiServer, plural: &str, kind: &str) -> (String, String) {
     let (_, definition) = ask(server, "GET", &format!("{DEFINITIONS}/{plural}.example.com"), "").await;
     let conditions = definition["status"]["conditions"].as_array().unwrap();
@@ -40,7 +40,7 @@ fn pair(status: &str, reason: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_definition_whose_kind_another_has_waits_until_that_goes() {
+async fn a_crd_with_the_kind_of_another_is_established_after_that_is_deleted() {
     let server = ApiServer::builder().build();
     assert_eq!(call(&server, "POST", DEFINITIONS, &definition("firsts", "Gadget")).await.0, 201);
     assert_eq!(call(&server, "POST", DEFINITIONS, &definition("seconds", "Gadget")).await.0, 201);
@@ -65,11 +65,14 @@ async fn a_definition_whose_kind_another_has_waits_until_that_goes() {
         ));
     }
     let established = watch.line().await.unwrap();
-    assert!(established.contains("InitialNamesAccepted"), "named first, then established: {established}");
+    assert!(
+        established.contains("InitialNamesAccepted"),
+        "the names are accepted before the CRD is established: {established}"
+    );
 }
 
 #[tokio::test]
-async fn one_that_waits_takes_nothing_away_with_it() {
+async fn deleting_a_crd_that_is_not_established_keeps_the_other_crd() {
     let server = ApiServer::builder().build();
     server.register(Kind::custom("example.com", "v1", "Second"));
     call(&server, "POST", DEFINITIONS, &definition("firsts", "Gadget")).await;
@@ -83,7 +86,7 @@ async fn one_that_waits_takes_nothing_away_with_it() {
 }
 
 #[tokio::test]
-async fn one_that_waits_does_so_in_a_restored_state() {
+async fn a_crd_that_is_not_established_stays_so_after_a_restore() {
     let server = ApiServer::builder().build();
     call(&server, "POST", DEFINITIONS, &definition("firsts", "Gadget")).await;
     call(&server, "POST", DEFINITIONS, &definition("seconds", "Gadget")).await;
@@ -95,7 +98,7 @@ async fn one_that_waits_does_so_in_a_restored_state() {
 }
 
 #[tokio::test]
-async fn names_change_hands_with_the_definitions_that_give_them_up() {
+async fn names_given_up_by_a_crd_are_accepted_for_another() {
     let server = ApiServer::builder().build();
     for plural in ["firsts", "seconds", "thirds"] {
         call(&server, "POST", DEFINITIONS, &definition(plural, "Gadget")).await;
@@ -111,7 +114,7 @@ async fn names_change_hands_with_the_definitions_that_give_them_up() {
 }
 
 #[test]
-fn of_many_at_once_one_gets_the_name() {
+fn one_of_many_concurrent_crds_gets_the_name() {
     let server = Arc::new(ApiServer::builder().build());
     let gvr = informer_core::Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     std::thread::scope(|scope| {
@@ -137,7 +140,7 @@ fn of_many_at_once_one_gets_the_name() {
 }
 
 #[tokio::test]
-async fn a_definition_of_what_the_server_has_by_itself_takes_nothing_away() {
+async fn a_crd_with_the_name_of_a_built_in_resource_does_not_replace_it() {
     let server = ApiServer::builder().build();
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let template =
@@ -151,13 +154,13 @@ async fn a_definition_of_what_the_server_has_by_itself_takes_nothing_away() {
     same["spec"]["group"] = "apps".into();
     assert_eq!(call(&server, "POST", DEFINITIONS, &same.to_string()).await.0, 201);
     let refused = json!({"metadata": {"name": "x"}}).to_string();
-    assert_eq!(call(&server, "POST", deployments, &refused).await.0, 422, "it has the rules that it had");
+    assert_eq!(call(&server, "POST", deployments, &refused).await.0, 422, "the built-in validation remains");
     assert_eq!(call(&server, "DELETE", &format!("{DEFINITIONS}/deployments.apps"), "").await.0, 200);
     assert_eq!(call(&server, "GET", &format!("{deployments}/d"), "").await.0, 200);
 }
 
 #[tokio::test]
-async fn kinds_that_come_and_go_leave_no_history_behind_for_ever() {
+async fn the_history_of_deleted_kinds_is_removed() {
     const BYTES: usize = 100_000;
     let server = ApiServer::builder().build();
     for round in 0..40 {
@@ -176,5 +179,5 @@ async fn kinds_that_come_and_go_leave_no_history_behind_for_ever() {
         server.controllers_idle().await;
     }
     let kept = server.usage().history_bytes;
-    assert!(kept < 40 * BYTES, "the history of kinds that are gone has {kept} bytes");
+    assert!(kept < 40 * BYTES, "the history of deleted kinds has {kept} bytes");
 }

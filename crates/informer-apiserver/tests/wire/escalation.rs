@@ -1,4 +1,4 @@
-//! Operators that make roles for what they run: nobody gives away what they do not have.
+//! RBAC escalation checks for operators that create roles for their workloads.
 
 use informer_apiserver::{ApiServer, User};
 use informer_core::Gvr;
@@ -11,10 +11,10 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 
-/// A server with an operator that may write roles and bindings, and what else is said.
+/// Creates a server with an operator that may write roles and bindings, and with additional rules.
 fn server(more: &[Value]) -> ApiServer {
     let server = ApiServer::builder().rbac(true).build();
-    // Not all verbs: `escalate` and `bind` would be among them.
+    // Not all verbs: those would include `escalate` and `bind`.
     let verbs = ["get", "create", "update", "patch"];
     let own = json!({"apiGroups": [GROUP], "resources": ["roles", "rolebindings"], "verbs": verbs});
     let rules = [&[own], more].concat();
@@ -60,7 +60,7 @@ fn may(verb: &str, resource: &str, group: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_operator_whose_roles_do_not_suffice_makes_no_role_for_its_workload() {
+async fn an_operator_cannot_create_a_role_with_permissions_it_does_not_have() {
     let server = server(&[may("get", "secrets", "")]);
     let (status, refused) = ask(&server, "POST", ROLES, &workload()).await;
     assert_eq!((status, &refused["reason"]), (403, &json!("Forbidden")));
@@ -74,21 +74,21 @@ async fn an_operator_whose_roles_do_not_suffice_makes_no_role_for_its_workload()
 }
 
 #[tokio::test]
-async fn an_operator_makes_and_binds_a_role_that_says_no_more_than_its_own() {
+async fn an_operator_creates_and_binds_a_role_within_its_own_permissions() {
     let server = server(&[may("*", "secrets", "")]);
     assert_eq!(ask(&server, "POST", ROLES, &workload()).await.0, 201);
     assert_eq!(ask(&server, "POST", BINDINGS, &binding()).await.0, 201);
 }
 
 #[tokio::test]
-async fn who_may_escalate_writes_any_role_and_binds_only_what_they_have() {
+async fn the_escalate_verb_allows_any_role_but_not_any_binding() {
     let server = server(&[may("escalate", "roles", GROUP)]);
     assert_eq!(ask(&server, "POST", ROLES, &workload()).await.0, 201);
     assert_eq!(ask(&server, "POST", BINDINGS, &binding()).await.0, 403);
 }
 
 #[tokio::test]
-async fn who_may_bind_a_role_needs_nothing_of_what_it_says() {
+async fn the_bind_verb_allows_bindings_without_the_permissions_of_the_role() {
     let server = server(&[may("bind", "roles", GROUP)]);
     assert_eq!(ask(&server, "POST", ROLES, &workload()).await.0, 403);
     server.create(&Gvr::new(GROUP, "v1", "roles"), "default", workload()).unwrap();
@@ -96,7 +96,7 @@ async fn who_may_bind_a_role_needs_nothing_of_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_role_is_changed_by_who_has_what_it_says_then_and_owned_by_anybody() {
+async fn a_role_update_needs_the_new_permissions_unless_only_owners_change() {
     let server = server(&[may("get", "secrets", "")]);
     server.create(&Gvr::new(GROUP, "v1", "roles"), "default", workload()).unwrap();
     let uri = format!("{ROLES}/workload");
@@ -110,14 +110,14 @@ async fn a_role_is_changed_by_who_has_what_it_says_then_and_owned_by_anybody() {
 }
 
 #[tokio::test]
-async fn a_role_that_is_not_there_is_told_to_who_would_bind_it() {
+async fn binding_a_missing_role_returns_404() {
     let server = server(&[]);
     let (status, missing) = ask(&server, "POST", BINDINGS, &binding()).await;
     assert_eq!(status, 404, "{missing}");
 }
 
 #[tokio::test]
-async fn without_roles_everybody_gives_away_everything() {
+async fn without_rbac_escalation_is_not_checked() {
     let server = ApiServer::builder().build();
     assert_eq!(ask(&server, "POST", ROLES, &workload()).await.0, 201);
     assert_eq!(ask(&server, "POST", BINDINGS, &binding()).await.0, 201);

@@ -31,7 +31,7 @@ async fn the_first_watch_expires_and_the_second_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_of_rules_spoils_what_it_names() {
+async fn faults_of_a_file_apply_to_matching_requests() {
     let server = server();
     let file = FaultFile::parse(
         "
@@ -61,7 +61,7 @@ async fn a_file_of_rules_spoils_what_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_break_in_every_way() {
+async fn a_watch_stream_can_be_cut_reset_and_corrupted() {
     let server = server();
     let pods = || FaultMatch::watch("pods");
     for (action, expected) in [
@@ -103,7 +103,7 @@ async fn streams_break_in_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_bookmarks_leave_the_end_of_the_initial_events() {
+async fn dropped_bookmarks_do_not_include_the_end_of_the_initial_events() {
     let server = server();
     server.faults().on(FaultMatch::watch("pods")).then(FaultAction::DropBookmarks);
     let path = "/api/v1/pods?watch=1&allowWatchBookmarks=1&timeoutSeconds=200";
@@ -111,7 +111,7 @@ async fn dropped_bookmarks_leave_the_end_of_the_initial_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_delayed_refused_or_never_answered() {
+async fn requests_are_delayed_rejected_or_never_answered() {
     let server = server();
     let faults = server.faults();
     faults.on(FaultMatch::list("pods")).nth(1).then(FaultAction::Delay { millis: 1_500 });
@@ -132,7 +132,7 @@ async fn requests_are_delayed_refused_or_never_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rewound_read_shows_the_past_and_a_rewound_watch_repeats_it() {
+async fn a_rewound_read_returns_an_old_state_and_a_rewound_watch_repeats_events() {
     let server = server();
     server.faults().on(FaultMatch::default()).then(FaultAction::Rewind { by: 1 });
     let (_, list) = json(&server, "GET", "/api/v1/pods", "").await;
@@ -144,7 +144,7 @@ async fn a_rewound_read_shows_the_past_and_a_rewound_watch_repeats_it() {
 }
 
 #[tokio::test]
-async fn draws_depend_on_the_seed_alone() {
+async fn random_faults_depend_only_on_the_seed() {
     let draw = |seed| async move {
         let server = server();
         server.faults().on(FaultMatch::list("pods")).probability(0.5, seed).status(500);

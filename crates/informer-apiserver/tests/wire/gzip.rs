@@ -1,4 +1,4 @@
-//! Large answers for clients that take gzip.
+//! Compression of large responses for clients that accept gzip.
 
 use std::io::Read;
 
@@ -19,7 +19,7 @@ fn with_map(builder: informer_apiserver::ApiServerBuilder, letters: usize) -> Ap
 }
 
 #[tokio::test]
-async fn what_is_over_128_kib_is_compressed_and_reads_the_same() {
+async fn responses_over_128_kib_are_compressed_without_changing_the_content() {
     let path = "/api/v1/namespaces/default/configmaps/big";
     let server = with_map(ApiServer::builder(), 1000);
     let more = 131_072 - call(&server, "GET", path, "").await.1.len();
@@ -40,7 +40,7 @@ async fn what_is_over_128_kib_is_compressed_and_reads_the_same() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_compressed_as_it_is_written() {
+async fn a_long_list_is_compressed_while_it_is_streamed() {
     let server = ApiServer::builder().build();
     let objects =
         (0..2000).map(|n| json!({"metadata": {"name": format!("m-{n:05}")}, "data": {"k": "v".repeat(500)}}));
@@ -55,7 +55,7 @@ async fn a_long_list_is_compressed_as_it_is_written() {
             pieces += 1;
             bytes.extend_from_slice(&frame.unwrap().into_data().unwrap());
         }
-        assert!(pieces > 1, "nothing waits for the end of the list");
+        assert!(pieces > 1, "the response is streamed before the end of the list");
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, plain, "{accept}");
@@ -63,7 +63,7 @@ async fn a_long_list_is_compressed_as_it_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_and_servers_that_do_not_compress_stay_plain() {
+async fn watches_and_servers_without_compression_are_not_compressed() {
     let server = with_map(ApiServer::builder(), 200_000);
     let watch = "/api/v1/configmaps?watch=1&resourceVersion=0&timeoutSeconds=1";
     let answer = send_with(&server, "GET", watch, &[GZIP], "").await;

@@ -1,5 +1,5 @@
-//! What a hostile or broken client sends: refused in time and in little memory, with nothing written, and the
-//! next request is answered.
+//! Requests of hostile or broken clients are rejected in bounded time and memory, nothing is written, and the
+//! next request succeeds.
 
 use bytes::Bytes;
 use http::Request;
@@ -31,7 +31,7 @@ async fn send(server: &ApiServer, request: (&str, &str, &str), body: impl Into<B
     (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-/// Sends what must be refused, and looks whether the server is still what it was.
+/// Sends a request that must be rejected, and checks that the state of the server is unchanged.
 async fn refused(server: &ApiServer, request: (&str, &str, &str), body: impl Into<Bytes>) -> (u16, String) {
     let version = server.version();
     let (status, answer) = send(server, request, body).await;
@@ -53,11 +53,11 @@ fn is(status: u16, reason: &str) -> (u16, String) {
 async fn a_small_patch_cannot_make_a_large_object() {
     let server = server();
     let patch = ("PATCH", ITEM, JSON_PATCH);
-    // Each copy is as large as everything before it.
+    // Each copy is as large as the whole value before it.
     let doubled: Vec<Value> =
         (0..60).map(|n| json!({"op": "copy", "from": "/data", "path": format!("/data/x{n}")})).collect();
     assert_eq!(refused(&server, patch, Value::from(doubled).to_string()).await, is(422, "Invalid"));
-    // Beyond the limit of upstream, though the copies are gone in the end.
+    // Beyond the limit of kube-apiserver, although the copies are removed by the last operation.
     let copies = (0..4).map(|n| json!({"op": "copy", "from": "/data/k", "path": format!("/data/x{n}")}));
     let removed = (0..4).map(|n| json!({"op": "remove", "path": format!("/data/x{n}")}));
     let long = |letters: usize| {
@@ -102,7 +102,7 @@ async fn a_patch_of_too_many_operations_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_short_yaml_cannot_name_a_long_one_again_and_again() {
+async fn yaml_anchors_cannot_expand_without_bound() {
     let server = server();
     let bomb =
         format!("metadata: {{name: b}}\na: &a [{}]\nb: [{}]", "1,".repeat(50_000), "*a,".repeat(50_000));
@@ -114,11 +114,11 @@ async fn a_short_yaml_cannot_name_a_long_one_again_and_again() {
     let nested = format!("metadata: {{name: b}}\na: {}{}", "[".repeat(20_000), "]".repeat(20_000));
     assert_eq!(refused(&server, create, nested).await, is(400, "BadRequest"));
     let anchored = "metadata: &m {name: b, labels: &l {app: web}}\ndata: *l\n";
-    assert_eq!(send(&server, create, anchored).await.0, 201, "as people write them");
+    assert_eq!(send(&server, create, anchored).await.0, 201, "short anchors are accepted");
 }
 
 #[tokio::test]
-async fn protobuf_that_is_none_is_cut_or_has_wrong_fields_is_refused() {
+async fn invalid_or_truncated_protobuf_is_rejected() {
     let server = server();
     let schema = informer_schema::Schema::builtin();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"k": "v"}});
@@ -131,7 +131,7 @@ async fn protobuf_that_is_none_is_cut_or_has_wrong_fields_is_refused() {
             "{length}: {status} {reason}"
         );
     }
-    // The envelope of a ConfigMap, and in it what is none.
+    // The envelope of a ConfigMap with invalid content.
     let envelope = |raw: &[u8]| {
         let mut bytes = informer_schema::MAGIC.to_vec();
         bytes.extend_from_slice(b"\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12");
@@ -140,16 +140,17 @@ async fn protobuf_that_is_none_is_cut_or_has_wrong_fields_is_refused() {
         bytes
     };
     for raw in [
-        // The metadata as a number; as 64 bits; its length beyond the end; and beyond all lengths.
+        // The metadata as a varint; as 64 bits; with a length beyond the end; and with a length that
+        // overflows.
         &b"\x08\x01"[..],
         b"\x09\x00\x00\x00\x00\x00\x00\x00\x00",
         b"\x0a\x7f\x00",
         b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-        // A number that does not end; groups that do not end; field 0.
+        // A varint that does not end; groups that do not end; field 0.
         b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
         b"\x0b\x0b\x0b",
         b"\x02\x00",
-        // A name that is no UTF-8.
+        // A name that is not UTF-8.
         b"\x0a\x04\x0a\x02\xff\xfe",
     ] {
         let (status, reason) = refused(&server, create, envelope(raw)).await;
@@ -162,7 +163,7 @@ async fn protobuf_that_is_none_is_cut_or_has_wrong_fields_is_refused() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_text_and_verbs_that_are_none_are_refused() {
+async fn bodies_that_are_not_utf_8_and_unknown_verbs_are_rejected() {
     let server = server();
     let broken = b"{\"metadata\":{\"name\":\"b\"},\xff}".to_vec();
     for (request, code, reason) in [
@@ -182,7 +183,7 @@ async fn bodies_that_are_no_text_and_verbs_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_object_deletes_nothing() {
+async fn a_delete_with_an_invalid_body_deletes_no_object() {
     let server = server();
     for body in ["[]", "5", "\"x\""] {
         let delete = ("DELETE", ITEM, "application/json");
@@ -194,7 +195,7 @@ async fn a_body_that_is_no_object_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn names_in_paths_that_stand_for_something_else_are_refused_and_odd_bytes_name_nothing() {
+async fn ambiguous_names_in_paths_are_rejected_and_invalid_utf_8_is_not_found() {
     let server = server();
     let at = |name: &str| format!("{MAPS}/{name}");
     for (name, why) in [
@@ -213,15 +214,11 @@ async fn names_in_paths_that_stand_for_something_else_are_refused_and_odd_bytes_
     let (status, answer) = send(&server, ("GET", &at("a%ff%fe"), ""), "").await;
     assert_eq!((status, &answer["details"]["name"]), (404, &json!("a\u{fffd}\u{fffd}")));
     let (status, answer) = send(&server, ("GET", &at("a%2Fnope"), ""), "").await;
-    assert_eq!(
-        (status, answer["details"].get("name")),
-        (404, None),
-        "a slash is a slash, however it is written"
-    );
+    assert_eq!((status, answer["details"].get("name")), (404, None), "an escaped slash is a slash");
 }
 
 #[tokio::test]
-async fn escapes_of_half_a_character_are_read_as_signs() {
+async fn lone_surrogate_escapes_become_replacement_characters() {
     let server = server();
     let (status, answer) =
         send(&server, ("PATCH", ITEM, "application/merge-patch+json"), r#"{"data":{"k":"x\ud800y"}}"#).await;
@@ -229,7 +226,7 @@ async fn escapes_of_half_a_character_are_read_as_signs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_with_a_body_is_dry_as_the_body_says() {
+async fn dry_run_of_a_delete_with_a_body_is_read_from_the_body() {
     let server = ApiServer::builder().build();
     let (item, json) = (format!("{MAPS}/a"), "application/json");
     for (query, body, left) in [
@@ -245,7 +242,7 @@ async fn a_deletion_with_a_body_is_dry_as_the_body_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_may_ask_for_more_time_than_any_clock_shows() {
+async fn a_watch_timeout_that_overflows_the_clock_is_accepted() {
     let server = server();
     let path = format!(
         "/api/v1/configmaps?watch=1&resourceVersion={}&timeoutSeconds={}",
@@ -263,7 +260,7 @@ async fn a_watch_may_ask_for_more_time_than_any_clock_shows() {
 }
 
 #[tokio::test]
-async fn a_pod_may_be_left_more_time_than_any_calendar_has() {
+async fn a_grace_period_that_overflows_the_calendar_is_accepted() {
     let server = server();
     let pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}});
     let pods = "/api/v1/namespaces/n/pods";
@@ -275,7 +272,7 @@ async fn a_pod_may_be_left_more_time_than_any_calendar_has() {
 }
 
 #[tokio::test]
-async fn a_generation_that_a_client_made_up_does_not_stop_a_deletion() {
+async fn an_invalid_generation_of_a_client_does_not_prevent_deletion() {
     let server = server();
     let map = json!({"metadata": {"name": "b", "generation": i64::MAX, "finalizers": ["x.io/held"]}});
     let json = "application/json";
@@ -286,7 +283,7 @@ async fn a_generation_that_a_client_made_up_does_not_stop_a_deletion() {
 }
 
 #[tokio::test]
-async fn a_body_of_unknown_fields_is_answered_with_so_many_warnings_as_upstream() {
+async fn warnings_about_unknown_fields_are_limited_to_8_kib() {
     let server = server();
     let mut map = json!({"metadata": {"name": "b"}});
     for n in 0..50_000 {
@@ -300,7 +297,7 @@ async fn a_body_of_unknown_fields_is_answered_with_so_many_warnings_as_upstream(
     assert!((4_096..8_192).contains(&bytes), "{bytes} bytes of warnings");
 }
 
-/// Expressions that are deep in some way: each must be answered, and none may overflow the stack.
+/// Deeply nested expressions: the server must respond to each, and none may overflow the stack.
 #[cfg(feature = "cel")]
 fn deep_expressions() -> Vec<String> {
     let wrapped = |open: &str, core: &str, close: &str, levels: usize| {
@@ -328,7 +325,7 @@ fn deep_expressions() -> Vec<String> {
 
 #[cfg(feature = "cel")]
 #[tokio::test]
-async fn deep_expressions_of_definitions_and_policies_overflow_no_stack() {
+async fn deep_cel_expressions_of_crds_and_policies_do_not_overflow_the_stack() {
     let server = ApiServer::builder().build();
     for (index, expression) in deep_expressions().into_iter().enumerate() {
         let plural = format!("things{index}");

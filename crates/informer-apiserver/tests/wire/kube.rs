@@ -1,4 +1,4 @@
-//! The server under kube's client, without a socket.
+//! The server used through kube's client, without a socket.
 
 use informer_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

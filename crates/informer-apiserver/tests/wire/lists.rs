@@ -29,7 +29,7 @@ async fn a_list_is_ordered_by_the_joined_key_so_that_a_b_precedes_a() {
     let (status, list) = json(&server, "GET", "/api/v1/configmaps", "").await;
     assert_eq!((status, names(&list)), (200, vec!["y", "x"]));
     assert_eq!(list["kind"], "ConfigMapList");
-    assert_eq!(list["items"][0]["kind"], Value::Null, "items of built-in lists have no type");
+    assert_eq!(list["items"][0]["kind"], Value::Null, "items of built-in lists have no apiVersion and kind");
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn an_empty_list_has_items_and_one_of_metadata_has_null() {
 }
 
 #[tokio::test]
-async fn objects_are_encoded_in_the_order_of_upstream() {
+async fn object_fields_are_encoded_in_the_order_of_kube_apiserver() {
     let server = ApiServer::builder().kind(Kind::custom("g", "v1", "Widget")).build();
     let widget = json!({"kind": "Widget", "spec": {"a": 1}, "metadata": {"name": "w", "labels": {"l": "1"}}});
     server.create(&Gvr::new("g", "v1", "widgets"), "n", widget).unwrap();
@@ -74,7 +74,7 @@ async fn objects_are_encoded_in_the_order_of_upstream() {
 }
 
 #[tokio::test]
-async fn pages_show_one_version_whatever_is_written_between_them() {
+async fn all_pages_of_a_list_show_one_version() {
     let server = ApiServer::builder().build();
     for name in ["a", "b", "c", "d", "e"] {
         create(&server, "n", name);
@@ -92,7 +92,7 @@ async fn pages_show_one_version_whatever_is_written_between_them() {
 }
 
 #[tokio::test]
-async fn an_expired_token_answers_410_with_a_token_that_goes_on() {
+async fn an_expired_continue_token_returns_410_with_a_token_to_continue() {
     let server = ApiServer::builder().build();
     for name in ["a", "b", "c"] {
         create(&server, "n", name);
@@ -111,7 +111,7 @@ async fn an_expired_token_answers_410_with_a_token_that_goes_on() {
 }
 
 #[tokio::test]
-async fn each_way_to_name_a_version_answers_its_state() {
+async fn each_resource_version_match_returns_the_requested_state() {
     let server = ApiServer::builder().build();
     let old = create(&server, "n", "a");
     let new = create(&server, "n", "b");
@@ -131,7 +131,7 @@ async fn each_way_to_name_a_version_answers_its_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_yet_to_come_is_awaited_for_three_seconds() {
+async fn a_future_version_is_awaited_for_three_seconds() {
     let server = ApiServer::builder().build();
     let next = server.version() + 1;
     let path = format!("/api/v1/configmaps?resourceVersion={next}&resourceVersionMatch=NotOlderThan");
@@ -154,7 +154,7 @@ async fn a_version_that_is_yet_to_come_is_awaited_for_three_seconds() {
 }
 
 #[tokio::test]
-async fn options_that_do_not_go_together_are_refused_as_upstream_words_it() {
+async fn invalid_list_options_return_the_errors_of_kube_apiserver() {
     let server = ApiServer::builder().build();
     let cases = [
         (
@@ -204,7 +204,7 @@ async fn options_that_do_not_go_together_are_refused_as_upstream_words_it() {
 }
 
 #[tokio::test]
-async fn selectors_select_and_tell_no_remaining_count() {
+async fn selectors_filter_lists_and_omit_the_remaining_item_count() {
     let server = ApiServer::builder().build();
     let pods = Gvr::new("", "v1", "pods");
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
@@ -228,7 +228,7 @@ async fn selectors_select_and_tell_no_remaining_count() {
 }
 
 #[tokio::test]
-async fn an_exact_list_from_before_the_history_is_410() {
+async fn an_exact_list_older_than_the_history_returns_410() {
     let server = ApiServer::builder().history(History { events: 2, bytes: 1 << 20 }).build();
     let old = create(&server, "n", "a");
     for i in 0..3 {
@@ -241,7 +241,7 @@ async fn an_exact_list_from_before_the_history_is_410() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_resources_are_told_apart() {
+async fn unknown_paths_and_unknown_resources_return_different_errors() {
     let server = ApiServer::builder().kind(Kind::custom("g", "v1", "Widget")).build();
     for path in ["/nope", "/apis/foo/v1", "/apis/g/v1/gadgets", "/apis/g/v2/widgets", "//api/v1"] {
         assert_eq!(call(&server, "GET", path, "").await, (404, "404 page not found\n".to_owned()), "{path}");

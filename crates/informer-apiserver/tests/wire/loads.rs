@@ -1,4 +1,4 @@
-//! Manifests from files.
+//! Loading manifests from files.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn custom_resource_is_loaded_after_its_definition_in_the_same_file() {
 }
 
 #[test]
-fn a_manifest_that_does_not_work_is_named_with_its_document() {
+fn an_invalid_manifest_is_reported_with_its_document() {
     let dir = tempfile::tempdir().unwrap();
     let server = ApiServer::builder().build();
     let file = dir.path().join("x.yaml");
@@ -66,7 +66,7 @@ fn a_manifest_that_does_not_work_is_named_with_its_document() {
 }
 
 #[test]
-fn invalid_definition_is_refused_and_a_raw_one_serves_nothing() {
+fn an_invalid_crd_is_rejected_and_a_raw_one_serves_no_kind() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("x.yaml");
     let definition =

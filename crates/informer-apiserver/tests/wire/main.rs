@@ -1,4 +1,4 @@
-//! The server as its clients see it: on the wire, without a socket where none is needed.
+//! Tests of the API server through its wire protocol, without a socket unless one is needed.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,5 +1,5 @@
-//! Faults that a server under load, an older one, or a wrong one has: in watches, in lists, and once a write
-//! is done.
+//! Fault injection: faults of overloaded, older or incorrect servers in watches, in lists, and after a write
+//! was committed.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn spoiled(action: FaultAction) -> ApiServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_lost_repeated_out_of_order_or_made_up() {
+async fn events_are_skipped_repeated_swapped_or_inserted() {
     let made = |after_events, r#type: &str, object: Value| FaultAction::Event {
         after_events,
         r#type: r#type.to_owned(),
@@ -60,7 +60,7 @@ async fn events_are_lost_repeated_out_of_order_or_made_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_open_goes_wrong_from_here_on() {
+async fn faults_can_be_added_to_an_open_watch() {
     let server = server();
     let path = format!("/api/v1/pods?watch=1&timeoutSeconds=60&resourceVersion={}", server.version());
     let mut watch = Watch::open(&server, &path).await;
@@ -75,12 +75,12 @@ async fn a_watch_that_is_open_goes_wrong_from_here_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_wakes_the_reader_of_a_watch_on_which_nothing_happens() {
+async fn a_new_fault_wakes_the_reader_of_an_idle_watch() {
     let server = server();
     let path = format!("/api/v1/pods?watch=1&timeoutSeconds=60&resourceVersion={}", server.version());
     let mut watch = Watch::open(&server, &path).await;
     let reader = tokio::spawn(async move { watch.rest().await });
-    // Its time alone passes until it waits.
+    // Paused time advances only while the reader waits.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let began = Instant::now();
     let failed = server.faults().on(FaultMatch::watch("pods")).error_after(0, 500);
@@ -89,7 +89,7 @@ async fn a_rule_wakes_the_reader_of_a_watch_on_which_nothing_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_in_a_watch_is_worded_as_its_code_is_or_as_the_rule_says() {
+async fn a_watch_error_has_the_message_of_its_code_or_of_the_fault() {
     let odd = FaultAction::ErrorEvent {
         after_events: 0,
         code: 410,
@@ -112,7 +112,7 @@ async fn an_error_in_a_watch_is_worded_as_its_code_is_or_as_the_rule_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_of_an_older_version_keep_their_mark() {
+async fn bookmarks_of_an_older_version_keep_their_annotation() {
     let server = spoiled(FaultAction::OldBookmarks { by: 2 });
     let mut watch = Watch::open(&server, INITIAL).await;
     for _ in 0..3 {
@@ -135,7 +135,7 @@ async fn initial_events_are_shuffled_by_their_seed() {
     }
     orders.sort();
     orders.dedup();
-    assert!(orders.len() > 1, "sixteen seeds, one order");
+    assert!(orders.len() > 1, "sixteen seeds gave one order");
     for order in &mut orders {
         order.sort();
         assert_eq!(*order, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK "]);
@@ -143,7 +143,7 @@ async fn initial_events_are_shuffled_by_their_seed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lagging_watch_tells_later_what_reads_show_at_once() {
+async fn a_lagging_watch_delivers_events_later_than_reads_show_them() {
     let server = server();
     server.faults().on(FaultMatch::watch("pods")).then(FaultAction::Lag { millis: 5_000 });
     let path = format!("/api/v1/pods?watch=1&timeoutSeconds=60&resourceVersion={}", server.version());
@@ -164,7 +164,7 @@ async fn a_lagging_watch_tells_later_what_reads_show_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_with_a_lifetime_ends_properly_before_its_deadline() {
+async fn a_watch_with_a_lifetime_ends_cleanly_before_its_timeout() {
     let server = spoiled(FaultAction::Lifetime { millis: 30_000 });
     let began = Instant::now();
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=1&timeoutSeconds=3600").await;
@@ -173,7 +173,7 @@ async fn a_watch_with_a_lifetime_ends_properly_before_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_trickles_is_the_same_body() {
+async fn a_body_sent_in_small_pieces_is_unchanged() {
     let server = server();
     let (_, plain) = call(&server, "GET", "/api/v1/pods", "").await;
     server.faults().on(FaultMatch::list("pods")).then(FaultAction::Trickle { bytes: 10, millis: 1_000 });
@@ -184,7 +184,7 @@ async fn a_body_that_trickles_is_the_same_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_carried_out_is_denied_answered_late_or_not_answered() {
+async fn a_committed_write_can_return_an_error_a_late_response_or_none() {
     let server = server();
     let creates = || FaultMatch::verb(Verb::Create);
     let late = FaultAction::LateAnswer { millis: 2_000 };
@@ -222,7 +222,7 @@ async fn what_was_carried_out_is_denied_answered_late_or_not_answered() {
 }
 
 #[tokio::test]
-async fn pages_are_short_empty_or_boundless_and_nothing_is_lost() {
+async fn pages_can_be_short_empty_or_unlimited_without_losing_items() {
     let server = server();
     let lists = || server.faults().on(FaultMatch::list("pods"));
     let short = lists().then(FaultAction::ShortPage { items: 1 });
@@ -246,7 +246,7 @@ async fn pages_are_short_empty_or_boundless_and_nothing_is_lost() {
     }
 }
 
-/// The names on each page of a list by twos.
+/// Returns the names on each page of a list with pages of two.
 async fn pages(server: &ApiServer) -> Vec<String> {
     let (mut pages, mut token) = (Vec::new(), String::new());
     loop {
@@ -263,7 +263,7 @@ async fn pages(server: &ApiServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_no_resource_goes_wrong_by_its_path() {
+async fn faults_match_non_resource_requests_by_path() {
     let server = server();
     server.faults().on(FaultMatch::path("/openapi/v3")).status(404);
     server.faults().on(FaultMatch::path("/apis/apps")).status(503);
@@ -273,7 +273,7 @@ async fn what_is_no_resource_goes_wrong_by_its_path() {
 }
 
 #[test]
-fn a_file_can_say_whatever_code_can() {
+fn every_fault_of_the_api_can_be_written_in_a_file() {
     let text = "
 - {match: {path: /apis}, action: {status: {code: 503}}}
 - {action: {errorEvent: {code: 500}}}

@@ -1,4 +1,4 @@
-//! Admission policies that change objects.
+//! Mutating admission policies.
 
 use informer_apiserver::ApiServer;
 use informer_core::Gvr;
@@ -12,7 +12,7 @@ fn gvr(resource: &str) -> Gvr {
     Gvr::new("admissionregistration.k8s.io", "v1", resource)
 }
 
-/// Binds a policy for config maps with these members in its `spec`.
+/// Creates and binds a policy for config maps with these fields in its `spec`.
 fn add(server: &ApiServer, name: &str, spec: &Value) {
     let mut policy = json!({"metadata": {"name": name}, "spec": {"reinvocationPolicy": "Never", "matchConstraints": {
         "resourceRules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
@@ -20,7 +20,7 @@ fn add(server: &ApiServer, name: &str, spec: &Value) {
     for (name, value) in spec.as_object().unwrap() {
         policy["spec"][name] = value.clone();
     }
-    // Some of these expressions do not compile.
+    // Stored without validation: some of these expressions do not compile.
     server.raw().create(&gvr("mutatingadmissionpolicies"), "", policy).unwrap();
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     server.create(&gvr("mutatingadmissionpolicybindings"), "", binding).unwrap();
@@ -43,7 +43,7 @@ async fn create(server: &ApiServer, name: &str, data: &Value) -> (u16, Value) {
 
 #[cfg(not(feature = "cel"))]
 #[tokio::test(start_paused = true)]
-async fn a_policy_refuses_what_it_would_change_where_there_is_no_cel() {
+async fn a_mutating_policy_rejects_matching_writes_without_cel() {
     let server = server_with(&json!({"mutations": [apply("Object{}")]}));
     let (status, answer) = create(&server, "a", &json!({})).await;
     let message = answer["message"].as_str().unwrap();
@@ -72,23 +72,23 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_policy_changes_what_is_written_from_the_moment_it_is_bound_until_it_is_not() {
+    async fn a_mutating_policy_applies_while_it_is_bound() {
         let server = server_with(&json!({"mutations": [apply("Object{data: {'by': request.operation}}")]}));
         assert_eq!(data(&server, "a", &json!({"k": "v"})).await, json!({"k": "v", "by": "CREATE"}));
         let (_, stored) = json(&server, "GET", &format!("{MAPS}/a"), "").await;
-        assert_eq!(stored["data"]["by"], "CREATE", "what is stored is what was answered");
+        assert_eq!(stored["data"]["by"], "CREATE", "the stored object equals the response");
         let body = json!({"metadata": {"name": "a"}, "data": {"k": "w"}}).to_string();
         let (_, updated) = json(&server, "PUT", &format!("{MAPS}/a"), &body).await;
         assert_eq!(updated["data"], json!({"k": "w", "by": "UPDATE"}));
         let (status, _) = json(&server, "DELETE", &format!("{MAPS}/a"), "").await;
-        assert_eq!(status, 200, "what is deleted is not changed");
+        assert_eq!(status, 200, "a deleted object is not mutated");
 
         assert_eq!(send(&server, "DELETE", &format!("{BINDINGS}/rules"), "").await.status(), 200);
         assert_eq!(data(&server, "a", &json!({"k": "v"})).await, json!({"k": "v"}));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn policies_act_in_the_order_of_their_names_and_see_what_those_before_have_done() {
+    async fn mutating_policies_run_in_order_of_their_names_on_the_previous_result() {
         let server = ApiServer::builder().build();
         for name in ["b", "a"] {
             let grow = format!(
@@ -100,7 +100,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_change_has_against_a_write_refuses_it_whole() {
+    async fn a_failed_mutation_rejects_the_whole_write() {
         let server = server_with(&json!({"mutations": [
             apply("Object{data: {'a': 'b'}}"), patch("[JSONPatch{op: 'remove', path: '/data/none'}]"),
         ]}));
@@ -115,17 +115,17 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn operations_may_add_lists_of_objects() {
+    async fn json_patch_operations_may_add_lists_of_objects() {
         let owner = "Object.metadata.ownerReferences{apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'u'}";
         let add = format!("[JSONPatch{{op: 'add', path: '/metadata/ownerReferences', value: [{owner}]}}]");
         let server = server_with(&json!({"mutations": [patch(&add)]}));
         let (status, created) = create(&server, "a", &json!({})).await;
         assert_eq!((status, &created["metadata"]["ownerReferences"][0]["name"]), (201, &json!("n")));
-        assert!(!created.to_string().contains("\\u0000"), "no name of a type is left: {created}");
+        assert!(!created.to_string().contains("\\u0000"), "no type name remains: {created}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expression_of_another_type_is_an_error_and_changes_nothing() {
+    async fn a_mutation_of_the_wrong_type_is_an_error_and_changes_nothing() {
         for (mutation, why) in [
             (apply("Foo{data: {'a': 'b'}}"), "undeclared reference to 'Foo'"),
             (apply("Object.data{a: 'b'}"), "should evaluate to Object"),
@@ -143,14 +143,14 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn variables_that_nest_without_end_are_an_error_and_no_overflow() {
+    async fn deeply_nested_variables_are_an_error_and_do_not_overflow_the_stack() {
         let name = |n: usize| format!("v{n}");
         let variable = |n: usize| match n {
             0 => json!({"name": name(0), "expression": "[object.metadata.name]"}),
             n => json!({"name": name(n), "expression": format!("[variables.{}]", name(n - 1))}),
         };
         let variables: Vec<Value> = (0..3_000).map(variable).collect();
-        // One asks for the last of them at once, the other for each after the one before.
+        // One policy evaluates the last variable directly, the other evaluates all of them in order.
         let asked = apply("Object{data: {'a': string(size(variables.v2999))}}");
         let server = server_with(&json!({"variables": variables, "mutations": [asked]}));
         let (status, answer) = create(&server, "a", &json!({})).await;
@@ -167,7 +167,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expression_that_nests_deep_is_evaluated_or_refused_and_no_overflow() {
+    async fn deeply_nested_expressions_are_evaluated_or_rejected_without_stack_overflow() {
         for (levels, status) in [(30, 201), (60, 201), (85, 201), (500, 403)] {
             let nested = format!("{}'x'{}", "[".repeat(levels), "]".repeat(levels));
             let asked = apply(&format!("Object{{data: {{'a': string(size({nested}))}}}}"));
@@ -177,10 +177,10 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_applied_may_not_nest_deeper_than_what_can_be_read() {
+    async fn an_applied_object_may_not_be_nested_deeper_than_a_readable_one() {
         let nested =
             |levels: usize, core: &str| format!("{}{core}{}", "{'a': ".repeat(levels), "}".repeat(levels));
-        // Each of these nests less than a variable may.
+        // Each of these variables is nested less deeply than the limit.
         let variables: Vec<Value> = (0..6)
             .map(|n| {
                 let core = if n == 0 { "'x'".to_owned() } else { format!("variables.v{}", n - 1) };
@@ -221,7 +221,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn writes_of_this_process_are_changed_by_no_policy() {
+    async fn writes_of_the_embedding_program_bypass_mutating_policies() {
         let server = server_with(&json!({"mutations": [apply("Object{data: {'a': 'b'}}")]}));
         let maps = Gvr::new("", "v1", "configmaps");
         server.create(&maps, "default", json!({"metadata": {"name": "a"}})).unwrap();

@@ -1,4 +1,4 @@
-//! What happens to objects when their owners go.
+//! Garbage collection: the effects of deleting an owner.
 
 use informer_apiserver::{ApiServer, Controllers};
 use informer_core::Gvr;
@@ -8,7 +8,7 @@ use crate::support::{call, json as ask};
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 
-/// An owner, its two dependents, and a dependent of one of these.
+/// Creates an owner, its two dependents, and a dependent of one of these.
 async fn family(server: &ApiServer) {
     for (name, owner) in [("root", ""), ("left", "root"), ("right", "root"), ("leaf", "left")] {
         let references = match owner {
@@ -24,7 +24,7 @@ async fn family(server: &ApiServer) {
     }
 }
 
-/// The names of the objects that are left once the controllers have finished.
+/// Returns the names of the objects that remain after the controllers have finished.
 async fn left(server: &ApiServer) -> Vec<String> {
     server.controllers_idle().await;
     left_now(server)
@@ -36,7 +36,7 @@ fn left_now(server: &ApiServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_an_owner_leaves_behind_is_deleted_down_to_the_last() {
+async fn background_deletion_deletes_all_dependents_of_an_owner() {
     let server = ApiServer::builder().build();
     family(&server).await;
     call(&server, "DELETE", &format!("{MAPS}/left"), "").await;
@@ -46,7 +46,7 @@ async fn what_an_owner_leaves_behind_is_deleted_down_to_the_last() {
 }
 
 #[tokio::test]
-async fn orphans_stay_and_forget_their_owner() {
+async fn orphans_remain_without_owner_reference() {
     let server = ApiServer::builder().build();
     family(&server).await;
     call(&server, "DELETE", &format!("{MAPS}/root?propagationPolicy=Orphan"), "").await;
@@ -71,7 +71,7 @@ async fn an_owner_in_the_foreground_waits_for_a_dependent_with_a_finalizer() {
 }
 
 #[tokio::test]
-async fn without_the_collector_dependents_and_finalizers_stay() {
+async fn without_the_garbage_collector_dependents_and_finalizers_remain() {
     let server = ApiServer::builder().controllers(Controllers::NONE).build();
     family(&server).await;
     call(&server, "DELETE", &format!("{MAPS}/left"), "").await;
@@ -79,7 +79,7 @@ async fn without_the_collector_dependents_and_finalizers_stay() {
     assert_eq!(left(&server).await, ["leaf", "right", "root"]);
 }
 
-/// A chain of config maps in which each one owns the next.
+/// Creates a chain of config maps in which each owns the next.
 fn chain(server: &ApiServer, length: usize) {
     let uid = |index: usize| format!("{index:08}-0000-4000-8000-000000000000");
     let name = |index: usize| format!("link-{index:08}");
@@ -145,7 +145,7 @@ fn chain_through_namespaces_is_collected_without_recursion() {
         }
         server.delete(&namespaces, "", "n0").unwrap();
         let left = server.list(&namespaces, "").unwrap();
-        assert_eq!(left.len(), 4, "those of every cluster are left");
+        assert_eq!(left.len(), 4, "the namespaces of every cluster remain");
     });
 }
 
@@ -185,7 +185,7 @@ async fn object_created_after_its_owner_was_deleted_is_collected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_the_program_may_name_owners_that_do_not_exist() {
+async fn objects_of_the_embedding_program_may_have_missing_owners() {
     let server = ApiServer::builder().build();
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0-1"});
     let object = json!({"metadata": {"name": "fixture", "ownerReferences": [owner]}});

@@ -1,6 +1,6 @@
-//! Pod security: what the labels of a namespace ask of pods. The words are held against the real server's by
-//! the differential suite; here is what that cannot show: checks that a server without `--allow-privileged`
-//! never comes to, and what is not looked at.
+//! PodSecurity admission: the labels of a namespace and their effect on pods. The differential suite compares
+//! the messages with kube-apiserver. These tests cover the rest: checks that a server without
+//! `--allow-privileged` never reaches, and requests that are exempt.
 
 use informer_apiserver::ApiServer;
 use informer_core::Gvr;
@@ -14,14 +14,14 @@ fn pods() -> Gvr {
     Gvr::new("", "v1", "pods")
 }
 
-/// A server with a namespace that asks for nothing yet.
+/// Creates a server with a namespace without PodSecurity labels.
 fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     server.create(&Gvr::new("", "v1", "namespaces"), "", json!({"metadata": {"name": "n"}})).unwrap();
     server
 }
 
-/// A pod that keeps to all levels, but for what is put into its container and its specification.
+/// Returns a pod that satisfies all levels, with these additions to its container and its specification.
 fn pod(name: &str, container: &Value, spec: &Value) -> Value {
     let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{
         "name": "c", "image": "i", "securityContext": {
@@ -39,7 +39,7 @@ fn pod(name: &str, container: &Value, spec: &Value) -> Value {
     pod
 }
 
-/// Asks for a level, and answers the warnings.
+/// Labels the namespace and returns the warnings.
 async fn ask(server: &ApiServer, labels: &Value) -> Vec<String> {
     let patch = json!({"metadata": {"labels": labels}}).to_string();
     let headers = [("content-type", "application/merge-patch+json")];
@@ -53,7 +53,7 @@ fn enforcing(level: &str, version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_that_asks_for_more_is_warned_of_each_pod_that_is_there_and_breaks_it() {
+async fn raising_the_pod_security_level_warns_about_violating_pods() {
     let cases = [
         ("privileged", json!({"privileged": true}), json!({})),
         ("hostProcess", json!({}), json!({"securityContext": {"windowsOptions": {"hostProcess": true}}})),
@@ -75,7 +75,7 @@ async fn a_namespace_that_asks_for_more_is_warned_of_each_pod_that_is_there_and_
 }
 
 #[tokio::test]
-async fn a_check_is_made_from_its_version_on() {
+async fn pod_security_checks_depend_on_the_enforced_version() {
     let server = server();
     let cases = [
         ("old", json!({"seLinuxOptions": {"type": "container_engine_t"}}), json!({})),
@@ -94,16 +94,19 @@ async fn a_check_is_made_from_its_version_on() {
         ask(&server, &enforcing("restricted", "v1.30")).await,
         [&all("v1.30"), "299 - \"old: seLinuxOptions\"", "299 - \"own: procMount, runAsUser=0\""]
     );
-    // By now such pods may be root, but not see all of /proc.
+    // From this version on such pods may run as root, but not with an unmasked /proc.
     assert_eq!(
         ask(&server, &enforcing("restricted", "v1.35")).await,
         [&all("v1.35"), "299 - \"own: procMount\""]
     );
-    assert!(ask(&server, &enforcing("baseline", "v1.35")).await.is_empty(), "less is asked");
+    assert!(
+        ask(&server, &enforcing("baseline", "v1.35")).await.is_empty(),
+        "the baseline level allows these pods"
+    );
 }
 
 #[tokio::test]
-async fn only_so_many_pods_are_looked_at_and_one_of_each_owner_first() {
+async fn at_most_3000_pods_are_checked_starting_with_one_per_owner() {
     let server = server();
     let owned = |owner: &str, name: String, container: &Value| {
         let mut pod = pod(&name, container, &json!({}));
@@ -125,7 +128,7 @@ async fn only_so_many_pods_are_looked_at_and_one_of_each_owner_first() {
 }
 
 #[tokio::test]
-async fn writes_of_the_program_itself_are_taken_as_they_are() {
+async fn writes_of_the_embedding_program_bypass_pod_security() {
     let server = server();
     assert!(ask(&server, &enforcing("restricted", "latest")).await.is_empty());
     let bad = pod("bad", &json!({"runAsNonRoot": false}), &json!({}));

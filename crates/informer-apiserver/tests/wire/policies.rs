@@ -28,10 +28,10 @@ fn bind(server: &ApiServer, action: &str) {
     server.create(&gvr("validatingadmissionpolicybindings"), "", binding).unwrap();
 }
 
-/// A server with one policy for config maps.
+/// Creates a server with one policy for config maps.
 fn server_with(spec: &Value, action: &str) -> ApiServer {
     let server = ApiServer::builder().build();
-    // Some of these expressions do not compile.
+    // Stored without validation: some of these expressions do not compile.
     server.raw().create(&gvr("validatingadmissionpolicies"), "", policy(spec)).unwrap();
     bind(&server, action);
     server
@@ -45,7 +45,7 @@ async fn create(server: &ApiServer, name: &str, data: &Value) -> (u16, String) {
 
 #[cfg(not(feature = "cel"))]
 #[tokio::test(start_paused = true)]
-async fn a_policy_refuses_what_it_is_for_where_there_is_no_cel() {
+async fn a_validating_policy_rejects_matching_writes_without_cel() {
     let server = server_with(&json!({"validations": [{"expression": "true"}]}), "Deny");
     let (status, message) = create(&server, "a", &json!({})).await;
     assert_eq!(status, 422);
@@ -66,12 +66,12 @@ mod evaluated {
     const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
     #[tokio::test(start_paused = true)]
-    async fn a_policy_decides_from_the_moment_it_is_bound_until_it_is_not() {
+    async fn a_validating_policy_applies_while_it_is_bound() {
         let server = ApiServer::builder().build();
         let strict =
             json!({"validations": [{"expression": "object.data.mode == 'strict'", "message": "be strict"}]});
         server.create(&gvr("validatingadmissionpolicies"), "", policy(&strict)).unwrap();
-        assert_eq!(create(&server, "a", &json!({"mode": "lax"})).await.0, 201, "nobody has bound it");
+        assert_eq!(create(&server, "a", &json!({"mode": "lax"})).await.0, 201, "the policy is not bound");
 
         bind(&server, "Deny");
         assert_eq!(create(&server, "b", &json!({"mode": "strict"})).await.0, 201);
@@ -82,11 +82,15 @@ mod evaluated {
             "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'rules' with binding 'rules' denied request: be strict"
         );
         let (status, _) = json(&server, "GET", &format!("{MAPS}/c"), "").await;
-        assert_eq!(status, 404, "what is refused is not stored");
+        assert_eq!(status, 404, "a rejected object is not stored");
 
         let lax = json!({"validations": [{"expression": "object.data.mode == 'lax'"}]});
         server.update(&gvr("validatingadmissionpolicies"), "", policy(&lax)).unwrap();
-        assert_eq!(create(&server, "c", &json!({"mode": "lax"})).await.0, 201, "the new rule holds at once");
+        assert_eq!(
+            create(&server, "c", &json!({"mode": "lax"})).await.0,
+            201,
+            "the new rule applies immediately"
+        );
         assert_eq!(create(&server, "d", &json!({"mode": "strict"})).await.0, 422);
 
         assert_eq!(send(&server, "DELETE", &format!("{BINDINGS}/rules"), "").await.status(), 200);
@@ -94,7 +98,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_policy_that_warns_lets_the_write_pass() {
+    async fn a_policy_with_the_action_warn_allows_the_write() {
         let server =
             server_with(&json!({"validations": [{"expression": "false", "message": "mind"}]}), "Warn");
         let answer = send(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
@@ -106,7 +110,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expression_that_would_cost_too_much_is_not_evaluated() {
+    async fn an_expression_over_the_cost_limit_is_cancelled() {
         let all = "object.data.all(a, object.data.all(b, object.data.all(c, a + b + c != 'x')))";
         let server = server_with(&json!({"validations": [{"expression": all}]}), "Deny");
         assert_eq!(create(&server, "few", &json!({"a": "1", "b": "2"})).await.0, 201);
@@ -117,7 +121,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn expressions_share_a_budget() {
+    async fn expressions_share_a_cost_budget() {
         let one = json!({"expression": "object.data.all(a, object.data.all(b, a + b != 'x'))"});
         let server = server_with(&json!({"validations": vec![one; 50]}), "Deny");
         let many: serde_json::Map<String, Value> = (0..400).map(|n| (format!("k{n}"), "v".into())).collect();
@@ -127,7 +131,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expression_that_makes_a_message_by_its_type_is_an_error_and_no_panic() {
+    async fn an_unknown_message_type_in_an_expression_is_an_error_and_not_a_panic() {
         let server = server_with(&json!({"validations": [{"expression": "Foo{a: 1} == object"}]}), "Deny");
         let (status, message) = create(&server, "a", &json!({})).await;
         assert_eq!(status, 422);
@@ -135,7 +139,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_field_of_what_has_none_is_an_error_and_not_false() {
+    async fn a_missing_field_in_an_expression_is_an_error_and_not_false() {
         let rule = json!({"validations": [{"expression": "object.data.a == 'b'"}]});
         let server = server_with(&rule, "Deny");
         assert_eq!(create(&server, "a", &json!({"a": "b"})).await.0, 201);
@@ -168,21 +172,21 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn everybody_may_do_everything_where_roles_do_not_decide() {
+    async fn without_rbac_the_authorizer_of_policies_allows_everything() {
         let rule = "authorizer.group('').resource('secrets').check('get').allowed()";
         let server = server_with(&json!({"validations": [{"expression": rule}]}), "Deny");
         assert_eq!(create(&server, "a", &json!({})).await.0, 201);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_nobody_made_is_seen_as_it_would_be_made() {
+    async fn a_missing_namespace_has_default_metadata_in_policies() {
         let rule = "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'";
         let server = server_with(&json!({"validations": [{"expression": rule}]}), "Deny");
         assert_eq!(create(&server, "a", &json!({})).await, (201, String::new()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn writes_of_this_process_ask_no_policy() {
+    async fn writes_of_the_embedding_program_bypass_validating_policies() {
         let server = server_with(&json!({"validations": [{"expression": "false"}]}), "Deny");
         let maps = Gvr::new("", "v1", "configmaps");
         server.create(&maps, "default", json!({"metadata": {"name": "a"}})).unwrap();
@@ -190,7 +194,7 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_decided_before_the_server_went_back_is_forgotten() {
+    async fn policies_are_reloaded_after_a_restore() {
         let server = ApiServer::builder().build();
         let before = server.version();
         server
@@ -204,7 +208,7 @@ mod evaluated {
         assert_eq!(create(&server, "a", &json!({})).await.0, 422);
 
         server.rewind(before).unwrap();
-        // Of the same version, and of another opinion.
+        // The same version with another validation.
         server
             .create(
                 &gvr("validatingadmissionpolicies"),

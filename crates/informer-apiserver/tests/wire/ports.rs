@@ -1,4 +1,4 @@
-//! What others can do with a port that is reserved.
+//! Reserved ports are protected from other processes and sockets.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use informer_apiserver::ReservedPort;
 use tokio::net::TcpSocket;
 
 #[test]
-fn who_connects_to_a_reserved_port_is_refused_before_and_after_somebody_listened() {
+fn a_reserved_port_refuses_connections_without_a_listener() {
     let port = ReservedPort::new().unwrap();
     let refused = || TcpStream::connect(port.address()).unwrap_err().kind();
     for _ in 0..3 {
@@ -22,12 +22,12 @@ fn who_connects_to_a_reserved_port_is_refused_before_and_after_somebody_listened
 }
 
 #[test]
-fn nobody_who_does_not_mean_a_reserved_port_gets_it() {
+fn a_reserved_port_is_not_assigned_to_other_sockets() {
     let ports: Vec<_> = (0..8).map(|_| ReservedPort::new().unwrap()).collect();
     let listeners: Vec<_> = (0..256).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     for port in &ports {
         assert!(listeners.iter().all(|listener| listener.local_addr().unwrap() != port.address()));
-        // Asking for any port goes by the rules for sockets that share nothing.
+        // Binding port 0 follows the rules for sockets without address reuse, such as this one.
         let stranger = TcpSocket::new_v4().unwrap();
         assert_eq!(stranger.bind(port.address()).unwrap_err().kind(), ErrorKind::AddrInUse);
     }

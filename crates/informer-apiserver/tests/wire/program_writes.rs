@@ -1,5 +1,4 @@
-//! Objects that the embedding program writes are like those that requests write: every client can change
-//! them.
+//! Objects that the embedding program writes are stored like those of requests: every client can change them.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::support::{json, read, send_with};
 
-/// One minimal object of each built-in kind that is stored, as a manifest would have it.
+/// One minimal manifest of each built-in kind that is stored.
 const MINIMAL: &str = include_str!("minimal_kinds.yaml");
 
-/// A kind as discovery has it.
+/// A kind as listed by discovery.
 struct Kind {
     gvr: Gvr,
     kind: String,
@@ -34,7 +33,7 @@ impl Kind {
     }
 }
 
-/// The served kinds that can be created, read and changed.
+/// Returns the served kinds that can be created, read and changed.
 async fn stored_kinds(server: &ApiServer) -> Vec<Kind> {
     let mut versions = vec!["v1".to_owned()];
     let (_, groups) = json(server, "GET", "/apis", "").await;
@@ -65,7 +64,7 @@ async fn stored_kinds(server: &ApiServer) -> Vec<Kind> {
     kinds
 }
 
-/// Each kind with its manifest.
+/// Returns each kind with its manifest.
 async fn cases(server: &ApiServer) -> Vec<(Kind, Value)> {
     let manifests = serde_norway::Deserializer::from_str(MINIMAL);
     let manifests = manifests.map(|one| <Value as serde::Deserialize>::deserialize(one).unwrap());
@@ -94,7 +93,7 @@ async fn patch(server: &ApiServer, url: &str, media: &str, body: &Value) -> (u16
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// All but the members of the metadata that a write always changes.
+/// Returns the object without the metadata fields that every write changes.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object["metadata"].as_object_mut().unwrap();
@@ -123,8 +122,7 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
         } else if content(&labeled) != content(&loaded) {
             failures.push(format!("label {}: changed more:\n{loaded}\n{labeled}", kind.gvr));
         }
-        // As `kubectl apply` does with an object that it has not created: the whole manifest, and an
-        // annotation.
+        // Like `kubectl apply` of an object that it has not created: the whole manifest and an annotation.
         let mut applied = manifest.clone();
         applied["metadata"]["annotations"] =
             json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
@@ -136,7 +134,7 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
         let (mut status, mut answer) =
             patch(&server, &apply, "application/apply-patch+yaml", &manifest).await;
         if status == 409 {
-            // Of a list that is owned as a whole the defaults are a difference, also on a real server.
+            // Defaults within an atomic list conflict, also on a real server.
             let forced = format!("{apply}&force=true");
             (status, answer) = patch(&server, &forced, "application/apply-patch+yaml", &manifest).await;
         }
@@ -159,7 +157,7 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
 }
 
 #[tokio::test]
-async fn created_and_loaded_objects_are_those_that_a_request_would_have_stored() {
+async fn created_and_loaded_objects_equal_those_stored_by_requests() {
     let mut failures = Vec::new();
     for (kind, manifest) in cases(&ApiServer::builder().build()).await {
         let name = manifest["metadata"]["name"].as_str().unwrap();
@@ -185,7 +183,7 @@ async fn created_and_loaded_objects_are_those_that_a_request_would_have_stored()
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Takes out what admission plugins add to the objects of requests, and what is drawn at random.
+/// Removes fields that admission plugins set on objects of requests, and random fields.
 fn admitted(kind: &Kind, mut object: Value) -> Value {
     let mut remove = |part: &str, names: &[&str]| {
         if let Some(part) = object[part].as_object_mut() {
@@ -213,7 +211,7 @@ fn admitted(kind: &Kind, mut object: Value) -> Value {
 }
 
 #[test]
-fn invalid_objects_are_refused_and_the_raw_writer_stores_them() {
+fn invalid_objects_are_rejected_and_the_raw_writer_stores_them() {
     let server = ApiServer::builder().build();
     let pods = Gvr::new("", "v1", "pods");
     let no_containers = json!({"metadata": {"name": "none"}, "spec": {}});
@@ -236,7 +234,7 @@ fn invalid_objects_are_refused_and_the_raw_writer_stores_them() {
 }
 
 #[test]
-fn updates_of_the_program_are_defaulted_and_validated_and_set_the_status() {
+fn updates_of_the_embedding_program_are_defaulted_validated_and_set_the_status() {
     let server = ApiServer::builder().build();
     let pods = Gvr::new("", "v1", "pods");
     let pod = |image: &str, node: &str| {
@@ -259,7 +257,7 @@ fn updates_of_the_program_are_defaulted_and_validated_and_set_the_status() {
 }
 
 #[test]
-fn loaded_services_get_addresses_and_ports_of_their_own_and_keep_those_of_other_networks() {
+fn loaded_services_get_unique_addresses_and_keep_those_of_other_networks() {
     let server = ApiServer::builder().build();
     let services = Gvr::new("", "v1", "services");
     let service = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
@@ -274,7 +272,7 @@ fn loaded_services_get_addresses_and_ports_of_their_own_and_keep_those_of_other_
     assert!(addresses.contains("10.96.0.1"));
     let port = |one: &Value| one["spec"]["ports"][0]["nodePort"].as_i64();
     assert_eq!(stored.iter().filter_map(port).collect::<BTreeSet<_>>().len(), 50);
-    // Loaded again with the addresses that they have, they keep them.
+    // Services that are loaded again with their addresses keep them.
     let again =
         stored.iter().map(|one| service(one["metadata"]["name"].as_str().unwrap(), one["spec"].clone()));
     assert_eq!(server.load(&services, again.collect::<Vec<_>>()).unwrap(), 51);

@@ -1,4 +1,4 @@
-//! Protobuf that is made once and shared: the same bytes as from the JSON of the whole answer.
+//! Protobuf encodings are cached and shared: they equal the encoding of the whole JSON response.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -33,14 +33,14 @@ fn filled(count: usize) -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_list_as_protobuf_is_that_of_its_json_whatever_its_size() {
+async fn a_protobuf_list_of_any_size_equals_the_encoded_json_list() {
     let schema = Schema::builtin();
     for count in [0, 1, 7, 500] {
         let server = filled(count);
         for query in ["", "?limit=3", "?labelSelector=half%3D1", "?limit=3&labelSelector=half%3D1"] {
             let uri = format!("/api/v1/namespaces/default/configmaps{query}");
             let (_, text) = call(&server, "GET", &uri, "").await;
-            // Tokens name the version, which the two answers share.
+            // Continue tokens contain the version, which both responses share.
             let wire = schema.to_protobuf(text.as_bytes()).unwrap();
             assert_eq!(body(&server, &uri).await, wire, "{count} objects, {query:?}");
         }
@@ -48,7 +48,7 @@ async fn a_list_as_protobuf_is_that_of_its_json_whatever_its_size() {
 }
 
 #[tokio::test]
-async fn every_built_in_list_has_its_items_where_they_are_written() {
+async fn every_built_in_list_type_has_its_items_in_the_expected_field() {
     let (schema, server) = (Schema::builtin(), ApiServer::builder().rbac(true).build());
     for uri in [
         "/api/v1/namespaces",
@@ -70,21 +70,21 @@ async fn every_built_in_list_has_its_items_where_they_are_written() {
 }
 
 #[tokio::test]
-async fn protobuf_is_made_once_counted_and_given_back() {
+async fn cached_protobuf_is_shared_counted_and_released() {
     let server = filled(20);
-    assert_eq!(server.usage().protobuf_bytes, 0, "nobody has asked");
+    assert_eq!(server.usage().protobuf_bytes, 0, "no client has requested protobuf");
     let list = "/api/v1/namespaces/default/configmaps";
     let first = body(&server, list).await;
     let kept = server.usage().protobuf_bytes;
     assert!(kept >= 20 * 1000 && kept < 2 * first.len(), "{kept} bytes for a list of {}", first.len());
     assert_eq!(body(&server, list).await, first);
     body(&server, "/api/v1/namespaces/default/configmaps/map-0001").await;
-    assert_eq!(server.usage().protobuf_bytes, kept, "lists and gets share it");
+    assert_eq!(server.usage().protobuf_bytes, kept, "lists and gets share the encoding");
     for n in 0..20 {
         server.delete(&maps(), "default", &format!("map-{n:04}")).unwrap();
     }
-    assert_eq!(server.usage().protobuf_bytes, kept, "the history holds it");
-    // Other changes push them out of the history.
+    assert_eq!(server.usage().protobuf_bytes, kept, "the history references the encoding");
+    // Other changes evict them from the history.
     let small =
         ApiServer::builder().history(informer_apiserver::History { events: 4, bytes: 1 << 20 }).build();
     for n in 0..20 {
@@ -97,7 +97,7 @@ async fn protobuf_is_made_once_counted_and_given_back() {
     assert!(small.usage().protobuf_bytes < 4 * 200, "{}", small.usage().protobuf_bytes);
 }
 
-/// The events of a watch in protobuf, as JSON.
+/// Returns the events of a watch in protobuf, as JSON.
 async fn frames(server: &ApiServer, uri: &str) -> Vec<Value> {
     let answer =
         send_with(server, "GET", uri, &[("accept", "application/vnd.kubernetes.protobuf;stream=watch")], "")
@@ -108,12 +108,12 @@ async fn frames(server: &ApiServer, uri: &str) -> Vec<Value> {
         all.push(serde_json::from_slice(&schema.watch_event_to_json(event).unwrap()).unwrap());
         rest = more;
     }
-    assert!(rest.is_empty(), "half a frame");
+    assert!(rest.is_empty(), "an incomplete frame");
     all
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_in_protobuf_tells_what_one_in_json_tells() {
+async fn a_protobuf_watch_has_the_events_of_a_json_watch() {
     let server = filled(3);
     let begun = server.version();
     let map = |name: &str, half: &str| json!({"metadata": {"name": name, "labels": {"half": half}}, "data": {"k": name}});
@@ -141,7 +141,7 @@ async fn a_watch_in_protobuf_tells_what_one_in_json_tells() {
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(lines.len() > 2, "{text}");
         let seen = frames(&server, &uri).await;
-        // A bookmark in protobuf has the empty members that its type always writes.
+        // A bookmark in protobuf has empty fields that its type always encodes.
         let brief = |events: &[Value]| -> Vec<Value> {
             let meta =
                 |event: &Value| json!([event["type"], event["object"]["metadata"], event["object"]["data"]]);

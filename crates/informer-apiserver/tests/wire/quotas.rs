@@ -1,4 +1,4 @@
-//! Quotas whose books the server keeps.
+//! ResourceQuota: usage that the server maintains.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn used(server: &ApiServer, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_quota_counts_what_is_there_what_comes_and_what_goes() {
+async fn a_quota_counts_existing_created_and_deleted_objects() {
     let server = ApiServer::builder().build();
     server.create(&pods(), "default", pod("before", "100m")).unwrap();
     bound(&server, "q", json!({"pods": "3", "requests.cpu": "1", "count/configmaps": "9"})).await;
@@ -59,7 +59,7 @@ async fn a_quota_counts_what_is_there_what_comes_and_what_goes() {
         patch(&server, &format!("{PODS}/a/status"), json!({"status": {"phase": "Succeeded"}})).await,
         200
     );
-    assert_eq!(used(&server, "q").await["requests.cpu"], "350m", "what is over needs nothing");
+    assert_eq!(used(&server, "q").await["requests.cpu"], "350m", "a finished pod uses no CPU");
     assert_eq!(make(&server, "c", "1m").await, 201);
     for name in ["a", "b", "before", "c"] {
         assert_eq!(call(&server, "DELETE", &format!("{PODS}/{name}?gracePeriodSeconds=0"), "").await.0, 200);
@@ -68,7 +68,7 @@ async fn a_quota_counts_what_is_there_what_comes_and_what_goes() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_another_reason_takes_nothing() {
+async fn rejected_request_does_not_consume_quota() {
     let server = ApiServer::builder().build();
     bound(&server, "q", json!({"pods": "2"})).await;
     assert_eq!(make(&server, "a", "1m").await, 201);
@@ -79,7 +79,7 @@ async fn what_is_refused_for_another_reason_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_quota_that_comes_to_bound_something_else_counts_it() {
+async fn a_changed_quota_counts_its_new_resources() {
     let server = ApiServer::builder().build();
     bound(&server, "q", json!({"pods": "2"})).await;
     assert_eq!(make(&server, "a", "300m").await, 201);
@@ -92,7 +92,7 @@ async fn a_quota_that_comes_to_bound_something_else_counts_it() {
 }
 
 #[tokio::test]
-async fn what_is_loaded_at_once_is_counted() {
+async fn loaded_objects_are_counted_by_quotas() {
     let server = ApiServer::builder().build();
     bound(&server, "q", json!({"pods": "100"})).await;
     let many: Vec<_> = (0..40).map(|index| pod(&format!("p-{index}"), "1m")).collect();
@@ -101,7 +101,7 @@ async fn what_is_loaded_at_once_is_counted() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_back_to_a_snapshot_goes_on_with_its_books() {
+async fn quota_usage_follows_a_restored_snapshot() {
     let server = ApiServer::builder().build();
     bound(&server, "q", json!({"pods": "2"})).await;
     let snapshot = server.snapshot();
@@ -113,7 +113,7 @@ async fn a_server_that_goes_back_to_a_snapshot_goes_on_with_its_books() {
 }
 
 #[tokio::test]
-async fn without_the_controller_a_quota_bounds_nothing_until_somebody_writes_its_status() {
+async fn without_the_controller_a_quota_applies_once_a_client_writes_its_status() {
     let server = ApiServer::builder().controllers(Controllers::NONE).build();
     bound(&server, "q", json!({"pods": "1"})).await;
     assert_eq!(make(&server, "a", "1m").await, 201);
@@ -123,11 +123,11 @@ async fn without_the_controller_a_quota_bounds_nothing_until_somebody_writes_its
     assert_eq!(make(&server, "b", "1m").await, 201);
     assert_eq!(make(&server, "c", "1m").await, 403);
     assert_eq!(call(&server, "DELETE", &format!("{PODS}/b?gracePeriodSeconds=0"), "").await.0, 200);
-    assert_eq!(used(&server, "q").await, json!({"pods": "1"}), "nobody takes it out");
+    assert_eq!(used(&server, "q").await, json!({"pods": "1"}), "no controller reduces the usage");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_at_once_never_take_more_than_there_is_room_for() {
+async fn concurrent_creates_never_exceed_the_quota() {
     const ROOM: usize = 7;
     let server = Arc::new(ApiServer::builder().build());
     bound(&server, "q", json!({"pods": ROOM.to_string()})).await;
@@ -149,7 +149,7 @@ async fn many_at_once_never_take_more_than_there_is_room_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_quota_that_comes_among_other_writes_counts_each_of_them_once() {
+async fn a_quota_created_during_other_writes_counts_each_object_once() {
     for round in 0..20 {
         let server = Arc::new(ApiServer::builder().build());
         let writers: Vec<_> = (0..4)

@@ -1,5 +1,5 @@
-//! Writes under which something else happens: at each place where a write looks at the clock, one after the
-//! other.
+//! Concurrent changes during a write: they are injected at each point where the write reads the clock, one
+//! after another.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::support::{call, read, send_with};
 
-/// More looks at the clock than any write here has.
+/// More clock reads than any write in these tests performs.
 const LOOKS_MAX: usize = 24;
 
 type Event = Box<dyn FnOnce() + Send>;
 
-/// A clock that lets something happen when it is looked at for the so-manieth time.
+/// A clock that runs an action at the n-th read.
 struct Eventful {
     clock: ManualClock,
     next: Mutex<Option<(usize, Event)>>,
@@ -40,7 +40,7 @@ impl Eventful {
         *self.next.lock() = Some((look, Box::new(event)));
     }
 
-    /// Takes away what has not happened; false where it has.
+    /// Removes the action; returns false if it has already run.
     fn disarm(&self) -> bool {
         self.next.lock().take().is_some()
     }
@@ -90,7 +90,7 @@ fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// A definition of things that have these fields.
+/// Returns a CRD of things with these fields.
 fn definition(fields: &[&str]) -> Value {
     let fields: serde_json::Map<_, _> =
         fields.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
@@ -110,7 +110,7 @@ const THING: &str =
     r#"{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"old":"1","kept":"2"}}"#;
 
 #[tokio::test]
-async fn nothing_is_created_in_a_namespace_that_goes_meanwhile() {
+async fn no_object_is_created_in_a_namespace_that_is_deleted_meanwhile() {
     let namespaces = Gvr::new("", "v1", "namespaces");
     for look in 0..LOOKS_MAX {
         let clock = Eventful::new();
@@ -121,19 +121,19 @@ async fn nothing_is_created_in_a_namespace_that_goes_meanwhile() {
         let body = r#"{"metadata":{"name":"a"}}"#;
         let (code, answer) = call(&server, "POST", "/api/v1/namespaces/n/configmaps", body).await;
         if clock.disarm() {
-            assert!(look > 0, "the write looks at the clock");
+            assert!(look > 0, "the write reads the clock");
             return;
         }
-        assert!(server.get(&namespaces, "", "n").is_err(), "the namespace is gone");
+        assert!(server.get(&namespaces, "", "n").is_err(), "the namespace is deleted");
         let left = server.list(&Gvr::new("", "v1", "configmaps"), "n").unwrap();
         assert!(left.is_empty(), "look {look}: {code} {answer}");
         assert!(matches!(code, 201 | 404), "{answer}");
     }
-    panic!("more looks at the clock than are tried");
+    panic!("the write reads the clock more often than LOOKS_MAX");
 }
 
 #[tokio::test]
-async fn nothing_is_created_of_a_definition_that_goes_meanwhile() {
+async fn no_object_is_created_of_a_crd_that_is_deleted_meanwhile() {
     for look in 0..LOOKS_MAX {
         let clock = Eventful::new();
         let server = server(&clock);
@@ -144,17 +144,17 @@ async fn nothing_is_created_of_a_definition_that_goes_meanwhile() {
         clock.at_look(look, move || deleter.delete(&definitions(), "", "things.x.io").unwrap());
         let (code, answer) = call(&server, "POST", THINGS, THING).await;
         if clock.disarm() {
-            assert!(look > 0, "the write looks at the clock");
+            assert!(look > 0, "the write reads the clock");
             return;
         }
         assert_eq!(server.usage().objects, before, "look {look}: {code} {answer}");
         assert!(matches!(code, 201 | 404), "{answer}");
     }
-    panic!("more looks at the clock than are tried");
+    panic!("the write reads the clock more often than LOOKS_MAX");
 }
 
 #[tokio::test]
-async fn what_is_written_while_its_definition_changes_fits_the_changed_one() {
+async fn a_write_during_a_crd_update_matches_the_updated_schema() {
     for (method, path, look) in (0..LOOKS_MAX)
         .flat_map(|look| [("POST", THINGS.to_owned(), look), ("PATCH", format!("{THINGS}/a"), look)])
     {

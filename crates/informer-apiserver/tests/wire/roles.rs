@@ -1,4 +1,4 @@
-//! Roles that are made of other roles.
+//! Aggregated ClusterRoles.
 
 use informer_apiserver::{ApiServer, Controllers};
 use serde_json::json;
@@ -29,14 +29,14 @@ fn aggregating(name: &str, labels: &serde_json::Value, selected: &str) -> String
 }
 
 #[tokio::test]
-async fn a_role_has_the_rules_of_the_roles_that_it_selects_also_by_way_of_others() {
+async fn an_aggregated_role_contains_the_rules_of_selected_roles_transitively() {
     let server = ApiServer::builder().build();
     call(&server, "POST", ROLES, &aggregating("outer", &json!({}), "to-outer")).await;
     call(&server, "POST", ROLES, &aggregating("inner", &json!({"to-outer": "yes"}), "to-inner")).await;
     create(&server, "b", "to-inner", "get").await;
     create(&server, "a", "to-inner", "list").await;
     create(&server, "c", "to-outer", "watch").await;
-    assert_eq!(verbs(&server, "inner").await, ["list", "get"], "by the names of the roles");
+    assert_eq!(verbs(&server, "inner").await, ["list", "get"], "sorted by role name");
     assert_eq!(verbs(&server, "outer").await, ["watch", "list", "get"]);
     call(&server, "DELETE", &format!("{ROLES}/a"), "").await;
     assert_eq!(verbs(&server, "outer").await, ["watch", "get"]);
@@ -46,7 +46,7 @@ async fn a_role_has_the_rules_of_the_roles_that_it_selects_also_by_way_of_others
 }
 
 #[tokio::test]
-async fn without_the_controller_a_role_keeps_the_rules_that_it_came_with() {
+async fn without_the_controller_an_aggregated_role_keeps_its_initial_rules() {
     let server = ApiServer::builder().controllers(Controllers::NONE).build();
     create(&server, "a", "to-outer", "get").await;
     call(&server, "POST", ROLES, &aggregating("outer", &json!({}), "to-outer")).await;
@@ -54,13 +54,13 @@ async fn without_the_controller_a_role_keeps_the_rules_that_it_came_with() {
 }
 
 #[tokio::test]
-async fn the_roles_for_users_are_there_from_the_beginning() {
+async fn the_default_user_facing_roles_exist_at_startup() {
     let server =
         ApiServer::builder().rbac(true).tokens("t,admin,1,\"system:masters\"".parse().unwrap()).build();
     let rules = |name: &str| {
         let gvr = informer_core::Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles");
         server.get(&gvr, "", name).unwrap()["rules"].as_array().unwrap().len()
     };
-    // As kube-controller-manager 1.36.3 leaves them.
+    // The numbers of rules that kube-controller-manager 1.36.3 creates.
     assert_eq!((rules("view"), rules("edit"), rules("admin")), (12, 27, 29));
 }

@@ -1,4 +1,4 @@
-//! The whole state in a file.
+//! Snapshots of the whole state in a file.
 
 use informer_apiserver::{ApiServer, SnapshotError};
 use informer_core::Gvr;
@@ -21,7 +21,7 @@ fn filled() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_state_in_a_file_comes_back_with_its_versions_and_uids() {
+async fn a_restored_snapshot_keeps_versions_and_uids() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let server = filled();
@@ -33,17 +33,20 @@ async fn a_state_in_a_file_comes_back_with_its_versions_and_uids() {
         assert_eq!(call(&next, "GET", uri, "").await, call(&server, "GET", uri, "").await, "{uri}");
     }
     let old = format!("/api/v1/configmaps?watch=1&resourceVersion={}", server.version() - 1);
-    assert!(call(&next, "GET", &old, "").await.1.contains("\"code\":410"), "there is no history before it");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+    assert!(
+        call(&next, "GET", &old, "").await.1.contains("\"code\":410"),
+        "the history does not start before the snapshot"
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     #[cfg(unix)]
     {
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
-        assert_eq!(mode & 0o077, 0, "Secrets are in it");
+        assert_eq!(mode & 0o077, 0, "only the owner can read Secrets");
     }
 }
 
 #[test]
-fn a_broken_file_is_named_told_in_which_way_and_changes_nothing() {
+fn a_broken_snapshot_is_reported_with_its_problem_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     filled().save(&path).unwrap();
@@ -71,7 +74,7 @@ fn a_broken_file_is_named_told_in_which_way_and_changes_nothing() {
 }
 
 #[test]
-fn a_state_that_cannot_be_brought_back_defines_nothing() {
+fn a_snapshot_that_cannot_be_restored_defines_no_kind() {
     let definition = json!({
         "metadata": {"name": "widgets.example.com", "resourceVersion": "7"},
         "spec": {
@@ -100,13 +103,13 @@ fn a_state_that_cannot_be_brought_back_defines_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn snapshot_follows_no_link_and_is_readable_by_its_owner_only() {
+fn a_snapshot_file_follows_no_link_and_is_readable_by_its_owner_only() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     let folder = tempfile::tempdir().unwrap();
     let (path, victim) = (folder.path().join("state.json"), folder.path().join("victim"));
     std::fs::write(&victim, "precious").unwrap();
-    // Names that an attacker may foresee, and the file itself.
+    // Predictable names of temporary files, and the file itself.
     for name in ["state.partial", "state.json.partial", "state.json.tmp", "state.json"] {
         symlink(&victim, folder.path().join(name)).unwrap();
     }
@@ -125,13 +128,13 @@ fn snapshot_follows_no_link_and_is_readable_by_its_owner_only() {
 }
 
 #[tokio::test]
-async fn watch_from_the_version_before_an_older_state_is_restored_gets_410() {
+async fn a_watch_from_a_version_before_a_restore_gets_410() {
     let server = filled();
     let snapshot = server.snapshot();
     server.create(&maps(), "default", json!({"metadata": {"name": "later"}})).unwrap();
     let version = server.version();
     server.restore(snapshot).unwrap();
-    assert!(server.version() > version, "the version stands for another state now");
+    assert!(server.version() > version, "the version now identifies another state");
     let path = format!("/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion={version}");
     let (_, body) = call(&server, "GET", &path, "").await;
     assert!(body.contains("\"code\":410"), "{body}");

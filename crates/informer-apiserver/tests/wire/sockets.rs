@@ -27,7 +27,7 @@ fn client() -> Client<HttpConnector, Empty<Bytes>> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// One connection over HTTP/2, and the task that it is.
+/// Opens one connection over HTTP/2; returns it with its task.
 async fn http2(listening: &Listening) -> (SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>) {
     let socket = TcpStream::connect(listening.addr()).await.unwrap();
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
@@ -38,12 +38,12 @@ fn get(listening: &Listening, path: &str) -> http::Request<Empty<Bytes>> {
     http::Request::get(format!("{}/api/v1/{path}", listening.url())).body(Empty::new()).unwrap()
 }
 
-/// A history that is shorter than what is written in [`flood`].
+/// Creates a server with a history shorter than the changes of [`flood`].
 fn forgetful() -> ApiServer {
     ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build()
 }
 
-/// Changes of far more bytes than the buffers and windows of a connection hold.
+/// Writes changes of far more bytes than the buffers and windows of a connection hold.
 async fn flood(server: &ApiServer) {
     for i in 0..400 {
         let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
@@ -53,7 +53,7 @@ async fn flood(server: &ApiServer) {
 }
 
 #[tokio::test]
-async fn a_large_list_arrives_whole_over_http_1_and_2() {
+async fn a_large_list_is_complete_over_http_1_and_2() {
     let server = filled(2_000);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     for http2 in [false, true] {
@@ -70,7 +70,7 @@ async fn a_large_list_arrives_whole_over_http_1_and_2() {
 }
 
 #[tokio::test]
-async fn an_answer_to_head_has_the_length_of_the_body_and_no_body() {
+async fn a_response_to_head_has_the_content_length_and_no_body() {
     let listening = filled(1).listen("127.0.0.1:0").await.unwrap();
     for http2 in [false, true] {
         let client: Client<_, Empty<Bytes>> =
@@ -89,7 +89,7 @@ async fn an_answer_to_head_has_the_length_of_the_body_and_no_body() {
 }
 
 #[tokio::test]
-async fn an_abrupt_cut_is_an_error_of_the_connection_and_a_clean_one_is_not() {
+async fn a_reset_is_a_connection_error_and_a_clean_end_is_not() {
     let server = filled(100);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     for abrupt in [true, false] {
@@ -106,7 +106,7 @@ async fn an_abrupt_cut_is_an_error_of_the_connection_and_a_clean_one_is_not() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_watches_properly_and_returns() {
+async fn shutdown_ends_watches_cleanly_and_returns() {
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let client = client();
@@ -118,19 +118,19 @@ async fn shutdown_ends_watches_properly_and_returns() {
 }
 
 #[tokio::test]
-async fn cut_connections_end_at_once_and_the_listener_stays() {
+async fn cut_connections_ends_all_connections_and_keeps_the_listener() {
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let (client, watch) = (client(), || get(&listening, "configmaps?watch=1"));
     let mut body = client.request(watch()).await.unwrap().into_body();
     body.frame().await.unwrap().unwrap();
     listening.cut_connections();
-    assert!(body.frame().await.unwrap().is_err(), "no proper end");
+    assert!(body.frame().await.unwrap().is_err(), "the stream ends with an error");
     assert_eq!(client.request(watch()).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn half_requests_and_nonsense_leave_the_server_serving() {
+async fn incomplete_and_invalid_requests_do_not_stop_the_server() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
@@ -147,7 +147,7 @@ async fn half_requests_and_nonsense_leave_the_server_serving() {
         socket.write_all(&request).await.unwrap();
         socket.shutdown().await.unwrap();
         let mut answer = Vec::new();
-        // A refusal or a closed connection; what must not be is a hang.
+        // A rejection or a closed connection is accepted; a hang is not.
         drop(socket.read_to_end(&mut answer).await);
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
@@ -157,7 +157,7 @@ async fn half_requests_and_nonsense_leave_the_server_serving() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
+async fn a_watch_that_is_not_read_uses_bounded_memory() {
     use tokio::io::AsyncWriteExt;
     let server = forgetful();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
@@ -177,7 +177,7 @@ async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
 }
 
 #[tokio::test]
-async fn a_shutdown_does_not_wait_for_ever_for_what_a_fault_has_stalled() {
+async fn shutdown_does_not_wait_forever_for_a_stalled_response() {
     let server = filled(1);
     server.faults().on(FaultMatch::watch("configmaps")).stall_after(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
@@ -190,7 +190,7 @@ async fn a_shutdown_does_not_wait_for_ever_for_what_a_fault_has_stalled() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_a_broken_connection_and_the_write_is_done() {
+async fn a_lost_response_breaks_the_connection_after_the_write_is_committed() {
     let server = filled(0);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let fault = server.faults().on(FaultMatch::verb(Verb::Create)).lose_answer();
@@ -199,18 +199,18 @@ async fn a_lost_answer_is_a_broken_connection_and_the_write_is_done() {
         let body = json!({"metadata": {"name": name}}).to_string();
         let uri = format!("{}/api/v1/namespaces/n/configmaps", listening.url());
         let answer = client.request(http::Request::post(uri).body(body).unwrap()).await;
-        // Over HTTP/2 the head may have left before the stream is reset.
+        // Over HTTP/2 the response headers may be sent before the stream is reset.
         match answer {
             Err(_) => {}
             Ok(answer) => assert!(http2 && answer.into_body().collect().await.is_err()),
         }
         assert!(server.get(&maps(), "n", name).is_ok());
     }
-    assert_eq!(fault.fired(), 2, "nobody asked again");
+    assert_eq!(fault.fired(), 2, "no request was retried");
 }
 
 #[tokio::test]
-async fn a_connection_that_is_told_to_go_finishes_what_is_under_way() {
+async fn a_connection_with_goaway_finishes_its_requests() {
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let go = server.faults().on(FaultMatch::list("configmaps")).nth(2).then(FaultAction::GoAway);
@@ -224,10 +224,10 @@ async fn a_connection_that_is_told_to_go_finishes_what_is_under_way() {
     assert_eq!(go.fired(), 1);
     server.create(&maps(), "n", json!({"metadata": {"name": "new"}})).unwrap();
     let line = watch.frame().await.unwrap().unwrap();
-    assert!(line.data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""), "the watch goes on");
+    assert!(line.data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""), "the watch continues");
     server.disconnect_watchers();
     assert!(watch.collect().await.unwrap().to_bytes().is_empty());
-    // The client still holds its end: it is the server that closes an idle connection that was told to go.
+    // The client keeps its side open: the server closes an idle connection after GOAWAY.
     connection.await.unwrap().unwrap();
     drop(sender);
 
@@ -237,7 +237,7 @@ async fn a_connection_that_is_told_to_go_finishes_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn more_requests_than_a_connection_may_have_wait_for_one_to_end() {
+async fn requests_over_the_stream_limit_wait_for_a_free_stream() {
     use futures_util::FutureExt;
     let server = ApiServer::builder().http2_streams(1).build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
@@ -246,7 +246,7 @@ async fn more_requests_than_a_connection_may_have_wait_for_one_to_end() {
     let watch = sender.send_request(get(&listening, &path)).await.unwrap();
     let mut list = std::pin::pin!(sender.send_request(get(&listening, "configmaps")));
     for _ in 0..100 {
-        assert!((&mut list).now_or_never().is_none(), "the watch has the only stream");
+        assert!((&mut list).now_or_never().is_none(), "the watch occupies the only stream");
         tokio::task::yield_now().await;
     }
     assert_eq!(server.count_requests(Verb::List, "configmaps"), 0);
@@ -255,7 +255,7 @@ async fn more_requests_than_a_connection_may_have_wait_for_one_to_end() {
 }
 
 #[tokio::test]
-async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
+async fn slow_request_bodies_do_not_block_others_and_time_out() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = filled(0);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
@@ -278,12 +278,12 @@ async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
     let mut answer = String::new();
     slow.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    assert_eq!(server.list(&maps(), "n").unwrap().len(), 1, "and nothing of the others");
+    assert_eq!(server.list(&maps(), "n").unwrap().len(), 1, "only one object is created");
     tokio::time::pause();
     listening.shutdown().await;
     for mut socket in stuck {
         let mut rest = Vec::new();
-        // An end or a reset; what must not be is an answer.
+        // End of file or a reset is accepted; a response is not.
         drop(socket.read_to_end(&mut rest).await);
         assert_eq!(rest, b"");
     }
@@ -291,7 +291,7 @@ async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_costs_a_bounded_amount_over_http_2() {
+async fn an_http_2_stream_that_is_not_read_uses_bounded_memory() {
     let server = forgetful();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let (mut sender, _connection) = http2(&listening).await;
@@ -301,6 +301,6 @@ async fn a_stream_that_nobody_reads_costs_a_bounded_amount_over_http_2() {
     let told = String::from_utf8(watch.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     let events = told.matches("{\"type\":").count();
     assert!(events < 400 && !told.contains("ERROR") && told.ends_with("}\n"), "{events} events");
-    // The connection and its other streams are as they were.
+    // The connection and its other streams are unaffected.
     assert_eq!(sender.send_request(get(&listening, "configmaps")).await.unwrap().status(), 200);
 }

@@ -1,4 +1,4 @@
-//! What is written below an object: its scale, its place, its eviction.
+//! Subresources: scale, binding and eviction.
 
 use informer_apiserver::ApiServer;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn deployed() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_scale_whose_replicas_are_no_number_of_their_type_changes_nothing() {
+async fn a_scale_with_invalid_replicas_changes_nothing() {
     let server = deployed().await;
     let scale = format!("{DEPLOYMENT}/web/scale");
     for (replicas, found) in
@@ -46,7 +46,7 @@ async fn a_scale_whose_replicas_are_no_number_of_their_type_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_binding_with_an_annotation_that_is_no_text_binds_nothing() {
+async fn a_binding_with_a_non_string_annotation_is_rejected() {
     let server = deployed().await;
     let target = json!({"kind": "Node", "name": "node"});
     let binding = |annotation: Value| {
@@ -60,7 +60,7 @@ async fn a_binding_with_an_annotation_that_is_no_text_binds_nothing() {
 }
 
 #[tokio::test]
-async fn an_eviction_may_be_of_a_pod_as_it_was_seen() {
+async fn an_eviction_checks_its_preconditions() {
     let server = deployed().await;
     let path = format!("{PODS}/web");
     let (_, pod) = ask(&server, "GET", &path, "").await;
@@ -72,7 +72,7 @@ async fn an_eviction_may_be_of_a_pod_as_it_was_seen() {
         let (status, error) = ask(&server, "POST", &format!("{path}/eviction"), &evict(other)).await;
         assert_eq!((status, &error["reason"]), (409, &json!("Conflict")), "{error}");
     }
-    assert_eq!(ask(&server, "GET", &path, "").await.1, pod, "it is not marked");
+    assert_eq!(ask(&server, "GET", &path, "").await.1, pod, "the pod is not marked for deletion");
     let seen = json!({"resourceVersion": pod["metadata"]["resourceVersion"], "uid": pod["metadata"]["uid"]});
     let (status, answer) = ask(&server, "POST", &format!("{path}/eviction"), &evict(seen)).await;
     assert_eq!(status, 201, "{answer}");

@@ -1,4 +1,4 @@
-//! The server's clock: moved by the test, or by the runtime.
+//! The server's clock, advanced by the test or by the runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn event(name: &str) -> Value {
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::test(start_paused = true)]
-async fn an_event_goes_an_hour_after_it_was_written_last_and_watches_are_told() {
+async fn an_event_expires_an_hour_after_its_last_write_and_watches_are_notified() {
     let server = ApiServer::builder().build();
     server.create(&events(), "default", event("once")).unwrap();
     server.create(&events(), "default", event("again")).unwrap();
@@ -37,16 +37,16 @@ async fn an_event_goes_an_hour_after_it_was_written_last_and_watches_are_told() 
     later["count"] = 2.into();
     server.update(&events(), "default", later).unwrap();
     assert_eq!(watch.brief().await.unwrap(), "MODIFIED again");
-    assert_eq!(watch.brief().await.unwrap(), "DELETED once", "nobody but the watch asks");
+    assert_eq!(watch.brief().await.unwrap(), "DELETED once", "the event expires without another request");
     tokio::time::sleep(HOUR / 4).await;
     assert_eq!(server.list(&events(), "default").unwrap().len(), 1);
     tokio::time::sleep(HOUR / 2).await;
     let (_, list) = ask(&server, "GET", "/api/v1/events", "").await;
-    assert_eq!(list["items"], json!([]), "a request finds what is due gone");
+    assert_eq!(list["items"], json!([]), "a request does not return expired events");
 }
 
 #[tokio::test]
-async fn a_clock_by_hand_moves_events_watches_and_bookmarks() {
+async fn a_manual_clock_drives_events_watches_and_bookmarks() {
     let clock = Arc::new(ManualClock::new("2026-01-01T00:00:00Z".parse().unwrap()));
     let server = ApiServer::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>).build();
     server.create(&events(), "default", event("once")).unwrap();
@@ -56,7 +56,7 @@ async fn a_clock_by_hand_moves_events_watches_and_bookmarks() {
     )
     .await;
     assert_eq!(watch.brief().await.unwrap(), "ADDED once");
-    assert_eq!(watch.event().await.unwrap().0, "BOOKMARK", "of the first state");
+    assert_eq!(watch.event().await.unwrap().0, "BOOKMARK", "the bookmark of the initial state");
     server.advance(Duration::from_secs(61));
     assert_eq!(watch.event().await.unwrap().0, "BOOKMARK");
     server.advance(HOUR);
@@ -65,7 +65,7 @@ async fn a_clock_by_hand_moves_events_watches_and_bookmarks() {
     assert_eq!(made["metadata"]["creationTimestamp"], "2026-01-01T01:01:01Z");
     server.advance(2 * HOUR);
     let rest = watch.rest().await;
-    assert!(rest.contains(&"ADDED late".to_owned()), "then the watch came to its deadline: {rest:?}");
+    assert!(rest.contains(&"ADDED late".to_owned()), "then the watch reached its timeout: {rest:?}");
 }
 
 #[tokio::test]
@@ -74,14 +74,14 @@ async fn the_real_clock_can_be_moved_ahead() {
     server.create(&events(), "default", event("once")).unwrap();
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=1&resourceVersion=0&timeoutSeconds=1800").await;
     server.advance(HOUR);
-    assert_eq!(watch.brief().await, None, "it came to its deadline without a wait");
-    assert_eq!(server.list(&events(), "default").unwrap().len(), 1, "two hours are not over");
+    assert_eq!(watch.brief().await, None, "the watch reached its timeout without waiting");
+    assert_eq!(server.list(&events(), "default").unwrap().len(), 1, "the TTL of two hours has not expired");
     server.advance(HOUR);
     assert_eq!(server.list(&events(), "default").unwrap().len(), 0);
 }
 
 #[tokio::test]
-async fn events_for_ever_stay() {
+async fn events_without_a_ttl_do_not_expire() {
     let server = ApiServer::builder().event_ttl(Duration::MAX).build();
     server.create(&events(), "default", event("once")).unwrap();
     server.advance(1000 * HOUR);
@@ -89,7 +89,7 @@ async fn events_for_ever_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_issued_token_is_refused_when_its_time_is_over() {
+async fn an_expired_token_is_rejected() {
     let mut tokens = informer_apiserver::Tokens::default();
     tokens.add("root", User::new("root").groups(["system:masters"]));
     let server = ApiServer::builder().tokens(tokens).build();
@@ -117,7 +117,7 @@ async fn an_issued_token_is_refused_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn nothing_is_made_in_the_future() {
+async fn creation_timestamps_are_never_in_the_future() {
     let clock = Arc::new(ManualClock::new("2026-01-01T00:00:00.999999Z".parse().unwrap()));
     let server = ApiServer::builder().clock(clock).build();
     let made =

@@ -1,4 +1,4 @@
-//! TLS and client certificates, on real sockets.
+//! TLS and client certificates over real sockets.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// A server over TLS, and who may make users for it.
+/// A server with TLS, and the certificate authority of its users.
 struct Served {
     listening: Listening,
     users: CertificateAuthority,
@@ -61,7 +61,7 @@ impl Served {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
     }
 
-    /// Who the server says that the client is: status and body of a review.
+    /// Returns the status and the body of a SelfSubjectReview.
     async fn who(&self, user: Option<&Certificate>, token: Option<&str>) -> (u16, Value) {
         let stream = self.connect("http/1.1", user).await;
         let (mut sender, connection) =
@@ -80,10 +80,10 @@ impl Served {
 }
 
 #[tokio::test]
-async fn aes_with_128_bits_is_chosen_before_256_as_upstream_does() {
+async fn aes_128_is_preferred_over_aes_256() {
     let provider = rustls::crypto::ring::default_provider();
     let longer = provider.cipher_suites.first().map(|suite| suite.suite());
-    assert_eq!(longer, Some(CipherSuite::TLS13_AES_256_GCM_SHA384), "the client would have the longer one");
+    assert_eq!(longer, Some(CipherSuite::TLS13_AES_256_GCM_SHA384), "the client prefers the longer key");
     let served = Served::start().await;
     let stream = served.connect("http/1.1", None).await;
     let chosen = stream.get_ref().1.negotiated_cipher_suite().map(|suite| suite.suite());
@@ -91,7 +91,7 @@ async fn aes_with_128_bits_is_chosen_before_256_as_upstream_does() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_says_who_asks() {
+async fn a_client_certificate_identifies_the_user() {
     let served = Served::start().await;
     let alice = served.users.issue_to(&User::new("alice").groups(["developers", "testers"])).unwrap();
     let (status, review) = served.who(Some(&alice), None).await;
@@ -101,13 +101,13 @@ async fn a_client_certificate_says_who_asks() {
 }
 
 #[tokio::test]
-async fn who_brings_neither_certificate_nor_token_is_anonymous() {
+async fn a_request_without_certificate_or_token_is_anonymous() {
     let (status, _) = Served::start().await.who(None, None).await;
-    assert_eq!(status, 403, "anonymous users may not even ask who they are");
+    assert_eq!(status, 403, "anonymous users may not create a SelfSubjectReview");
 }
 
 #[tokio::test]
-async fn a_certificate_of_a_foreign_authority_is_refused_unless_a_token_comes_with_it() {
+async fn a_certificate_of_an_unknown_authority_is_rejected_unless_a_token_is_sent() {
     let served = Served::start().await;
     let foreign = CertificateAuthority::new("foreign").unwrap();
     let admin = foreign.issue_to(&User::new("admin").groups(["system:masters"])).unwrap();
@@ -117,14 +117,14 @@ async fn a_certificate_of_a_foreign_authority_is_refused_unless_a_token_comes_wi
 }
 
 #[tokio::test]
-async fn a_certificate_for_servers_names_no_user() {
+async fn a_server_certificate_does_not_identify_a_user() {
     let served = Served::start().await;
     let host = served.users.issue_for(["admin"]).unwrap();
     assert_eq!(served.who(Some(&host), None).await.0, 401);
 }
 
 #[tokio::test]
-async fn clients_that_offer_http_2_get_it() {
+async fn clients_that_offer_http_2_negotiate_it() {
     let served = Served::start().await;
     let stream = served.connect("h2", None).await;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -138,18 +138,18 @@ async fn clients_that_offer_http_2_get_it() {
 }
 
 #[tokio::test]
-async fn http_on_the_port_of_tls_is_told_so() {
+async fn plain_http_on_the_tls_port_gets_an_explanation() {
     let served = Served::start().await;
     let mut stream = TcpStream::connect(served.listening.addr()).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut text = String::new();
-    // The rest of the request is not read, so that the connection may end in a reset.
+    // The server does not read the rest of the request, so the connection may end with a reset.
     let _ = stream.read_to_string(&mut text).await;
     assert!(text.contains("Client sent an HTTP request to an HTTPS server."), "{text}");
 }
 
 #[tokio::test]
-async fn a_connection_that_never_shakes_hands_does_not_hold_up_the_shutdown() {
+async fn a_connection_without_tls_handshake_does_not_delay_shutdown() {
     let served = Served::start().await;
     let silent = TcpStream::connect(served.listening.addr()).await.unwrap();
     served.listening.shutdown().await;
@@ -157,7 +157,7 @@ async fn a_connection_that_never_shakes_hands_does_not_hold_up_the_shutdown() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_names_the_authority_and_the_user() {
+async fn a_kubeconfig_contains_the_ca_and_the_user_certificate() {
     let served = Served::start().await;
     let alice = served.users.issue_to(&User::new("alice")).unwrap();
     let config: Value = serde_norway::from_str(&served.listening.kubeconfig_of(&alice)).unwrap();
@@ -174,7 +174,7 @@ async fn a_kubeconfig_names_the_authority_and_the_user() {
 }
 
 #[test]
-fn keys_are_not_shown() {
+fn debug_output_does_not_contain_keys() {
     let authority = CertificateAuthority::new("users").unwrap();
     let alice = authority.issue_to(&User::new("alice")).unwrap();
     let tls = Tls::new(&authority.issue_for(["localhost"]).unwrap()).unwrap();
@@ -183,7 +183,7 @@ fn keys_are_not_shown() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told_apart() {
+fn invalid_certificates_have_different_errors() {
     let authority = CertificateAuthority::new("users").unwrap();
     let (one, other) =
         (authority.issue_for(["localhost"]).unwrap(), authority.issue_for(["localhost"]).unwrap());

@@ -1,4 +1,4 @@
-//! Tokens of service accounts, and what they end with.
+//! Tokens of service accounts, and the events that invalidate them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn core(resource: &str) -> Gvr {
     Gvr::new("", "v1", resource)
 }
 
-/// A server that asks nobody who they are, with a service account.
+/// Creates a server without authentication, with a service account.
 fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     server.create(&core("serviceaccounts"), "default", json!({"metadata": {"name": "robot"}})).unwrap();
@@ -30,7 +30,7 @@ async fn token(server: &ApiServer, kind: &str, name: &str) -> String {
     token["status"]["token"].as_str().unwrap().to_owned()
 }
 
-/// Whom a server takes the bearer of a token for; `None` for nobody.
+/// Returns the user of a token; `None` if it is rejected.
 async fn who(server: &ApiServer, token: &str) -> Option<String> {
     let bearer = format!("Bearer {token}");
     let (status, text) =
@@ -40,7 +40,7 @@ async fn who(server: &ApiServer, token: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_token_that_has_ended_lets_nobody_in_where_unknown_ones_do() {
+async fn an_invalidated_token_is_rejected_even_if_unknown_tokens_are_accepted() {
     let server = server();
     server.create(&core("secrets"), "default", json!({"metadata": {"name": "key"}})).unwrap();
     let token = token(&server, "Secret", "key").await;
@@ -49,11 +49,11 @@ async fn a_token_that_has_ended_lets_nobody_in_where_unknown_ones_do() {
     server.delete(&core("secrets"), "default", "key").unwrap();
     assert_eq!(who(&server, &token).await, None);
     server.create(&core("secrets"), "default", json!({"metadata": {"name": "key"}})).unwrap();
-    assert_eq!(who(&server, &token).await, None, "it is another secret");
+    assert_eq!(who(&server, &token).await, None, "the re-created secret does not validate the token");
 }
 
 #[tokio::test]
-async fn a_token_outlives_the_grace_of_its_pod_by_a_minute() {
+async fn a_pod_bound_token_expires_a_minute_after_the_grace_period() {
     let server = server();
     let spec = json!({
         "serviceAccountName": "robot", "nodeName": "n", "terminationGracePeriodSeconds": 30,
@@ -63,7 +63,7 @@ async fn a_token_outlives_the_grace_of_its_pod_by_a_minute() {
     assert_eq!(ask(&server, "POST", "/api/v1/namespaces/default/pods", &pod.to_string()).await.0, 201);
     let token = token(&server, "Pod", "p").await;
     let (_, marked) = ask(&server, "DELETE", "/api/v1/namespaces/default/pods/p", "").await;
-    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "nobody stops it: {marked}");
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "the pod is terminating: {marked}");
     for (seconds, lets_in) in [(0, true), (85, true), (10, false)] {
         server.advance(Duration::from_secs(seconds));
         assert_eq!(who(&server, &token).await.is_some(), lets_in, "{seconds} s later");
@@ -71,7 +71,7 @@ async fn a_token_outlives_the_grace_of_its_pod_by_a_minute() {
 }
 
 #[tokio::test]
-async fn a_request_of_another_shape_is_refused() {
+async fn a_token_request_with_invalid_fields_is_rejected() {
     let server = server();
     for body in [r#"{"spec": "x"}"#, r#"{"spec": {"boundObjectRef": 1}}"#, r#"{"spec": {"audiences": {}}}"#] {
         let (status, refused) = ask(&server, "POST", &format!("{ACCOUNTS}/robot/token"), body).await;
@@ -80,7 +80,7 @@ async fn a_request_of_another_shape_is_refused() {
 }
 
 #[tokio::test]
-async fn requests_without_authentication_do_not_enter_the_log() {
+async fn unauthenticated_requests_are_not_logged() {
     let mut tokens = Tokens::default();
     tokens.add("secret", User::new("alice"));
     let server = ApiServer::builder().tokens(tokens).build();

@@ -22,7 +22,7 @@ fn put(server: &ApiServer, name: &str, app: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_ends_with_its_bookmark_and_goes_on_live() {
+async fn a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch() {
     let server = ApiServer::builder().build();
     put(&server, "a", "1");
     put(&server, "b", "1");
@@ -43,7 +43,7 @@ async fn a_streaming_list_ends_with_its_bookmark_and_goes_on_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_without_a_version_is_a_streaming_list_without_end_mark_unless_it_takes_bookmarks() {
+async fn a_watch_without_a_version_starts_with_all_objects() {
     let server = ApiServer::builder().build();
     put(&server, "a", "1");
     let mut plain = Watch::open(&server, "/api/v1/configmaps?watch=1&timeoutSeconds=5").await;
@@ -53,12 +53,12 @@ async fn a_watch_without_a_version_is_a_streaming_list_without_end_mark_unless_i
         "/api/v1/configmaps?watch=1&timeoutSeconds=5&resourceVersion=0&allowWatchBookmarks=1",
     )
     .await;
-    // The last one comes two seconds before the end.
+    // The last bookmark is sent two seconds before the timeout.
     assert_eq!(marked.rest().await, ["ADDED a", "BOOKMARK ", "BOOKMARK "]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_come_each_minute_and_before_the_deadline() {
+async fn bookmarks_are_sent_each_minute_and_before_the_timeout() {
     let server = ApiServer::builder().build();
     let version = server.version();
     let path =
@@ -104,7 +104,7 @@ async fn objects_enter_and_leave_a_selector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leaving_a_selector_shows_the_last_matching_state_at_the_version_of_the_change() {
+async fn leaving_a_selector_sends_deleted_with_the_last_matching_state() {
     let server = ApiServer::builder().build();
     put(&server, "a", "web");
     let path =
@@ -117,7 +117,7 @@ async fn leaving_a_selector_shows_the_last_matching_state_at_the_version_of_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_before_the_history_gets_410_as_its_only_event() {
+async fn a_watch_older_than_the_history_gets_410_as_its_only_event() {
     let server = ApiServer::builder().history(History { events: 2, bytes: 1 << 20 }).build();
     let old = server.version();
     ["a", "b", "c"].iter().for_each(|name| put(&server, name, "1"));
@@ -133,7 +133,7 @@ async fn a_watch_from_before_the_history_gets_410_as_its_only_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_the_future_is_silent_and_drops_what_it_has_not_asked_for() {
+async fn a_watch_from_a_future_version_skips_older_events() {
     let server = ApiServer::builder().build();
     let path =
         format!("/api/v1/configmaps?watch=1&resourceVersion={}&timeoutSeconds=9", server.version() + 2);
@@ -151,7 +151,7 @@ async fn a_watch_from_the_future_is_silent_and_drops_what_it_has_not_asked_for()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_falls_behind_ends_without_an_error_or_with_410_by_choice() {
+async fn a_watch_that_falls_behind_ends_cleanly_or_with_410_as_configured() {
     for (lagging, expected) in [(Lagging::Ended, vec![]), (Lagging::Expired, vec!["ERROR "])] {
         let server =
             ApiServer::builder().history(History { events: 3, bytes: 1 << 20 }).lagging(lagging).build();
@@ -196,7 +196,7 @@ async fn a_rewound_server_ends_its_watches_and_reuses_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_reader_was_elsewhere_while_its_kind_went_tells_the_rest_and_ends_at_once() {
+async fn a_watch_of_a_deleted_kind_delivers_pending_events_and_ends() {
     let server = ApiServer::builder().build();
     let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
@@ -215,7 +215,7 @@ async fn a_watch_whose_reader_was_elsewhere_while_its_kind_went_tells_the_rest_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_watch_options_are_refused_before_the_stream() {
+async fn invalid_watch_options_are_rejected_before_the_stream() {
     let server = ApiServer::builder().build();
     for (query, code, text) in [
         (
@@ -239,7 +239,7 @@ async fn wrong_watch_options_are_refused_before_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_watchers_share_the_bytes_of_an_event() {
+async fn a_thousand_watches_share_the_bytes_of_an_event() {
     let server = ApiServer::builder().build();
     let path = format!("/api/v1/configmaps?watch=1&resourceVersion={}", server.version());
     let mut bodies = Vec::new();
@@ -294,7 +294,7 @@ async fn a_manual_clock_drives_deadlines_without_a_paused_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_starts_at_a_later_version_knows_nothing_before_it() {
+async fn a_server_with_an_initial_version_has_no_older_history() {
     let server = ApiServer::builder().first_version(1_000).build();
     let mut watch = Watch::open(&server, "/api/v1/configmaps?watch=1&resourceVersion=5").await;
     assert_eq!(watch.rest().await, ["ERROR "]);
@@ -304,7 +304,7 @@ async fn a_server_that_starts_at_a_later_version_knows_nothing_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_path_streams_to_clients_that_read_indented_or_compressed_answers_too() {
+async fn a_legacy_watch_path_streams_without_indentation_or_compression() {
     let server = ApiServer::builder().build();
     put(&server, "a", "1");
     let headers = [("user-agent", "curl/8"), ("accept-encoding", "gzip")];
@@ -315,11 +315,11 @@ async fn a_legacy_path_streams_to_clients_that_read_indented_or_compressed_answe
     let mut body = response.into_body();
     let event = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(event.starts_with(b"{\"type\":\"ADDED\""), "{event:?}");
-    assert!(began.elapsed() < Duration::from_secs(1), "an event waits for nothing");
+    assert!(began.elapsed() < Duration::from_secs(1), "an event is sent immediately");
 }
 
 #[tokio::test]
-async fn nothing_is_written_by_way_of_a_legacy_path() {
+async fn writes_through_legacy_watch_paths_are_rejected() {
     let server = ApiServer::builder().build();
     put(&server, "a", "1");
     let collection = "/api/v1/watch/namespaces/n/configmaps";
@@ -335,7 +335,7 @@ async fn nothing_is_written_by_way_of_a_legacy_path() {
 }
 
 #[tokio::test]
-async fn what_is_no_collection_is_answered_as_ever_when_a_watch_is_asked_for() {
+async fn the_watch_parameter_is_ignored_for_single_objects() {
     let server = ApiServer::builder().build();
     put(&server, "a", "1");
     let headers = [("accept", "application/yaml")];
@@ -347,7 +347,7 @@ async fn what_is_no_collection_is_answered_as_ever_when_a_watch_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flag_is_false_in_letters_of_any_case() {
+async fn boolean_query_parameters_ignore_case() {
     let server = ApiServer::builder().build();
     put(&server, "a", "1");
     for flag in ["False", "FALSE", "false", "0"] {

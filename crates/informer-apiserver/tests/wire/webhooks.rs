@@ -1,4 +1,4 @@
-//! Webhooks, reached without a socket.
+//! Webhooks, called without a socket.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::support::json;
 
-/// A webhook that answers every review with this response.
+/// A webhook that returns the same response to every review.
 struct Webhook {
     acceptor: TlsAcceptor,
     ca: String,
@@ -41,7 +41,7 @@ impl Webhook {
         Self { acceptor: TlsAcceptor::from(Arc::new(config)), ca, response }
     }
 
-    /// The server reaches it under a host and port that nobody listens on.
+    /// Routes a host and port on which no socket listens to this webhook.
     fn serve(&self, server: &ApiServer, authority: &str) {
         let (acceptor, response) = (self.acceptor.clone(), self.response.clone());
         server.webhooks().connect_with(authority, move || {
@@ -84,7 +84,7 @@ fn configure(server: &ApiServer, resource: &str, client_config: &Value, more: &V
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_of_a_service_is_called_where_it_is_routed() {
+async fn a_service_webhook_is_called_at_its_routed_address() {
     let server = ApiServer::builder().build();
     let patch = STANDARD.encode(r#"[{"op": "add", "path": "/data", "value": {"by": "hook"}}]"#);
     let response = json!({"allowed": true, "patchType": "JSONPatch", "patch": patch});
@@ -107,7 +107,7 @@ async fn a_webhook_of_a_service_is_called_where_it_is_routed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_with_another_name_than_its_certificate_is_not_trusted() {
+async fn a_webhook_with_a_certificate_for_another_name_is_not_trusted() {
     let server = ApiServer::builder().build();
     let webhook = Webhook::new("elsewhere", json!({"allowed": true}));
     webhook.serve(&server, "127.0.0.1:9443");
@@ -118,11 +118,11 @@ async fn a_webhook_with_another_name_than_its_certificate_is_not_trusted() {
     assert_eq!(status, 500);
     assert!(refused["message"].as_str().unwrap().contains("x509: certificate is not valid for 127.0.0.1"));
     let (status, _) = json(&server, "GET", &format!("{MAPS}/a"), "").await;
-    assert_eq!(status, 404, "what is refused is not stored");
+    assert_eq!(status, 404, "a rejected object is not stored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_of_this_process_ask_no_webhook() {
+async fn writes_of_the_embedding_program_bypass_webhooks() {
     let server = ApiServer::builder().build();
     let nowhere = json!({"url": "https://127.0.0.1:1/v"});
     configure(&server, "validatingwebhookconfigurations", &nowhere, &json!({}));
@@ -132,14 +132,14 @@ async fn writes_of_this_process_ask_no_webhook() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_configured_before_the_server_went_back_is_forgotten() {
+async fn webhook_configurations_are_reloaded_after_a_restore() {
     let server = ApiServer::builder().build();
     let (before, nobody) = (server.version(), json!({"service": {"namespace": "system", "name": "nobody"}}));
     configure(&server, "validatingwebhookconfigurations", &nobody, &json!({}));
     assert_eq!(json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await.0, 500);
 
     server.rewind(before).unwrap();
-    // Of the same version, and for something else.
+    // The same version with another rule.
     let rules =
         json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["secrets"]}]);
     configure(&server, "validatingwebhookconfigurations", &nobody, &json!({"rules": rules}));

@@ -18,7 +18,7 @@ fn message(value: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_created_object_has_what_the_server_decides() {
+async fn a_created_object_has_server_set_metadata() {
     let server = server();
     let body = json!({"metadata": {"name": "a", "uid": "mine", "deletionTimestamp": "2020-01-01T00:00:00Z", "creationTimestamp": null}});
     let (status, map) = json(&server, "POST", MAPS, &body.to_string()).await;
@@ -34,7 +34,7 @@ async fn a_created_object_has_what_the_server_decides() {
 }
 
 #[tokio::test]
-async fn a_generated_name_is_its_prefix_and_five_letters() {
+async fn a_generated_name_is_its_prefix_and_five_characters() {
     let server = server();
     let body = json!({"metadata": {"generateName": "x".repeat(80)}}).to_string();
     let (status, map) = json(&server, "POST", MAPS, &body).await;
@@ -43,7 +43,7 @@ async fn a_generated_name_is_its_prefix_and_five_letters() {
 }
 
 #[tokio::test]
-async fn wrong_bodies_are_refused_as_upstream_words_it() {
+async fn invalid_bodies_return_the_errors_of_kube_apiserver() {
     let server = server();
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(5_000), "]".repeat(5_000));
     let widgets = "/apis/g/v1/namespaces/n/widgets";
@@ -111,7 +111,7 @@ async fn wrong_bodies_are_refused_as_upstream_words_it() {
 }
 
 #[tokio::test]
-async fn a_body_above_the_limit_is_413_and_an_unknown_type_415() {
+async fn a_too_large_body_returns_413_and_an_unknown_media_type_415() {
     let server = server();
     let large = format!("{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{\"x\":\"{}\"}}}}", "y".repeat(3 << 20));
     let (status, error) = json(&server, "POST", MAPS, &large).await;
@@ -132,7 +132,7 @@ async fn yaml_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_changes_nothing_writes_nothing() {
+async fn an_update_without_changes_is_not_written() {
     let server = server();
     let (_, map) =
         json(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}, "data": {"k": "1"}}).to_string())
@@ -149,7 +149,7 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test]
-async fn an_update_without_a_version_replaces_what_is_there() {
+async fn an_update_without_a_version_replaces_the_object() {
     let server = server();
     let first = json!({"metadata": {"name": "a"}, "data": {"k": "1"}});
     let (_, before) = json(&server, "POST", MAPS, &first.to_string()).await;
@@ -192,7 +192,7 @@ async fn an_update_of_an_old_version_or_another_uid_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn status_and_specification_are_written_apart_and_only_the_latter_counts_generations() {
+async fn status_and_spec_are_written_separately_and_only_spec_changes_increase_the_generation() {
     let server = server();
     let deployments = "/apis/apps/v1/namespaces/n/deployments";
     let body = |replicas: i64, status: i64| {
@@ -215,7 +215,7 @@ async fn status_and_specification_are_written_apart_and_only_the_latter_counts_g
 }
 
 #[tokio::test]
-async fn patches_apply_or_are_refused() {
+async fn patches_are_applied_or_rejected() {
     let server = server();
     json(
         &server,
@@ -244,7 +244,7 @@ async fn patches_apply_or_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_finalizer_deletes_and_watchers_see_the_last_stored_state() {
+async fn removing_the_last_finalizer_deletes_and_watches_get_the_last_stored_state() {
     let server = server();
     let body = json!({"metadata": {"name": "a", "finalizers": ["x.io/f"]}, "data": {"k": "1"}});
     json(&server, "POST", MAPS, &body.to_string()).await;
@@ -276,7 +276,7 @@ async fn the_last_finalizer_deletes_and_watchers_see_the_last_stored_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_goes_after_its_grace_or_by_two_events_at_once() {
+async fn a_forced_pod_deletion_sends_two_events() {
     let server = server();
     json(
         &server,
@@ -301,7 +301,7 @@ async fn a_pod_goes_after_its_grace_or_by_two_events_at_once() {
     assert_eq!(server.version(), version, "a grace period is never made longer");
     let (_, pod) = json(&server, "DELETE", &format!("{item}?gracePeriodSeconds=0"), "").await;
     assert_eq!(pod["metadata"]["resourceVersion"], (version + 2).to_string());
-    assert_eq!(pod["metadata"]["generation"], 2, "it rises once");
+    assert_eq!(pod["metadata"]["generation"], 2, "the generation increases once");
     assert_eq!(watch.rest().await, ["MODIFIED bound", "MODIFIED bound", "MODIFIED bound", "DELETED bound"]);
 }
 
@@ -329,7 +329,7 @@ async fn preconditions_guard_a_deletion() {
 }
 
 #[tokio::test]
-async fn deletecollection_deletes_what_matches_and_answers_it() {
+async fn deletecollection_deletes_and_returns_matching_objects() {
     let server = server();
     for name in ["a", "b", "c"] {
         json(
@@ -346,7 +346,7 @@ async fn deletecollection_deletes_what_matches_and_answers_it() {
 }
 
 #[tokio::test]
-async fn namespaces_are_required_on_request_and_take_their_content_with_them() {
+async fn namespaces_are_optionally_required_and_delete_their_content() {
     let server = ApiServer::builder().require_namespaces(true).build();
     let body = json!({"metadata": {"name": "a"}}).to_string();
     let (status, error) = json(&server, "POST", MAPS, &body).await;
@@ -367,7 +367,7 @@ async fn namespaces_are_required_on_request_and_take_their_content_with_them() {
 }
 
 #[tokio::test]
-async fn discovery_tells_the_served_kinds_in_both_forms() {
+async fn discovery_lists_the_served_kinds_in_both_formats() {
     let server = server();
     let (_, core) = json(&server, "GET", "/api/v1", "").await;
     let pods = core["resources"].as_array().unwrap().iter().find(|r| r["name"] == "pods").unwrap();
@@ -397,7 +397,7 @@ async fn discovery_tells_the_served_kinds_in_both_forms() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn services_that_are_created_at_once_never_share_an_address_or_a_port() {
+async fn services_created_concurrently_never_share_an_address_or_a_port() {
     let server = ApiServer::builder().build();
     let mut tasks = Vec::new();
     for number in 0..60 {
@@ -425,7 +425,7 @@ async fn services_that_are_created_at_once_never_share_an_address_or_a_port() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_written_without_its_priority_keeps_it() {
+async fn a_pod_updated_without_its_priority_keeps_it() {
     let server = ApiServer::builder().build();
     let pod = json!({
         "metadata": {"name": "p"},
