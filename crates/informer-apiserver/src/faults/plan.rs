@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) shuffle: Option<u64>,
     pub(crate) watch_faults: Vec<(u64, WatchFault)>,
-    /// Where and how the body ends, for any request.
+    /// The position and the way in which the body ends, for any request.
     pub(crate) body_end: Option<(BodyPosition, BodyEnd)>,
 }
 

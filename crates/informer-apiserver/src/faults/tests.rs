@@ -28,5 +28,5 @@ fn ended_watches_are_dropped_and_open_watches_receive_later_faults() {
     let remembered = faults.open.lock().len();
     assert!((10..100).contains(&remembered), "{remembered} of 10,010, where 10 are open");
     let stalled = faults.on(FaultMatch::default()).stall_after(0);
-    assert_eq!(stalled.fired(), open.len() as u64, "a rule reaches the watches that are open");
+    assert_eq!(stalled.fired(), open.len() as u64, "the fault applies to the open watches");
 }

@@ -298,7 +298,7 @@ impl Call<'_> {
         }
     }
 
-    /// Resolves the resource again. Returns false if it is gone or unchanged.
+    /// Resolves the resource again. Returns false if it no longer exists or is unchanged.
     fn reload_resource(&mut self) -> bool {
         let Ok(now) = self.shared.resource(self.kind().gvr()) else { return false };
         !Arc::ptr_eq(&std::mem::replace(&mut self.route.resource, Arc::clone(&now)), &now)

@@ -50,7 +50,7 @@ fn compress(chunks: Chunks) -> Chunks {
                     (piece, Some(encoder))
                 }),
             };
-            let (piece, next) = written.expect("memory is written to");
+            let (piece, next) = written.expect("writing to memory does not fail");
             match next {
                 Some(same) if piece.is_empty() => encoder = same,
                 next => return Some((Ok(Bytes::from(piece)), (chunks, next))),

@@ -357,7 +357,7 @@ impl Page {
                     // Items without a thread are encoded on first use.
                     let started = std::thread::Builder::new().spawn_scoped(scope, move || write(part));
                     if let Err(error) = started {
-                        tracing::debug!(%error, "a list is written by fewer threads");
+                        tracing::debug!(%error, "cannot start a thread; fewer threads encode the list");
                     }
                 }
                 write(first_part);

@@ -235,7 +235,8 @@ fn rewind_bookmark(line: &Bytes, by: u64) -> Bytes {
     while let Some((before, after)) = rest.split_once(MARK) {
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         let version: u64 = after[..digits].parse().unwrap_or_default();
-        write!(out, "{before}{MARK}{}", version.saturating_sub(by)).expect("a String takes everything");
+        write!(out, "{before}{MARK}{}", version.saturating_sub(by))
+            .expect("writing to a string does not fail");
         rest = &after[digits..];
     }
     out.push_str(rest);

@@ -77,7 +77,7 @@ pub struct Kind {
     pub(crate) schema: Option<Arc<Schema>>,
     /// The deprecation warning of this version.
     pub(crate) deprecated: Option<String>,
-    /// What the server knows about the built-in kind.
+    /// The descriptor of the built-in kind.
     pub(crate) descriptor: &'static KindDescriptor,
 }
 

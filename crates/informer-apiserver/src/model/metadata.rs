@@ -25,7 +25,7 @@ pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
     if !metadata.is_object() {
         *metadata = Value::Object(Map::new());
     }
-    metadata.as_object_mut().expect("it was just made an object")
+    metadata.as_object_mut().expect("the metadata was just replaced by an object")
 }
 
 /// Returns a string field of the metadata; empty if it is missing.

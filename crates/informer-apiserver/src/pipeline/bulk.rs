@@ -46,7 +46,8 @@ impl Pipeline {
         for draft in drafts {
             let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);
             let expect = seen.map_or(Expect::Absent, Expect::At);
-            let stored = storage.put(resource.table, draft, expect).expect("nothing changes under the lock");
+            let stored =
+                storage.put(resource.table, draft, expect).expect("the object cannot change under the lock");
             expiring.extend(kind.expires().then_some(stored));
         }
         drop((storage, allocating));

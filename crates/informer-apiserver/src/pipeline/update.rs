@@ -146,8 +146,8 @@ impl Pipeline {
         self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
         if can_be_removed(kind, &new) {
             let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
-            // The last finalizer is gone: the object is removed instead of updated. The response has the old
-            // resourceVersion.
+            // The last finalizer was removed: the object is deleted instead of updated. The response has the
+            // old resourceVersion.
             let object = draft(kind, key, &new).preview(current.version);
             let removed = self.remove(scope, current);
             return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));

@@ -233,7 +233,7 @@ const VIEW_READS: &[(Resources, Resources)] = &[
 pub(crate) fn write_bootstrap_policy(server: &ApiServer) {
     let write = |resource: &str, object: Value| {
         let created = server.create(&Gvr::new(GROUP, "v1", resource), "", object);
-        created.expect("the first roles of a new server are valid");
+        created.expect("the default roles are valid");
     };
     for AggregatedRole { role, included_in, rules } in aggregated_roles() {
         let label = |of: &str| format!("rbac.authorization.k8s.io/aggregate-to-{of}");

@@ -235,7 +235,7 @@ impl ApiServerBuilder {
         let namespaces = Gvr::new("", "v1", "namespaces");
         for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
             let object = serde_json::json!({"metadata": {"name": name}});
-            server.create(&namespaces, "", object).expect("the first objects of a new server are valid");
+            server.create(&namespaces, "", object).expect("the initial objects of a server are valid");
         }
         if self.rbac {
             write_bootstrap_policy(&server);

@@ -24,7 +24,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The file is neither YAML nor JSON.
-    #[error("{} is not YAML or JSON, from document {document} on", path.display())]
+    #[error("document {document} of {} is neither YAML nor JSON", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum LoadError {
         api_version: String,
     },
     /// The server rejected the object.
-    #[error("document {document} of {} was refused", path.display())]
+    #[error("document {document} of {} was rejected", path.display())]
     Refused {
         /// The file.
         path: PathBuf,

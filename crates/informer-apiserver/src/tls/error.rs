@@ -17,14 +17,14 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// The key or certificate is unusable, or they do not match.
-    #[error("cannot use the certificate and its key; they must belong together")]
+    #[error("the certificate or its key is invalid, or they do not match")]
     Key(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A certificate could not be generated.
-    #[error("cannot make a certificate")]
+    #[error("cannot generate a certificate")]
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The user has more than two groups.
     #[error(
-        "cannot make a certificate for user {user:?} with {groups} groups; two fit, and tokens have no limit"
+        "cannot generate a certificate for user {user:?} with {groups} groups; two fit, and tokens have no limit"
     )]
     Groups {
         /// The user.
@@ -33,7 +33,7 @@ pub enum TlsError {
         groups: usize,
     },
     /// There is no crypto provider.
-    #[error("no provider of TLS primitives; pass one, or switch on the feature `ring` or `aws-lc-rs`")]
+    #[error("no TLS crypto provider; pass one, or enable the feature `ring` or `aws-lc-rs`")]
     NoProvider,
     /// The address could not be bound.
     #[error("cannot listen")]

@@ -47,7 +47,7 @@ impl ClientVerifier {
         match self.0.verify_client_cert(leaf, intermediates, UnixTime::now()) {
             Ok(_) => subject::user(leaf).map(PeerCertificate::Verified),
             Err(error) => {
-                tracing::debug!(%error, "a client's certificate proves nothing");
+                tracing::debug!(%error, "invalid client certificate");
                 Some(PeerCertificate::Invalid)
             }
         }

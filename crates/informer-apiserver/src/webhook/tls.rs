@@ -130,21 +130,23 @@ mod tests {
         let bundle: Vec<_> = CertificateDer::pem_slice_iter(bundle).flatten().collect();
         let mut roots = RootCertStore::empty();
         bundle.iter().for_each(|certificate| roots.add(certificate.clone()).expect("it is a certificate"));
-        let provider = crate::tls::default_provider().expect("tests have one");
+        let provider = crate::tls::default_provider().expect("the tests enable a crypto provider");
         let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        let verifier = BundleVerifier { authorities: authorities.build().expect("there is a root"), bundle };
-        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        let verifier =
+            BundleVerifier { authorities: authorities.build().expect("the bundle contains a root"), bundle };
+        let name = ServerName::try_from(name.to_owned()).expect("the name is valid");
         verifier.verify_server_cert(presented, &[], &name, &[], now).map(drop)
     }
 
     #[test]
     fn ca_bundle_may_contain_the_webhook_certificate_itself() {
-        let authority = CertificateAuthority::new("test").expect("keys can be made");
-        let own = authority.issue_for(["localhost"]).expect("a name");
-        let other = authority.issue_for(["localhost"]).expect("a name");
-        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("it was just made");
+        let authority = CertificateAuthority::new("test").expect("keys can be generated");
+        let own = authority.issue_for(["localhost"]).expect("the name is valid");
+        let other = authority.issue_for(["localhost"]).expect("the name is valid");
+        let der =
+            |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("the generated PEM is valid");
         let (bundle, now) = (own.chain().as_bytes(), UnixTime::now());
-        verify(bundle, &der(own.chain()), "localhost", now).expect("it is in the bundle");
+        verify(bundle, &der(own.chain()), "localhost", now).expect("the bundle contains the certificate");
         let stranger = verify(bundle, &der(other.chain()), "localhost", now);
         assert!(matches!(stranger, Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))));
         verify(bundle, &der(own.chain()), "elsewhere", now).expect_err("of another name");

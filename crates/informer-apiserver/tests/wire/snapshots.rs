@@ -54,11 +54,11 @@ fn a_broken_snapshot_is_reported_with_its_problem_and_changes_nothing() {
     let server = ApiServer::builder().build();
     let version = server.version();
     for (text, told) in [
-        (whole[..whole.len() / 2].to_owned(), "it ends too early"),
-        (String::new(), "it ends too early"),
+        (whole[..whole.len() / 2].to_owned(), "it is truncated"),
+        (String::new(), "it is truncated"),
         ("hunter2".to_owned(), "it is not JSON"),
-        ("[]".to_owned(), "something else is where its state should be"),
-        (whole.replacen("\"version\":", "\"version\":\"hunter2\",\"x\":", 1), "something else"),
+        ("[]".to_owned(), "its state has an invalid structure"),
+        (whole.replacen("\"version\":", "\"version\":\"hunter2\",\"x\":", 1), "invalid structure"),
         (whole.replacen("\"informerSnapshot\":1", "\"informerSnapshot\":2", 1), "of format 2"),
     ] {
         std::fs::write(&path, text).unwrap();

@@ -191,7 +191,7 @@ fn invalid_certificates_have_different_errors() {
     let cases = [
         (Certificate::from_pem("", one.key()), "cannot read a certificate from PEM"),
         (Certificate::from_pem(one.chain(), "-----"), "cannot read a private key from PEM"),
-        (mixed, "cannot use the certificate and its key; they must belong together"),
+        (mixed, "the certificate or its key is invalid, or they do not match"),
     ];
     for (certificate, message) in cases {
         assert_eq!(Tls::new(&certificate).unwrap_err().to_string(), message);

@@ -106,10 +106,10 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
     let whole = fs::read_to_string(&path).unwrap();
     let other = whole.replacen("\"informerSnapshot\":1", "\"informerSnapshot\":2", 1);
     for (text, told) in [
-        (&whole[..whole.len() - 20], "it ends too early"),
-        ("", "it ends too early"),
+        (&whole[..whole.len() - 20], "it is truncated"),
+        ("", "it is truncated"),
         ("hunter2", "it is not JSON"),
-        ("{}", "something else is where its state should be"),
+        ("{}", "its state has an invalid structure"),
         (&other, "of format 2"),
     ] {
         fs::write(&path, text).unwrap();

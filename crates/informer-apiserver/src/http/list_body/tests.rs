@@ -45,7 +45,7 @@ proptest! {
         let mut at = 0;
         for step in steps {
             prop_assert_eq!(taken.remaining(), all.len() - at);
-            prop_assert_eq!(taken.chunk().is_empty(), at == all.len(), "there is a chunk where there are bytes");
+            prop_assert_eq!(taken.chunk().is_empty(), at == all.len(), "the chunk is empty only at the end");
             let mut slices = [std::io::IoSlice::new(&[]); 4];
             let filled = taken.chunks_vectored(&mut slices);
             let shown: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();

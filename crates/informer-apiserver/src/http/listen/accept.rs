@@ -67,7 +67,7 @@ impl Acceptor {
                     }
                     // A failed accept must not end the server.
                     Err(error) => {
-                        tracing::debug!(%error, "accepting a connection failed");
+                        tracing::debug!(%error, "cannot accept a connection");
                         self.clock.sleep_until(self.clock.elapsed() + backoff.next_delay(&error)).await;
                         tokio::task::yield_now().await;
                     }
@@ -83,7 +83,7 @@ impl Acceptor {
 
     fn serve(&self, stream: TcpStream) {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let reset = Arc::new(AtomicBool::new(false));
         let socket = Socket { stream, reset: Arc::clone(&reset) };
@@ -129,7 +129,7 @@ impl Connection {
             () = self.stop.cancelled() => return,
             stream = handshake(socket, tls) => stream,
             () = late => {
-                tracing::debug!("a handshake took too long");
+                tracing::debug!("TLS handshake timed out");
                 return;
             }
         };
@@ -141,7 +141,7 @@ impl Connection {
                 self.serve(stream).await;
             }
             Ok(None) => {}
-            Err(error) => tracing::debug!(%error, "a handshake failed"),
+            Err(error) => tracing::debug!(%error, "TLS handshake failed"),
         }
     }
 
@@ -173,12 +173,12 @@ impl Connection {
                 () = requests.closing.notified(), if !stopping => {}
                 result = connection.as_mut() => {
                     if let Err(error) = result {
-                        tracing::debug!(%error, "a connection broke off");
+                        tracing::debug!(%error, "connection failed");
                     }
                     return;
                 }
                 idle = timeout => if stopping || !idle {
-                    tracing::debug!(idle, "a connection was waited for long enough");
+                    tracing::debug!(idle, "connection timed out");
                     return;
                 },
             }

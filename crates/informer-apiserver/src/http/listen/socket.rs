@@ -20,7 +20,7 @@ impl Drop for Socket {
         if self.reset.load(Ordering::Acquire)
             && let Err(error) = self.stream.set_zero_linger()
         {
-            tracing::debug!(%error, "a connection is closed properly instead of reset");
+            tracing::debug!(%error, "cannot set SO_LINGER; the connection is closed without a reset");
         }
     }
 }

@@ -172,7 +172,7 @@ impl Message {
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a part is made for its place")]
+    #[expect(clippy::needless_pass_by_value, reason = "each part is built for a single use")]
     fn part(&mut self, number: u32, part: Self) {
         self.bytes(number, &part.0);
     }

@@ -7,7 +7,7 @@ fn parts(message: &[u8], wanted: u64) -> Vec<&[u8]> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let (first, rest) = bytes.split_first().expect("a whole number");
+            let (first, rest) = bytes.split_first().expect("the varint is complete");
             *bytes = rest;
             value |= u64::from(first & 0x7f) << shift;
             if first & 0x80 == 0 {

@@ -4,7 +4,11 @@
 #[derive(Debug, Clone)]
 pub(crate) struct Declared;
 
-#[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "as where there is CEL")]
+#[expect(
+    clippy::unused_self,
+    clippy::needless_pass_by_ref_mut,
+    reason = "same signature as with the cel feature"
+)]
 impl Declared {
     pub(crate) fn new(_: bool) -> Self {
         Self

@@ -324,7 +324,7 @@ proptest! {
                             live = applied.object.unwrap_or(live);
                             managed = applied.managed;
                         }
-                        Err(Failed::Conflicts(_)) => prop_assert!(!done, "no conflict, yet one is told"),
+                        Err(Failed::Conflicts(_)) => prop_assert!(!done, "a conflict was reported without a cause"),
                         Err(failed) => prop_assert!(false, "{failed:?}"),
                     }
                 }

@@ -14,7 +14,7 @@ use super::set::Set;
 use super::types::Type;
 use super::walk::{TypeError, error_message, fields_of, reconcile, validate, with_named};
 
-/// Fields that nobody owns: they are set by the server or identify the object.
+/// Fields without a manager: they are set by the server or identify the object.
 pub(super) const UNOWNED: [&str; 12] = [
     "apiVersion",
     "kind",
@@ -44,7 +44,7 @@ pub(crate) struct Updater<'a> {
     pub(crate) types: BTreeMap<&'a str, Type<'a>>,
     /// Converts an object to another version. `None` if objects are the same in all versions.
     pub(crate) convert: Option<Convert<'a>>,
-    /// Fields that the server resets in this request, whoever writes them.
+    /// Fields that the server resets in this request; no manager owns them.
     pub(crate) ignored: &'a Set,
     /// The time of the write.
     pub(crate) now: &'a str,
@@ -231,7 +231,7 @@ impl<'a> Updater<'a> {
         managed
     }
 
-    /// Removes fields that the applier applied before, does not apply now, and that nobody else owns.
+    /// Removes fields that the applier applied before, does not apply now, and that no other manager owns.
     fn pruned(&self, merged: Value, managed: &Managed, last: &Owned) -> Value {
         if last.set.is_empty() {
             return merged;

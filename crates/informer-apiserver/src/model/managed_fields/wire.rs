@@ -137,14 +137,14 @@ fn written(element: &Element) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a text is written to memory")
+    serde_json::to_string(text).expect("writing a string to memory does not fail")
 }
 
 fn push_value(value: &Value, out: &mut String) {
     match value {
         Value::String(text) => push_quoted("", text, out),
         // Only strings are frequent enough to need a fast path.
-        other => write!(out, "{other}").expect("a text is written to"),
+        other => write!(out, "{other}").expect("writing to a string does not fail"),
     }
 }
 

@@ -31,7 +31,7 @@ fn quantities_are_parsed_exactly() {
 
 #[test]
 fn nearly_equal_quantities_differ() {
-    assert!(exceeds("9007199254740993", "9007199254740992"), "not so as floating point");
+    assert!(exceeds("9007199254740993", "9007199254740992"), "floating-point numbers would be equal");
     assert!(!exceeds("1Gi", "1073741824"));
     assert!(exceeds("1000000001n", "1"));
 }
@@ -50,32 +50,32 @@ fn sum_has_the_format_of_the_first_operand() {
         ("1", "0.1n", "1000000001n"),
     ];
     for (left, right, sum) in cases {
-        let [left, right] = [left, right].map(|text| Amount::read(text).expect("an amount"));
+        let [left, right] = [left, right].map(|text| Amount::read(text).expect("the quantity is valid"));
         assert_eq!(left.plus(right).text(), sum);
     }
 }
 
 #[test]
 fn difference_is_never_negative() {
-    let [one, two] = ["1", "2"].map(|text| Amount::read(text).expect("an amount"));
+    let [one, two] = ["1", "2"].map(|text| Amount::read(text).expect("the quantity is valid"));
     assert_eq!(two.less(one).text(), "1");
     assert_eq!(one.less(two).text(), "0");
 }
 
 #[test]
 fn fractions_are_rounded_up() {
-    let amount = Amount::read("1.0001").expect("an amount");
+    let amount = Amount::read("1.0001").expect("the quantity is valid");
     assert_eq!((amount.whole(), amount.thousandths()), (2, 1001));
     assert_eq!(amount.rounded().text(), "2");
-    assert_eq!(Amount::read("-1500m").expect("an amount").whole(), -1);
+    assert_eq!(Amount::read("-1500m").expect("the quantity is valid").whole(), -1);
 }
 
 proptest! {
     #[test]
     fn formatted_quantity_parses_to_the_same_value(number in 0_i64..1 << 32, suffix in "|m|k|Ki|Mi|G") {
         let text = format!("{number}{suffix}");
-        let short = informer_schema::canonical_quantity(&text).expect("an amount");
-        prop_assert_eq!(Amount::read(&short).expect("an amount").text(), short);
+        let short = informer_schema::canonical_quantity(&text).expect("the quantity is valid");
+        prop_assert_eq!(Amount::read(&short).expect("the quantity is valid").text(), short);
     }
 
     #[test]

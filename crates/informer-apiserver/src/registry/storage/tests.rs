@@ -23,7 +23,7 @@ enum Step {
 fn config_maps() -> Kind {
     static KIND: LazyLock<Kind> = LazyLock::new(|| {
         let schema = informer_schema::Schema::builtin();
-        built_in(&schema).find(|kind| kind.kind == "ConfigMap").expect("it is built in")
+        built_in(&schema).find(|kind| kind.kind == "ConfigMap").expect("ConfigMap is a built-in kind")
     });
     KIND.clone()
 }
@@ -124,7 +124,7 @@ proptest! {
                 prop_assert!(version >= floor);
                 prop_assert_eq!(shown(&map, &filter), expected(state, selects));
                 let mut followed: BTreeMap<String, u64> = shown(&map, &filter).into_iter().collect();
-                let pulled = storage.pull(0, version, 0, usize::MAX).expect("it is within the history");
+                let pulled = storage.pull(0, version, 0, usize::MAX).expect("the version is within the history");
                 for event in &pulled.events {
                     follow(&mut followed, event, &filter);
                 }

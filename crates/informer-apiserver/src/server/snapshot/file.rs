@@ -33,7 +33,7 @@ pub enum SnapshotError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
     /// The file cannot be read.
@@ -41,7 +41,7 @@ pub enum SnapshotError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
     /// The file is not a snapshot, or is truncated.
@@ -65,7 +65,7 @@ pub enum SnapshotError {
         found: u32,
     },
     /// The state could not be restored.
-    #[error("cannot go over to the snapshot {}", path.display())]
+    #[error("cannot restore the snapshot {}", path.display())]
     Restore {
         /// The file.
         path: PathBuf,
@@ -135,8 +135,8 @@ fn sync_folder(_: &Path) -> io::Result<()> {
 /// Describes a parse error without quoting the content of the file, which may be secret.
 fn broken(path: &Path, error: &serde_json::Error) -> SnapshotError {
     let why = match error.classify() {
-        Category::Eof => "it ends too early",
-        Category::Data => "something else is where its state should be",
+        Category::Eof => "it is truncated",
+        Category::Data => "its state has an invalid structure",
         Category::Syntax | Category::Io => "it is not JSON",
     };
     SnapshotError::Broken { path: path.to_owned(), why, line: error.line(), column: error.column() }

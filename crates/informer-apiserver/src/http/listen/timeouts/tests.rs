@@ -51,7 +51,11 @@ fn unread_response_times_out_but_watch_does_not() {
     let mut waiting = ConnectionTimer::new(at(0));
     waiting.on_read(b"GET", at(0));
     waiting.on_request(at(0));
-    assert_eq!(end(&waiting, 0).0, u64::MAX, "the server bounds what it does itself");
+    assert_eq!(
+        end(&waiting, 0).0,
+        u64::MAX,
+        "the request timeout applies while the server processes the request"
+    );
     waiting.on_response(false, at(10));
     assert_eq!(end(&waiting, 10), (70, TimeoutCheck::TimedOut));
     waiting.on_response(true, at(10));
@@ -70,7 +74,7 @@ fn http2_connection_is_idle_between_requests_despite_ping_frames() {
     waiting.on_request(at(95));
     waiting.on_request(at(96));
     waiting.on_response_end(at(97));
-    assert_eq!(end(&waiting, 97).0, u64::MAX, "one is under way");
+    assert_eq!(end(&waiting, 97).0, u64::MAX, "a request is in flight");
     waiting.on_response_end(at(98));
     assert_eq!(end(&waiting, 98), (188, TimeoutCheck::Idle));
 }

@@ -1,4 +1,4 @@
-//! ComponentStatuses. There are none, because the server has no components to ask.
+//! ComponentStatuses. The server has no components, so there are none.
 
 use serde_json::{Value, json};
 

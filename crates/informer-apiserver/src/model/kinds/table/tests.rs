@@ -8,12 +8,12 @@ fn kind(api_version: &str, name: &str) -> Kind {
     let mut kinds = built_in(&Schema::builtin())
         .filter(|kind| kind.api_version == api_version && kind.kind == name)
         .collect::<Vec<_>>();
-    kinds.pop().expect("a served kind")
+    kinds.pop().expect("the kind is served")
 }
 
 /// Returns the cells of an object that was created two minutes ago.
 fn cells(api_version: &str, name: &str, mut object: Value) -> Value {
-    let now: Timestamp = "2026-01-01T00:02:00Z".parse().expect("a time");
+    let now: Timestamp = "2026-01-01T00:02:00Z".parse().expect("the time is valid");
     object["metadata"]["name"] = "one".into();
     object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
     kind(api_version, name).table_cells(&object, now).into()
