@@ -62,7 +62,7 @@ pub async fn main() -> Result {
     // The cache and the server contain the same objects.
     let truth: Vec<_> = server.versions(&pods_gvr)?.into_iter().map(|(key, _)| key).collect();
     assert_eq!(pods.indexer().keys(), truth);
-    println!("the cache has what the server has: {truth:?}");
+    println!("the cache and the server contain the same objects: {truth:?}");
 
     println!("faults: rejected {}, cut {}, expired {}", refused.fired(), cut.fired(), expired.fired());
     let (lists, watches) =

@@ -36,7 +36,7 @@ pub async fn main() -> Result {
                 changed += 1;
                 println!("{key}: {} -> {}", old.resource_version(), new.resource_version());
             }
-            None => println!("{key}: gone"),
+            None => println!("{key}: deleted"),
         }
     }
     println!("{same} pods are shared by both snapshots, {changed} changed");

@@ -91,7 +91,7 @@ examples! {
 }
 
 #[test]
-fn every_example_is_run_and_listed() {
+fn every_example_is_tested_and_documented() {
     let root = env!("CARGO_MANIFEST_DIR");
     let table = std::fs::read_to_string(format!("{root}/../docs/examples.md")).unwrap();
     for entry in std::fs::read_dir(format!("{root}/examples")).unwrap() {
@@ -103,7 +103,7 @@ fn every_example_is_run_and_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_kubeconfig_they_run_on_that_cluster() -> Result {
+async fn examples_run_on_the_cluster_of_a_kubeconfig() -> Result {
     let server = ApiServer::builder().build();
     let spec = json!({"containers": [{"name": "main", "image": "registry.example.com/web:1"}]});
     let object = json!({"metadata": {"name": "only-here", "labels": {"app": "web"}}, "spec": spec});

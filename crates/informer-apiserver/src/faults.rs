@@ -167,7 +167,7 @@ impl Fault {
 
 /// Builds a [`FaultRule`]: first its conditions, then its action. Setting the action activates the rule.
 #[derive(Debug)]
-#[must_use = "a rule is in force once its action is named"]
+#[must_use = "the rule is activated by setting its action"]
 pub struct FaultBuilder {
     faults: Faults,
     on: FaultMatch,

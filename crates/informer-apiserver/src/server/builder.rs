@@ -35,7 +35,7 @@ const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// Builds an [`ApiServer`]; returned by [`ApiServer::builder`].
 #[derive(Debug)]
-#[must_use = "a builder does nothing until it builds"]
+#[must_use = "a builder does nothing until `build`"]
 pub struct ApiServerBuilder {
     clock: Option<Arc<dyn Clock>>,
     history: History,

@@ -24,7 +24,7 @@ pub enum TlsError {
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The user has more than two groups.
     #[error(
-        "cannot generate a certificate for user {user:?} with {groups} groups; two fit, and tokens have no limit"
+        "cannot generate a certificate for user {user:?} with {groups} groups: a certificate has at most two; use a token"
     )]
     Groups {
         /// The user.

@@ -57,7 +57,7 @@ pub struct QueueEffect {
 
 /// A key that was handed out by a [`QueueState`], until [`QueueState::finish`].
 #[derive(Debug)]
-#[must_use = "a key that is not finished stays in process for ever"]
+#[must_use = "a key that is not finished stays in process forever"]
 pub struct Handout<K> {
     key: K,
     ticket: Ticket,

@@ -52,7 +52,7 @@ pub(super) fn check(head: &request::Parts, allowed: &[String]) -> Result<(), Api
         return Err(ApiError::new(
             415,
             "UnsupportedMediaType",
-            "a browser must name the type of the body; set Content-Type to application/json",
+            "a request of a browser must declare the type of its body; set Content-Type to application/json",
         ));
     }
     Ok(())
