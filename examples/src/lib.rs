@@ -25,7 +25,7 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The result of the `main` of an example.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// The timeout of the examples for operations that take moments.
+/// The timeout of operations that normally complete within a second.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time between two changes of the generator.

@@ -6,7 +6,7 @@
 //! million keys the tags take two megabytes and the entries sixteen, which no cache holds. Slots with another
 //! hash are never read. Places are sorted by hash, so that growing reads and writes the table sequentially.
 //! When most keys have been removed, the table shrinks. A table that kept the size of its largest burst would
-//! miss the cache at every add.
+//! miss the cache at every later add.
 //!
 //! In a large table, entries are written after their tags, in batches. A processor waits for many cache lines
 //! at once, but not across the lock of the queue, which is taken for each key.

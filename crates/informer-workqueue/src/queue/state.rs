@@ -285,8 +285,8 @@ impl<K: Eq + Clone> State<K> {
         let slot = &mut self.slots[id];
         slot.pending = Pending::Idle;
         slot.processing = true;
-        // Does not read the fields that were just written: the load would wait for the stores, which a
-        // hand-out is short enough to notice.
+        // Reads the fields once: a load right after the store of `handout` would wait for that store, which
+        // is measurable in so short a function.
         let (handout, priority) = (slot.handout.wrapping_add(1), slot.priority);
         slot.handout = handout;
         self.processing += 1;
