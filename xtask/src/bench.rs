@@ -1,4 +1,4 @@
-//! Our programs and those of the peers, measured in turn in the same run.
+//! Benchmarks: programs of this library and of its peers, run in turn.
 
 mod apiserver;
 mod informers;
@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 use crate::report::Report;
 use peers::Turns;
 
-/// What to measure, and how often: informers, unless told otherwise.
+/// Options of `cargo xtask bench`. Without a subcommand it measures informers.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
@@ -28,18 +28,19 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Controllers, beside those of controller-runtime and kube-rs; the start of a manager; the forms of a
-    /// cache.
+    /// Measure controllers next to controller-runtime and kube-rs, the start of a manager, and caches by
+    /// object representation.
     Runtime,
-    /// The work queue, beside those of client-go and controller-runtime.
+    /// Measure the work queue next to those of client-go and controller-runtime.
     Workqueue,
-    /// Informers beside client-go's and kube-rs's reflector: what is measured where nothing is named.
+    /// Measure informers next to client-go's and kube-rs's reflector. This is the default.
     Informers(informers::Informers),
-    /// What an informer costs, against the number of its objects.
+    /// Measure how the cost of an informer grows with the number of objects.
     Curve(informers::Curve),
-    /// Two informers of each of ten kinds, in one process.
+    /// Measure two informers of each kind in one process, with 1, 2, 5 and 10 kinds.
     Kinds(informers::Kinds),
-    /// The embedded API server, beside a real kube-apiserver with its etcd. Needs Go, or `--alone`.
+    /// Measure the embedded API server next to a real kube-apiserver with etcd. Needs Go, unless `--alone` is
+    /// set.
     Apiserver(apiserver::Apiserver),
 }
 

@@ -1,10 +1,11 @@
-//! Programs of this workspace, and of those beside it, that commands build and start.
+//! Runs cargo to build and start programs.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Cargo as a shell would start it. What cargo says about this program to this program is not handed on:
-/// build scripts of some crates run again when it changes, and all that stands on them is built anew.
+/// Returns a command that runs cargo as a shell would. It removes the variables that cargo has set for this
+/// program: build scripts of some crates run again when they change, and all dependent crates are then
+/// rebuilt.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("cargo");
     let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -16,7 +17,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Runs cargo, with its products in another folder where one is named.
+/// Runs cargo; with `folder`, build products go there.
 pub(crate) fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<(), String> {
     let mut command = command();
     command.current_dir(root).args(arguments);

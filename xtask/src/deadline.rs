@@ -1,8 +1,8 @@
-//! Waiting, in the blocking programs of this crate.
+//! Deadlines and polling for the blocking commands of this crate.
 
 use std::time::{Duration, Instant};
 
-/// A time by which something has to be.
+/// A time limit that began at a certain instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     began: Instant,
@@ -10,7 +10,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline from now on.
+    /// Starts a time limit now.
     #[expect(clippy::disallowed_methods, reason = "these commands wait for other processes, in real time")]
     pub(crate) fn after(limit: Duration) -> Self {
         Self { began: Instant::now(), limit }
@@ -25,10 +25,11 @@ impl Deadline {
         self.limit
     }
 
-    /// Asks again and again until there is an answer, or the time is over.
+    /// Calls `ask` every 50 ms until it returns a value. Returns `None` after the time limit. `ask` is called
+    /// at least once.
     #[expect(
         clippy::disallowed_methods,
-        reason = "other processes give no sign of their own; there is no runtime here"
+        reason = "other processes send no notification, and there is no async runtime here"
     )]
     pub(crate) fn poll<T>(&self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
         const PERIOD: Duration = Duration::from_millis(50);

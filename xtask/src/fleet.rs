@@ -1,4 +1,4 @@
-//! Informers of different make on one server: client-go's, kube-rs' and ours.
+//! Mixed clients: informers of client-go, kube-rs and this library on one server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,21 +11,22 @@ use crate::conformance::{Kind, with_server};
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 
-/// What the fleet does, and where.
+/// Options of `cargo xtask fleet`.
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {
-    /// The server.
+    /// The server to run against.
     #[arg(long, value_enum)]
     server: Kind,
-    /// Objects at the beginning.
+    /// Number of objects at the start.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// How long they change at least, and connections are cut; each object is changed at least once.
+    /// Minimum time in seconds during which objects change and connections break; each object changes at
+    /// least once.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
 }
 
-/// What the fleet writes.
+/// The outcome that the program `fleet` writes.
 #[derive(Debug, Deserialize)]
 struct Outcome {
     objects: f64,
@@ -65,15 +66,15 @@ pub(crate) fn run(root: &Path, options: &Fleet) -> Report {
     report
 }
 
-/// Builds the peers: names and programs.
+/// Builds the peers. Returns their names and paths.
 fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     eprintln!("building the peers (minutes for the first time, seconds after that)");
     let client_go = go.build(Module::Peers, "fleet").map_err(|error| error.to_string())?;
-    // The programs that docs/side-by-side.md shows: that of kube-rs is built with its peer.
+    // The programs of docs/side-by-side.md must compile; that of kube-rs is built together with its peer.
     go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
     cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
-    // In a folder of its own: it has other features of the same libraries.
+    // A separate build folder: it uses the same libraries with other features.
     let folder = target(root).join("kube-rs");
     let manifest = ["build", "--quiet", "--locked", "--manifest-path", "conformance/kube-rs/Cargo.toml"];
     cargo(root, &manifest, Some(&folder))?;
@@ -104,8 +105,9 @@ fn fleet(
         command.arg("--real").arg(folder).arg("--xtask").arg(xtask);
     }
     let status = command.status().map_err(|error| format!("cannot run the fleet: {error}"))?;
-    let text = std::fs::read(&path).map_err(|_| format!("the fleet has no outcome ({status})"))?;
-    let outcome: Outcome = serde_json::from_slice(&text).map_err(|error| format!("its outcome: {error}"))?;
+    let text = std::fs::read(&path).map_err(|_| format!("the fleet wrote no outcome ({status})"))?;
+    let outcome: Outcome = serde_json::from_slice(&text)
+        .map_err(|error| format!("cannot read the outcome of the fleet: {error}"))?;
     tell(&outcome, report);
     if !status.success() && report.passed() {
         return Err(format!("the fleet ended with {status}"));

@@ -1,5 +1,5 @@
-//! Fuzzing: the targets of `fuzz/`, under libFuzzer where a nightly toolchain and cargo-fuzz are there, else
-//! in the harness.
+//! Fuzzing: runs the targets of `fuzz/` under libFuzzer if a nightly toolchain and cargo-fuzz are installed,
+//! else with the harness.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -16,33 +16,33 @@ use crate::cargo::{cargo, command};
 use crate::go::target;
 use crate::report::Report;
 
-/// What to fuzz, and how.
+/// Options of `cargo xtask fuzz`.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArguments {
-    /// Only this target.
+    /// Fuzz only this target.
     #[arg(long)]
     target: Option<String>,
-    /// Seconds for each target.
+    /// Duration of each target, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// The seed of the mutations.
+    /// Seed of the mutations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// So many targets side by side [default: one for each core].
+    /// Number of targets that run in parallel [default: one per core].
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// What drives the targets.
+    /// The engine that runs the targets.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Engine {
-    /// libFuzzer where it can be built, else the harness.
+    /// libFuzzer if it can be built, else the harness.
     Auto,
-    /// Guided by coverage; needs a nightly toolchain and cargo-fuzz.
+    /// Coverage-guided; needs a nightly toolchain and cargo-fuzz.
     Libfuzzer,
-    /// Mutated seeds, on any toolchain.
+    /// Mutates the seeds; runs on any toolchain.
     Harness,
 }
 
@@ -78,14 +78,15 @@ fn has_libfuzzer() -> bool {
     answers(&["+nightly", "--version"]) && answers(&["fuzz", "--version"])
 }
 
-/// What the harness has done with one target.
+/// The outcome of the harness for one target.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     executions: Option<f64>,
     problem: Option<String>,
 }
 
-/// Runs the harness over each target, in a process of its own: one that overflows its stack ends no other.
+/// Runs the harness over each target, in a separate process per target: a stack overflow ends only one
+/// target.
 fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     cargo(root, &["build", "--quiet", "--release", "--package", "informer-fuzz"], None)?;
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
@@ -107,8 +108,8 @@ fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Reads the last line of the harness, which holds the executions. Who ends without one is told by how it
-/// ended.
+/// Reads the last line of the harness, which holds the number of executions. If there is none, the problem
+/// contains the exit status.
 fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     let text = String::from_utf8_lossy(stdout);
     let last: Value =
@@ -117,25 +118,24 @@ fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     let problem = match (executions, status.success()) {
         (Some(_), true) => None,
         (Some(_), false) => Some(format!("{name} failed; the lines above show the smallest input found")),
-        (None, _) => Some(format!("{name} ended without figures ({status}); the lines above say more")),
+        (None, _) => Some(format!("{name} ended without figures ({status}); see the lines above")),
     };
     Outcome { executions, problem }
 }
 
-/// What one program said, in one piece: several run at once.
+/// Prints the output of one program in a single write, because several programs run at once.
 fn tell(said: &[u8]) {
-    // Nobody is left to be told of a terminal that is gone.
+    // If the terminal is closed, the output is lost.
     let _ = std::io::stderr().lock().write_all(said);
 }
 
-/// Runs each target under libFuzzer from its seeds. What it finds stays in the corpus below the build
-/// products.
+/// Runs each target under libFuzzer from its seeds. New inputs stay in the corpus below the build products.
 fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
     let built = cargo_fuzz(root, "build").arg("target").status();
     match built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
         true => {}
-        false => return Err("the targets cannot be built for libFuzzer".to_owned()),
+        false => return Err("cannot build the targets for libFuzzer; see the messages above".to_owned()),
     }
     let outputs = side_by_side(&names, jobs, |name| guided(root, name, arguments));
     for (name, output) in names.iter().zip(outputs) {
@@ -151,7 +151,7 @@ fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Res
     Ok(())
 }
 
-/// Runs one target; whether it held, and what libFuzzer said.
+/// Runs one target. Returns whether it succeeded, and the output of libFuzzer.
 fn guided(root: &Path, name: &str, arguments: &FuzzArguments) -> Result<(bool, String), String> {
     let corpus = target(root).join("fuzz-corpus").join(name);
     std::fs::create_dir_all(&corpus).map_err(|error| format!("cannot make {}: {error}", corpus.display()))?;
@@ -161,7 +161,7 @@ fn guided(root: &Path, name: &str, arguments: &FuzzArguments) -> Result<(bool, S
     command.arg(format!("-max_total_time={}", arguments.seconds)).arg(format!("-seed={}", arguments.seed));
     let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     match output.status.success() {
-        true => eprintln!("{name} held"),
+        true => eprintln!("{name}: no failure found"),
         false => tell(&output.stderr),
     }
     Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
@@ -181,7 +181,7 @@ fn cargo_fuzz(root: &Path, what: &str) -> Command {
     command
 }
 
-/// Works on the items on so many threads, and answers in the order of the items.
+/// Processes the items on up to `jobs` threads. Returns the results in the order of the items.
 fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -201,7 +201,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) ->
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// The targets are those that have seeds.
+/// Returns the names of the selected targets. Every folder of seeds is a target.
 fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String> {
     let entries =
         std::fs::read_dir(seeds).map_err(|error| format!("cannot read {}: {error}", seeds.display()))?;
@@ -210,7 +210,7 @@ fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String>
     names.sort();
     names.retain(|name| arguments.target.as_ref().is_none_or(|target| target == name));
     match names.is_empty() {
-        true => Err("there is no such target; fuzz/seeds has a folder for each".to_owned()),
+        true => Err("unknown target; fuzz/seeds has a folder for each target".to_owned()),
         false => Ok(names),
     }
 }

@@ -1,17 +1,17 @@
-//! The Go toolchain, and the programs of `conformance/go` that it builds: the real servers, and the peers.
+//! The Go toolchain, and the Go programs of `conformance/go`: the real servers and the peers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use thiserror::Error;
 
-/// The modules of `conformance/go`. The servers pin older libraries than the peers.
+/// The Go modules of `conformance/go`. The servers pin older libraries than the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Module {
     /// kube-apiserver, etcd, kube-controller-manager and kubectl.
     Servers,
-    /// The programs of `Servers` that can be built with the newest Go types of Kubernetes, which are newer
-    /// than the server.
+    /// The programs of `Servers` that can also be built with the newest Go types of Kubernetes, which are
+    /// newer than the server.
     NewestTypes,
     /// Programs on client-go and controller-runtime.
     Peers,
@@ -25,7 +25,8 @@ impl Module {
         }
     }
 
-    /// Without a version of the usual form the servers report one that kubectl cannot read.
+    /// Returns the linker flags. They set the version of the servers, because kubectl cannot parse the
+    /// default one.
     fn linker_flags(self) -> &'static str {
         match self {
             Self::Servers => "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
@@ -33,12 +34,13 @@ impl Module {
         }
     }
 
-    /// The file that replaces `go.mod`.
+    /// Returns the file that replaces `go.mod`, if there is one.
     fn mod_file(self) -> Option<&'static str> {
         (self == Self::NewestTypes).then_some("types.mod")
     }
 
-    /// The file name of a built program: one program may be built from two modules.
+    /// Returns the file name of a built program. It depends on the module, because one program may be built
+    /// from two modules.
     fn binary(self, program: &str) -> String {
         match self {
             Self::NewestTypes => format!("{program}-newest"),
@@ -47,16 +49,14 @@ impl Module {
     }
 }
 
-/// Why a Go program is not there.
+/// The reason why a Go program cannot be built.
 #[derive(Debug, Error)]
 pub(crate) enum GoError {
-    /// There is no Go here, or none that answers.
-    #[error(
-        "no Go toolchain: `go version` could not be run; install Go 1.26 or newer, or go without this part"
-    )]
+    /// `go version` could not be run.
+    #[error("no Go toolchain: `go version` could not be run; install Go 1.26 or newer, or skip this part")]
     Missing(#[source] std::io::Error),
-    /// The build failed; the compiler has said why.
-    #[error("cannot build {program} in conformance/go/{module}; the messages above say why")]
+    /// `go build` failed; the compiler has printed the errors.
+    #[error("cannot build {program} in conformance/go/{module}; see the messages above")]
     Build {
         /// The program.
         program: String,
@@ -65,21 +65,21 @@ pub(crate) enum GoError {
     },
 }
 
-/// A Go toolchain that answers.
+/// A Go toolchain whose `go version` runs.
 #[derive(Debug)]
 pub(crate) struct Go {
     root: PathBuf,
 }
 
 impl Go {
-    /// Finds the toolchain.
+    /// Finds the toolchain by running `go version`.
     pub(crate) fn find(root: &Path) -> Result<Self, GoError> {
         Command::new("go").arg("version").output().map_err(GoError::Missing)?;
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Builds `cmd/PROGRAM` of a module and returns where it is. Go's own build cache makes this short when
-    /// nothing changed.
+    /// Builds `cmd/PROGRAM` of a module and returns its path. Go's build cache makes this fast if nothing
+    /// changed.
     pub(crate) fn build(&self, module: Module, program: &str) -> Result<PathBuf, GoError> {
         let output = target(&self.root).join("go").join(module.binary(program));
         let status = Command::new("go")
@@ -98,7 +98,7 @@ impl Go {
     }
 }
 
-/// Where build products go: cargo's folder, as the environment says or beside the sources.
+/// Returns the folder of build products: `CARGO_TARGET_DIR`, or `target` below the root.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }

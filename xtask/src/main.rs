@@ -1,4 +1,4 @@
-//! The commands of the project: `cargo xtask COMMAND`.
+//! Developer commands of this workspace: `cargo xtask COMMAND`.
 
 mod bench;
 mod book;
@@ -25,54 +25,55 @@ use clap::{Parser, Subcommand};
 
 use crate::report::Report;
 
-/// The project's own commands. Each prints its figures last.
+/// Developer commands of this workspace. Each command prints problems first and figures last.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Write the figures to this file, too, as JSON.
+    /// Also write the report (problems and figures) to this file, as JSON.
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Exit with 1 when a target is missed.
+    /// Exit with status 1 if the report has a problem, such as a missed target or a broken rule.
     #[arg(long, global = true)]
     check: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The state machines of an informer under seeds that draw faults; see docs/simulator.md.
+    /// Run the state machines of an informer under random faults and check invariants; see docs/simulator.md.
     Simulate(simulate::SimulateArguments),
-    /// Check the rules that the compiler does not: dependencies between crates and layers, sizes, names,
-    /// language, tests that docs name.
+    /// Check the rules that the compiler does not check: dependencies between crates and layers, file sizes,
+    /// names, language, tests that docs name.
     Tidy(tidy::TidyArguments),
-    /// Check that each combination of features compiles, and run the tests of some of them. Needs cargo-hack.
+    /// Check that each combination of features compiles, and run the tests of some combinations. Needs
+    /// cargo-hack.
     Features(features::FeaturesArguments),
     /// Mutation testing: run cargo-mutants over the library crates and report mutants that no test catches.
     Mutants(mutants::MutantsArguments),
-    /// Give mutated bytes to everything that reads bytes of others.
+    /// Fuzz all parsers of untrusted input.
     Fuzz(fuzz::FuzzArguments),
     /// Build the book in docs/book and check its links. Needs mdbook.
     Book,
-    /// Measure our parts beside their peers, in the same run: medians, spread, ratios.
+    /// Run benchmarks of this library and its peers in turn: medians, spread, ratios.
     Bench(bench::Bench),
-    /// The suite of informer behaviour, on the embedded server or on a real one.
+    /// Run a conformance suite on the embedded API server or on a real one.
     Conformance(conformance::Conformance),
-    /// Informers of client-go, of kube-rs and ours on one server, whose views must be equal after changes and
-    /// cuts.
+    /// Run informers of client-go, kube-rs and this library on one server, and compare their caches after
+    /// changes and broken connections. Needs Go.
     Fleet(fleet::Fleet),
-    /// Our pipeline against processes that are killed, held and restarted, and connections that break, in
-    /// real time.
+    /// Chaos test: kill, pause and restart the processes below an informer and break its connections, in real
+    /// time.
     Ordeal(ordeal::Ordeal),
-    /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say
-    /// whether it is what they give.
+    /// Generate the table of the built-in kinds from the published Go types and a real API server; with
+    /// `--check`, only compare it with the files in the tree. Needs Go.
     Schema(schema::Options),
-    /// client-go's informer, work queue and leader election beside ours on the same scripts: equal, or
-    /// different as listed. Needs Go.
+    /// Run client-go and this library on the same scripts (informer, work queue, leader election) and compare
+    /// their traces. Needs Go.
     Parity(parity::ParityArguments),
-    /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
+    /// Build, start and stop a real kube-apiserver with etcd on loopback. Needs Go.
     Real {
-        /// What to do.
+        /// The operation.
         #[command(subcommand)]
         command: real::RealCommand,
     },
@@ -98,11 +99,11 @@ fn main() -> ExitCode {
     finish(&report, &arguments)
 }
 
-/// Prints a report and turns it into an exit code: 0, 1 for a missed target with `--check`, 2 for a report
-/// that could not be written.
+/// Prints a report and returns the exit code: 0, 1 for a problem if `--check` is set, 2 if the figures cannot
+/// be written.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     match &arguments.command {
-        // What was asked for goes to stdout by itself: a path, a state.
+        // stdout carries only the result of the command: a path or a state.
         Command::Real { .. } => eprintln!("{report}"),
         _ => println!("{report}"),
     }
@@ -112,7 +113,7 @@ fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
         eprintln!("cannot write the figures to {}: {error}", path.display());
         return ExitCode::from(2);
     }
-    // A server that does not start is a failure whoever asks.
+    // `real` does not need `--check` to fail: a server that does not start is an error.
     let strict = arguments.check || matches!(arguments.command, Command::Real { .. });
     match strict && !report.passed() {
         true => ExitCode::FAILURE,
@@ -120,7 +121,7 @@ fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// The workspace: the folder above this crate's.
+/// Returns the root of the workspace: the parent of the folder of this crate.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is in a folder of the workspace")
 }

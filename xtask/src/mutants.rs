@@ -1,5 +1,5 @@
-//! Mutation testing: cargo-mutants over the library crates, with their unit tests and the simulator as
-//! judges.
+//! Mutation testing: runs cargo-mutants over the library crates. Unit tests and the simulator must catch the
+//! mutants.
 //!
 //! A run tests a sample of each crate's mutants, chosen by a seed, or all of them with `--all`.
 //! `docs/mutants.md` has the table of the newest run; `conformance/mutants.txt` lists each surviving mutant
@@ -25,16 +25,16 @@ use crate::cargo::command;
 use crate::deadline::Deadline;
 use crate::report::Report;
 
-/// Which mutants to test.
+/// Options of `cargo xtask mutants`.
 #[derive(Debug, Args)]
 pub(crate) struct MutantsArguments {
-    /// Test only this crate, for example `store`; repeat for several [default: all of them].
+    /// Test only this crate, for example `store`; may be repeated [default: all crates with a target].
     #[arg(long = "crate", value_name = "NAME")]
     crates: Vec<String>,
-    /// Mutants to draw from each crate.
+    /// Number of mutants to draw from each crate.
     #[arg(long, default_value_t = 40)]
     sample: usize,
-    /// The seed of the sample.
+    /// Seed of the sample.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Test every mutant. Takes hours.
@@ -42,7 +42,7 @@ pub(crate) struct MutantsArguments {
     all: bool,
 }
 
-/// A crate to mutate and the packages whose tests must notice.
+/// A crate to mutate, and the packages whose tests must catch its mutants.
 struct Subject {
     name: &'static str,
     judges: &'static [&'static str],
@@ -63,7 +63,7 @@ impl Subject {
     }
 }
 
-/// The simulator judges the crates whose states it drives.
+/// The crates. The simulator also tests the crates whose state machines it drives.
 const SUBJECTS: [Subject; 10] = [
     judged("core", &["informer-core", "informer-store", "informer-cache"], &[]),
     judged("store", &["informer-store", "informer-cache", "informer-simulator"], &[]),
@@ -85,13 +85,13 @@ const fn judged(
     Subject { name, judges, features, judged: true }
 }
 
-/// The share of viable mutants, in percent, that the tests must catch in each judged crate.
+/// The share of viable mutants, in percent, that the tests of each crate with a target must catch.
 const MIN_CAUGHT_PERCENT: f64 = 90.0;
 
 /// The shortest time limit of a test run, in seconds: a busy machine must not turn a survivor into a timeout.
 const MIN_TEST_TIMEOUT: u64 = 60;
 
-/// A mutant may make all judges together slower by this factor before it counts as timed out.
+/// A mutant may slow down the tests of all packages together by this factor before it counts as timed out.
 const TIMEOUT_FACTOR: u64 = 5;
 
 /// Code whose mutants are excluded: users do not rely on the format of `Debug`.
@@ -150,15 +150,15 @@ fn selected(names: &[String]) -> Result<Vec<&'static Subject>, String> {
     names.iter().map(find).collect()
 }
 
-/// Tests a sample of a crate's mutants with the crate's own tests, and those that survive with all of its
-/// judges.
+/// Tests a sample of a crate's mutants with the crate's own tests. Surviving mutants are then tested with all
+/// of its packages.
 fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> Result<Tally, String> {
     let all = list(tree, subject)?;
     let sample = if arguments.all { all.clone() } else { draw(&all, arguments.sample, arguments.seed) };
     let own = [subject.package()];
     let mut outcomes = Stage { tree, subject, judges: &own, name: "own" }.run(&sample, None)?;
-    // cargo-mutants also tests every mutant that deletes a field in the files of the sample, whatever
-    // expressions select.
+    // cargo-mutants also tests every mutant that deletes a field in the files of the sample, even if no
+    // expression selects it.
     if outcomes.len() < sample.len() {
         let (name, tested, drawn) = (subject.name, outcomes.len(), sample.len());
         return Err(format!("informer-{name}: {tested} of {drawn} mutants were tested"));
@@ -217,8 +217,8 @@ impl Stage<'_> {
         read_outcomes(&written)
     }
 
-    /// Runs all judges without a mutant, as cargo-mutants does only with the tests of the mutated crate.
-    /// Returns the time limit for a mutant in seconds.
+    /// Runs the tests of all packages without a mutant: cargo-mutants does so only with the tests of the
+    /// mutated crate. Returns the time limit for a mutant in seconds.
     fn test_without_mutant(&self) -> Result<u64, String> {
         self.test(&["--no-run"])?;
         let clock = Deadline::after(Duration::MAX);
@@ -247,7 +247,7 @@ impl Stage<'_> {
         command.env("CARGO_TARGET_DIR", self.tree.products.join("build"));
         command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         command.env("CARGO_INCREMENTAL", "1");
-        // A failure counts as it is: nobody reads the smallest one.
+        // Shrinking would be wasted time: only the failure counts.
         command.env("PROPTEST_MAX_SHRINK_ITERS", "0");
         command
     }

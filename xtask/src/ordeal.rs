@@ -1,4 +1,4 @@
-//! Our pipeline against servers and connections that fail for real.
+//! Chaos test: an informer against servers and connections that fail, in real time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,27 +12,27 @@ use crate::conformance::{Kind, with_server};
 use crate::go::target;
 use crate::report::Report;
 
-/// What is suffered, and where.
+/// Options of the chaos test.
 #[derive(Debug, Args)]
 pub(crate) struct Ordeal {
-    /// The server.
+    /// The server to run against.
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
-    /// Objects at the beginning.
+    /// Number of objects at the start.
     #[arg(long, default_value_t = 2000)]
     objects: usize,
-    /// How long faults follow each other at least; each of them happens at least once.
+    /// Minimum time in seconds during which faults are injected; each fault happens at least once.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Draws the order of the faults, and what is changed.
+    /// Seed of the order of the faults and of the changes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Connections that are broken while nothing changes.
+    /// Number of connections to break while nothing changes.
     #[arg(long, default_value_t = 1000)]
     reconnects: u64,
 }
 
-/// What the ordeal writes.
+/// The outcome that the chaos test writes.
 #[derive(Debug, Deserialize)]
 struct Outcome {
     faults: BTreeMap<String, Suffered>,
@@ -86,7 +86,11 @@ fn build(root: &Path) -> Result<(), String> {
     command.current_dir(root).args(["build", "--quiet", "--bins"]);
     command.args(["--package", "informer-conformance", "--package", "informer-cli"]);
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the programs cannot be built".to_owned()) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err("cannot build the programs of the chaos test; see the messages above".to_owned())
+    }
 }
 
 fn ordeal(root: &Path, options: &Ordeal, real: Option<&Path>, report: &mut Report) -> Result<(), String> {
@@ -107,12 +111,13 @@ fn ordeal(root: &Path, options: &Ordeal, real: Option<&Path>, report: &mut Repor
             command.arg("--command").arg(programs.join("informer"));
         }
     }
-    let status = command.status().map_err(|error| format!("cannot run the ordeal: {error}"))?;
-    let text = std::fs::read(&path).map_err(|_| format!("the ordeal has no outcome ({status})"))?;
-    let outcome: Outcome = serde_json::from_slice(&text).map_err(|error| format!("its outcome: {error}"))?;
+    let status = command.status().map_err(|error| format!("cannot run the chaos test: {error}"))?;
+    let text = std::fs::read(&path).map_err(|_| format!("the chaos test wrote no outcome ({status})"))?;
+    let outcome: Outcome = serde_json::from_slice(&text)
+        .map_err(|error| format!("cannot read the outcome of the chaos test: {error}"))?;
     tell(&outcome, report);
     if !status.success() && report.passed() {
-        return Err(format!("the ordeal ended with {status}"));
+        return Err(format!("the chaos test ended with {status}"));
     }
     Ok(())
 }

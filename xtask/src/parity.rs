@@ -1,4 +1,5 @@
-//! Trace parity: client-go's informer, work queue and leader election beside ours, on the same scripts.
+//! Trace parity: compares the traces of client-go and this library (informer, work queue, leader election) on
+//! the same scripts.
 
 use std::path::Path;
 
@@ -9,19 +10,19 @@ use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
-/// What to compare.
+/// Options of `cargo xtask parity`.
 #[derive(Debug, Args)]
 pub(crate) struct ParityArguments {
-    /// Only this script of conformance/parity; that of a queue is queue/NAME, that of an election
+    /// Run only this script of conformance/parity. Scripts of queues are named queue/NAME, those of elections
     /// election/NAME.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
-    /// Print what both did, line by line.
+    /// Print the traces of both sides, line by line.
     #[arg(long)]
     traces: bool,
 }
 
-/// What the program reports; it says the rest itself.
+/// The outcomes that the program `parity` writes. It prints the details itself.
 #[derive(Debug, Deserialize)]
 struct Outcomes {
     outcomes: Vec<Outcome>,
@@ -36,7 +37,7 @@ struct Outcome {
     failure: Option<String>,
 }
 
-/// The verdicts, and what each is called in the figures.
+/// The verdicts, and their names in the figures.
 const VERDICTS: [(&str, &str); 5] = [
     ("equal", "equal"),
     ("listed", "different as listed"),
@@ -50,7 +51,7 @@ pub(crate) fn run(root: &Path, arguments: &ParityArguments) -> Report {
     let go = match Go::find(root) {
         Ok(go) => go,
         Err(error) => {
-            eprintln!("skipped: no Go, and so nothing to compare with");
+            eprintln!("skipped: no Go toolchain");
             report.problems.push(error.to_string());
             return report;
         }
@@ -74,20 +75,24 @@ fn compare(root: &Path, go: &Go, arguments: &ParityArguments) -> Result<Outcomes
     if arguments.traces {
         cargo.arg("--traces");
     }
-    // What an earlier run left must not be taken for the outcome of this one.
+    // The file of an earlier run must not count as the outcome of this one.
     let _ = std::fs::remove_file(&json);
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     let text = std::fs::read_to_string(&json)
-        .map_err(|_| format!("the comparison came to no outcome ({status}); the messages above say why"))?;
-    serde_json::from_str(&text).map_err(|error| format!("the outcome cannot be read: {error}"))
+        .map_err(|_| format!("the comparison wrote no outcome ({status}); see the messages above"))?;
+    serde_json::from_str(&text).map_err(|error| format!("cannot read the outcome: {error}"))
 }
 
 fn tell(outcomes: &Outcomes, report: &mut Report) {
     for Outcome { script, verdict, failure, .. } in &outcomes.outcomes {
         match verdict.as_str() {
             "equal" | "listed" => {}
-            "unlisted" => report.problems.push(format!("{script}: the peers differ otherwise than listed")),
-            "stale" => report.problems.push(format!("{script}: listed as a difference, and there is none")),
+            "unlisted" => {
+                report.problems.push(format!("{script}: the traces differ, and the difference is not listed"))
+            }
+            "stale" => {
+                report.problems.push(format!("{script}: listed as a difference, but the traces are equal"))
+            }
             _ => report.problems.push(format!("{script}: {}", failure.as_deref().unwrap_or(verdict))),
         }
     }
@@ -114,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn scripts_of_which_none_is_compared_prove_nothing() {
+    fn it_is_a_problem_if_no_script_is_compared() {
         let mut report = Report::new("parity");
         tell(&Outcomes { outcomes: Vec::new(), seconds: 1.0 }, &mut report);
         assert_eq!(report.problems, ["no script was compared"]);
     }
 
     #[test]
-    fn whatever_is_neither_equal_nor_as_listed_is_a_problem() {
+    fn unlisted_stale_and_failed_scripts_are_problems() {
         let mut report = Report::new("parity");
         let outcomes =
             ["equal", "listed", "unlisted", "stale", "failed"].map(|verdict| outcome(verdict, verdict));

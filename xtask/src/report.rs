@@ -1,16 +1,16 @@
-//! What a command has found.
+//! The report of a command.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The outcome of one command: what was wrong, and its figures.
+/// The outcome of one command: problems and figures.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) command: &'static str,
-    /// Missed targets and broken rules, each in a line.
+    /// Missed targets and broken rules, one per line.
     pub(crate) problems: Vec<String>,
-    /// Names and values, in the order to print them.
+    /// Names and values, in the order in which they are printed.
     pub(crate) figures: Vec<(String, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The table of `informer-schema`, and what holds its transcoder against Go's.
+//! Generates the table of `informer-schema`, and compares its transcoder with that of Go.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,20 +16,20 @@ use crate::report::Report;
 
 const CRATE: &str = "crates/informer-schema";
 
-/// The recorded objects are these of each kind, so that the tests need neither Go nor a server.
+/// The recorded objects of each kind. With them the tests need neither Go nor a server.
 const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
 
-/// A cold machine under load takes a fraction of this.
+/// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// What to do beside writing the table.
+/// Options of `cargo xtask schema`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave the table; fill this many new objects of each kind, and compare the transcoder and the merging
-    /// of patches with Go's.
+    /// Do not write the table. Generate N new objects of each kind, and compare transcoding and the merging
+    /// of patches with Go.
     #[arg(long, value_name = "N")]
     verify: Option<usize>,
-    /// The seed of the objects to verify with [default: another one each time].
+    /// Seed of the objects to verify with [default: random].
     #[arg(long, requires = "verify")]
     seed: Option<u32>,
 }
@@ -56,12 +56,12 @@ enum SchemaError {
     },
 }
 
-/// Which objects to fill.
+/// Parameters of the generated objects.
 #[derive(Clone, Copy)]
 struct Fill {
     seed: u32,
     count: usize,
-    /// Values in one object, about.
+    /// Approximate number of values in one object.
     size: usize,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn run(root: &Path, options: &Options, check: bool) -> Report {
     report
 }
 
-/// Writes the table and the recorded objects, or compares them with what is there.
+/// Writes the table and the recorded objects; with `check`, compares them with the files in the tree.
 fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaError> {
     let go = Go::find(root)?;
     let types = Types::built(root, &go)?;
@@ -100,10 +100,10 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
         if !check {
             std::fs::write(&path, bytes).map_err(|source| SchemaError::Write { path, source })?;
         } else if std::fs::read(&path).ok() != Some(bytes) {
-            report.problems.push(format!("{CRATE}/{name} is not what `cargo xtask schema` writes"));
+            report.problems.push(format!("{CRATE}/{name} differs from the output of `cargo xtask schema`"));
         }
     }
-    // Uids and times are others in each server, so that there is nothing to compare with.
+    // UIDs and times differ between servers, so these objects cannot be compared.
     if !check {
         let path = root.join(CRATE).join("tests/corpus/served.jsonl.gz");
         std::fs::write(&path, served).map_err(|source| SchemaError::Write { path, source })?;
@@ -111,7 +111,7 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
     Ok(())
 }
 
-/// The Go program `schema`, built with one release of the types, and the file with the catalog of these
+/// The Go program `schema`, built with one release of the types, and the file with its catalog of these
 /// types.
 struct Built {
     program: PathBuf,
@@ -129,7 +129,7 @@ impl Built {
     }
 }
 
-/// The types that the server is built from, and the newest ones.
+/// The types with which the server is built, and the newest types.
 struct Types {
     served: Built,
     newest: Built,
@@ -142,8 +142,8 @@ impl Types {
         Ok(Self { served, newest })
     }
 
-    /// Objects of every kind of both releases: those of the newest types, then those of kinds that these no
-    /// longer have.
+    /// Generates objects of every kind of both releases: first those of the newest types, then those of kinds
+    /// that the newest types no longer have.
     fn objects(&self, fill: Fill) -> Result<Vec<u8>, SchemaError> {
         let mut objects = filled(&self.newest.program, "corpus", fill, &[])?;
         let without = [OsStr::new("--without"), self.newest.catalog.as_os_str()];
@@ -152,13 +152,13 @@ impl Types {
     }
 }
 
-/// Every list of a server, in both encodings.
+/// Returns every list of a server, in both encodings.
 fn lists(program: &Path, kubeconfig: &OsStr) -> Result<Vec<u8>, SchemaError> {
     output(program, &[OsStr::new("served"), "--kubeconfig".as_ref(), kubeconfig])
 }
 
-/// Runs two servers: one that serves every version, and one as it is without flags, which says what is served
-/// by default.
+/// Runs two servers while `work` runs. The first serves every API version. The second has no flags, so it
+/// shows the versions that are served by default.
 fn with_servers<T>(
     root: &Path,
     go: &Go,
@@ -177,7 +177,7 @@ fn with_servers<T>(
 }
 
 fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealError> {
-    // First: the ports are those that are free behind the minutes that this may take.
+    // The build may take minutes, so it comes before `prepare`, which chooses free ports.
     for server in [Server::Etcd, Server::KubeApiserver] {
         go.build(Module::Servers, server.program())?;
     }
@@ -194,7 +194,7 @@ fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealErro
     }
 }
 
-/// Runs the golden tests of the crate over new objects.
+/// Runs the golden tests of the crate with newly generated objects.
 fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> Result<(), SchemaError> {
     let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() as u32);
     let go = Go::find(root)?;
@@ -230,7 +230,7 @@ fn filled(program: &Path, what: &str, fill: Fill, more: &[&OsStr]) -> Result<Vec
     output(program, &[&flags, more].concat())
 }
 
-/// What a program writes; its messages go to ours.
+/// Runs a program and returns its standard output. Standard error is inherited.
 fn output(program: &Path, flags: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, SchemaError> {
     let name = program.display().to_string();
     let output = Command::new(program).args(flags).stderr(std::process::Stdio::inherit()).output();

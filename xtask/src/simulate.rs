@@ -1,4 +1,4 @@
-//! Runs the simulator, alone or over a list of deliberate defects.
+//! Runs a simulator, either on the code of the tree or on a list of deliberate defects.
 
 mod mutants;
 
@@ -11,30 +11,31 @@ use serde::Deserialize;
 use crate::cargo::command;
 use crate::report::Report;
 
-/// What the simulator is asked for.
+/// Options of `cargo xtask simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// How many schedules; 100,000 where nothing else ends it.
+    /// Number of schedules [default: 100,000 if no other option ends the run].
     #[arg(long)]
     schedules: Option<u64>,
-    /// The first seed of many schedules; alone, the one schedule to replay with a timeline.
+    /// First seed of the schedules; without another limit, replays the one schedule of this seed with a
+    /// timeline.
     #[arg(long)]
     seed: Option<u64>,
-    /// As many schedules as fit in this time.
+    /// Run as many schedules as fit into this time, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Play the script in this file.
+    /// Run the script in this file.
     #[arg(long)]
     script: Option<std::path::PathBuf>,
-    /// Build and run each deliberate defect of `conformance/simulator/mutants`: each must be found from each
-    /// of three seeds.
+    /// Build and run each deliberate defect of `conformance/simulator/mutants`; each must be detected from
+    /// each of three seeds.
     #[arg(long)]
     mutants: bool,
-    /// With `--mutants`: run only this many defects, drawn by `--seed`. With `--seconds` no further one is
-    /// begun after this time.
+    /// With `--mutants`: run only this many defects, drawn by `--seed`. With `--seconds`, no defect is
+    /// started after this time.
     #[arg(long, requires = "mutants")]
     sample: Option<usize>,
-    /// Of those, only the ones whose name contains this, or one of these between commas.
+    /// With `--mutants`: run only defects whose names contain this text; separate several texts by commas.
     #[arg(long)]
     only: Option<String>,
     /// Run the schedules against a model of the rules of kube-rs's watcher.
@@ -42,18 +43,18 @@ pub(crate) struct SimulateArguments {
     kube_rs_model: bool,
     /// Run the simulator of whole programs: clients, caches and managers against the embedded API server.
     ///
-    /// With `--mutants`: the deliberate defects of `conformance/system-simulator/mutants`.
+    /// With `--mutants`, runs the deliberate defects of `conformance/system-simulator/mutants`.
     #[arg(long, conflicts_with_all = ["script", "kube_rs_model"])]
     system: bool,
-    /// With `--system`: run the schedule of this seed alone and print its trace.
+    /// With `--system`: run only the schedule of this seed and print its trace.
     #[arg(long, requires = "system")]
     replay: Option<u64>,
-    /// With `--system`: go on after a failure, and list the failures by invariant.
+    /// With `--system`: continue after a failure, and list the failures by invariant.
     #[arg(long, requires = "system")]
     keep_going: bool,
 }
 
-/// What the simulator writes.
+/// The outcome that a simulator writes.
 #[derive(Debug, Default, Deserialize)]
 struct Written {
     problems: Vec<String>,
@@ -61,10 +62,10 @@ struct Written {
     invariant: Option<String>,
 }
 
-/// Fewer schedules need not reach everything: the rarest happens 7 times in 100,000.
+/// Coverage is checked from this number of schedules on: the rarest case happens 7 times in 100,000.
 const SCHEDULES_TO_COVER: f64 = 150_000.0;
 
-/// Names of what must be reached begin with these.
+/// Prefixes of the figures that must not be 0.
 const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reached "];
 
 pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
@@ -104,13 +105,13 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Starts the simulator, whose figures go into a file; what it prints is for people.
+/// Starts a simulator and reads the figures that it writes to a file. Its output is for people.
 fn start(mut command: Command, json: &Path) -> Result<Written, String> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
-    // What an earlier run has left is not the answer of this one.
+    // The file of an earlier run must not count as the outcome of this one.
     let _ = std::fs::remove_file(json);
     let status = command.arg("--json").arg(json).status();
     status.map_err(|error| format!("cannot run cargo: {error}"))?;
@@ -119,7 +120,7 @@ fn start(mut command: Command, json: &Path) -> Result<Written, String> {
     serde_json::from_str(&text).map_err(|error| format!("cannot read {}: {error}", json.display()))
 }
 
-/// What many schedules never reach proves nothing.
+/// Reports cases that no schedule reached: they prove nothing.
 fn check_coverage(report: &mut Report) {
     let schedules = report.figures.iter().find(|(name, _)| name == "schedules");
     if schedules.is_none_or(|(_, count)| *count < SCHEDULES_TO_COVER) {

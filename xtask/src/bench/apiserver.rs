@@ -1,6 +1,7 @@
-//! The embedded API server and a real one, each a process of its own, under the same program.
+//! Benchmarks of the embedded API server and a real one, each in a separate process, with the same client
+//! program.
 //!
-//! Each run starts every server anew, so that its creates meet an empty one.
+//! Each run starts every server again, so that creates always meet an empty server.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,8 +21,7 @@ use crate::report::Report;
 
 const TLS: &str = "embedded, TLS";
 const PLAIN: &str = "embedded, plaintext";
-/// In the process of whoever asks, as a test has it: client and server are one program, and neither process
-/// nor socket is its own.
+/// The server runs in the process of the client, as in a test: it has no process and no socket of its own.
 const HERE: &str = "embedded, in process";
 const REAL: &str = "kube-apiserver 1.36.3, TLS";
 
@@ -33,30 +33,30 @@ const LIST_PROTOBUF: &str = "list as protobuf, objects a second";
 const DELIVERIES: &str = "one write at a time, deliveries a second";
 const STALLED: &str = "a watch that never reads, RSS KB";
 
-/// What is aimed at in either way to serve.
+/// Targets of the embedded server, over TLS and in plaintext.
 const TARGETS: [Target; 3] = [
     Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
     Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
-    // What it may hold: references to events, and the buffers of its connection.
+    // Such a watch may hold references to events and the buffers of its connection.
     Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
 ];
 
-/// What is to be so many times the throughput of the real one, which speaks TLS alone: over TLS, and each way
-/// in which tests use it.
+/// Cases in which the embedded server must have [`TIMES`] times the throughput of the real one, which only
+/// serves TLS. The factor applies to TLS, plaintext and in-process requests alike.
 const FASTER: [&str; 4] = [CREATES, LIST, LIST_PROTOBUF, DELIVERIES];
 const TIMES: f64 = 20.0;
 
-/// How long a server may take to be there.
+/// Time limit for a server to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// An API server under load.
+/// Options of `cargo xtask bench apiserver`.
 #[derive(Debug, Args)]
 pub(crate) struct Apiserver {
-    /// How many pods are created and listed. Of 100,000 a real server needs some 8 GB of memory and five
-    /// minutes a run.
+    /// Number of pods to create and list. With 100,000 pods a real server needs about 8 GB of memory and five
+    /// minutes per run.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Without the real one: no ratios, and no Go.
+    /// Skip the real server. Reports no ratios and needs no Go.
     #[arg(long)]
     alone: bool,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, options: &Apiserver, turns: Turns) -> Report {
     report
 }
 
-/// The programs that are run.
+/// The programs to run.
 struct Programs<'a> {
     root: &'a Path,
     options: &'a Apiserver,
@@ -94,7 +94,7 @@ fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) 
         for name in [PLAIN, TLS] {
             let embedded = programs.embedded(name)?;
             samples.run(&embedded.load(&programs), turns)?;
-            // A certificate that is there is taken, so this authority stands for later starts, too.
+            // The server reuses existing certificates, so the CA stays valid for later starts.
             let authority = embedded.authority.clone();
             drop(embedded);
             samples.run(&programs.start(name, authority.as_deref()), turns)?;
@@ -125,7 +125,7 @@ impl Programs<'_> {
         Program { name, path: self.bench.clone(), arguments }
     }
 
-    /// Starts the server once more, to see how soon it answers.
+    /// Returns the program that starts the server again and measures the time to its first response.
     fn start(&self, name: &'static str, authority: Option<&str>) -> Program {
         let (informer, certificates) = (self.informer.display().to_string(), self.folder("certificates"));
         let mut words = vec!["start"];
@@ -135,7 +135,7 @@ impl Programs<'_> {
         self.program(name, words.into_iter().map(str::to_owned).collect())
     }
 
-    /// The embedded server, serving.
+    /// Starts the embedded server and waits until it serves.
     fn embedded(&self, name: &'static str) -> Result<Embedded, BenchError> {
         let failed = |why: String| BenchError::Server { program: name.to_owned(), why };
         let folder = PathBuf::from(self.folder(""));
@@ -166,7 +166,7 @@ impl Programs<'_> {
         Ok(embedded)
     }
 
-    /// A real server, started, measured and stopped.
+    /// Starts a real server, measures it and stops it.
     fn real(&self, go: &Go, samples: &mut Samples) -> Result<(), BenchError> {
         let failed = |error: crate::real::RealError| BenchError::Server {
             program: REAL.to_owned(),
@@ -198,7 +198,7 @@ impl Programs<'_> {
         outcome
     }
 
-    /// Gives servers that run already the priority of what is started here.
+    /// Gives the servers that already run the real-time priority of the measured programs.
     fn hurry(&self, cluster: &Cluster) -> Result<(), BenchError> {
         let program = "chrt";
         for started in cluster.servers.iter().filter(|_| self.turns.is_realtime()) {
@@ -215,7 +215,7 @@ impl Programs<'_> {
         words
     }
 
-    /// A server in the process of the program.
+    /// Returns the program that runs client and server in one process.
     fn here(&self) -> Program {
         self.program(HERE, self.load_of_objects())
     }
@@ -225,13 +225,13 @@ impl Programs<'_> {
     }
 }
 
-/// What `informer serve --json` says.
+/// The line that `informer serve --json` prints.
 #[derive(Debug, Deserialize)]
 struct Served {
     url: String,
 }
 
-/// A server that ends with this value.
+/// A running server, which is killed when this value is dropped.
 struct Embedded {
     name: &'static str,
     url: String,
@@ -251,7 +251,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -3,14 +3,14 @@ use std::sync::Barrier;
 
 use super::*;
 
-/// How a program ends that says so.
+/// Returns the exit status of a program that exits with this code.
 fn ended(code: i32) -> ExitStatus {
-    Command::new("sh").args(["-c", &format!("exit {code}")]).status().expect("there is a shell")
+    Command::new("sh").args(["-c", &format!("exit {code}")]).status().expect("sh is installed")
 }
 
 #[test]
-fn targets_run_side_by_side_and_are_told_in_their_order() {
-    // The two of a pair wait for each other: one alone would never come back.
+fn targets_run_in_parallel_and_outcomes_keep_their_order() {
+    // The two items of a pair wait for each other: a single worker would wait forever.
     let pair = Barrier::new(2);
     let outcomes = side_by_side(&[4, 3, 2, 1], 2, |item| {
         pair.wait();
@@ -20,7 +20,7 @@ fn targets_run_side_by_side_and_are_told_in_their_order() {
 }
 
 #[test]
-fn no_more_targets_run_side_by_side_than_was_asked_for() {
+fn number_of_parallel_targets_is_limited_by_jobs() {
     let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     side_by_side(&[0; 100], 3, |_| {
         most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -31,30 +31,30 @@ fn no_more_targets_run_side_by_side_than_was_asked_for() {
 }
 
 #[test]
-fn no_targets_are_no_work() {
+fn no_targets_yield_no_outcomes() {
     assert!(side_by_side(&[0; 0], 4, |item| *item).is_empty());
 }
 
 #[test]
-fn a_target_that_fails_is_a_problem_whatever_the_others_did() {
+fn failed_target_is_a_problem() {
     let said = br#"{"crashed":true,"executions":{"keys":70}}"#;
     let outcome = outcome_of("keys", said, ended(1));
     assert_eq!(outcome.executions, Some(70.0));
-    assert!(outcome.problem.expect("it failed").starts_with("keys failed"));
+    assert!(outcome.problem.expect("the target failed").starts_with("keys failed"));
 }
 
 #[test]
-fn a_target_that_ends_without_figures_is_a_problem_however_it_ended() {
+fn target_without_figures_is_a_problem_for_any_exit_code() {
     for code in [0, 1, 101] {
         let outcome = outcome_of("keys", b"", ended(code));
-        assert!(outcome.problem.expect("it said nothing").contains("without figures"), "{code}");
+        assert!(outcome.problem.expect("the output is empty").contains("without figures"), "{code}");
     }
     let of_another = br#"{"crashed":false,"executions":{"list":1}}"#;
     assert_ne!(outcome_of("keys", of_another, ended(0)).problem, None);
 }
 
 #[test]
-fn a_target_that_holds_is_no_problem() {
+fn successful_target_is_no_problem() {
     let said = b"a line\n{\"crashed\":false,\"executions\":{\"keys\":7}}\n";
     assert_eq!(outcome_of("keys", said, ended(0)), Outcome { executions: Some(7.0), problem: None });
 }

@@ -16,11 +16,11 @@ const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 /// A simulator, and the defects that it must find.
 struct Simulator {
     package: &'static str,
-    /// Its patches are in `mutants` below.
+    /// The folder of the simulator; its patches are in `mutants` below.
     folder: &'static str,
     /// The members of the scratch workspace.
     members: &'static [&'static str],
-    /// A defect must be found within so many schedules, from each seed.
+    /// A defect must be found within this number of schedules, from each seed.
     schedules_max: u64,
     /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out,
     /// so that CI fails for other defects only; a full run reports them.
@@ -29,7 +29,7 @@ struct Simulator {
     arguments: &'static [&'static str],
 }
 
-/// The simulator of the pure states.
+/// The simulator of the pure state machines.
 const OF_STATES: Simulator = Simulator {
     package: "informer-simulator",
     folder: "conformance/simulator",
@@ -75,7 +75,7 @@ const OF_PROGRAMS: Simulator = Simulator {
     arguments: &[],
 };
 
-/// The copy, its patches, and where it is built.
+/// The scratch copy, its patches and its build folder.
 struct Scratch {
     simulator: Simulator,
     tree: PathBuf,
@@ -180,7 +180,7 @@ impl Scratch {
         Ok(Self { simulator, tree, target, patches })
     }
 
-    /// Builds a defect and looks for it from each seed.
+    /// Builds a defect and runs the simulator from each seed.
     fn try_out(&self, patch: &Path) -> Result<Found, String> {
         self.apply(patch, &[])?;
         let found = self.build().and_then(|()| self.search());
@@ -198,7 +198,8 @@ impl Scratch {
         Ok(found)
     }
 
-    /// Outside of the repository around it, or git would leave out what is not its own.
+    /// Runs `git apply` on the copy. The ceiling hides the enclosing repository, in which git would skip the
+    /// files of the copy.
     fn apply(&self, patch: &Path, how: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
         command.arg("apply").args(how).arg(patch).current_dir(&self.tree);
@@ -211,7 +212,7 @@ impl Scratch {
         command.args(["build", "--quiet", "--release", "--package", self.simulator.package]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-        // Most defects are found soon: what counts is how soon it is built.
+        // Most defects are found after few schedules, so build time matters more than speed.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("RUSTFLAGS", "-A warnings");
         succeed(command).map(drop).map_err(|error| format!("it does not build: {error}"))
     }
@@ -224,7 +225,7 @@ impl Scratch {
     }
 }
 
-/// The manifest of the workspace with the members that are copied.
+/// Returns the manifest of the workspace with only the copied members.
 fn of_the_copy(manifest: &str, members: &[&str]) -> Result<String, String> {
     let unknown = || "the workspace's manifest has no list of members".to_owned();
     let (before, rest) = manifest.split_once("\nmembers = [").ok_or_else(unknown)?;
@@ -246,7 +247,7 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Copies a file or a folder, and touches only what differs, so that only that is built anew.
+/// Copies a file or a folder. Equal files are not written, so that cargo rebuilds only what changed.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     if from.is_file() {
         let bytes =
