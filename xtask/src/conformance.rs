@@ -1,4 +1,4 @@
-//! Suites that run on the embedded server and on a real one.
+//! Conformance suites, which run on the embedded server and on a real one.
 
 mod apiserver;
 mod envtest;
@@ -17,46 +17,47 @@ use crate::go::target;
 use crate::real::{self, Place, Up};
 use crate::report::Report;
 
-/// Which suite to run, what of it, and where.
+/// Options of `cargo xtask conformance`.
 #[derive(Debug, Args)]
 pub(crate) struct Conformance {
-    /// The suite.
+    /// The suite to run.
     #[arg(long, value_enum, default_value_t = Suite::Informer)]
     suite: Suite,
-    /// The server.
+    /// The server to run against.
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
-    /// Keep what the real server answers as the new recording (suites apiserver and envtest).
+    /// Record the responses of the real server as the new expectation (suites apiserver and envtest).
     #[arg(long)]
     record: bool,
-    /// Only scenarios whose name contains this.
+    /// Run only scenarios whose names contain this text; in the suites programs, operators and envtest: only
+    /// programs, operators or packages.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// Without the scenarios that take most of a minute.
+    /// Skip the scenarios that take most of a minute.
     #[arg(long)]
     quick: bool,
-    /// The directory of a real server that runs already (`cargo xtask real up`); without it one is started
-    /// for the suite, and stopped after it.
+    /// Directory of a running real server (`cargo xtask real up`). Without it, a server is started for the
+    /// suite and stopped afterwards.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
-    /// The behaviour of informers.
+    /// Behavior of informers.
     Informer,
-    /// The verbs of kubectl, against `informer serve` or a real server. Needs Go.
+    /// Commands of kubectl, against `informer serve` or a real server. Needs Go.
     Kubectl,
-    /// Scripts of requests, whose answers are compared with what a real server was recorded to answer.
+    /// Scripts of requests. Responses are compared with the recorded responses of a real server.
     Apiserver,
-    /// Programs on client-go, controller-runtime and kube-rs as people write them, against `informer serve`
-    /// or a real server with its controllers. Needs Go.
+    /// Typical programs on client-go, controller-runtime and kube-rs, against `informer serve` or a real
+    /// server with its controllers. Needs Go.
     Programs,
-    /// The operators among the examples under the least Role that each ships, against `informer serve` or a
-    /// real server with its controllers. Needs Go, which builds kubectl.
+    /// The example operators, each with the minimal role that it ships, against `informer serve` or a real
+    /// server with its controllers. Needs Go to build kubectl.
     Operators,
-    /// controller-runtime's own test suites with `informer envtest install`, beside what they come to on the
-    /// real pair.
+    /// controller-runtime's own test suites with `informer envtest install`. Outcomes are compared with those
+    /// of the real kube-apiserver and etcd. Needs Go.
     Envtest,
 }
 
@@ -68,7 +69,7 @@ pub(crate) enum Kind {
     Real,
 }
 
-/// What the suite writes.
+/// The verdict that the suite writes.
 #[derive(Debug, Deserialize)]
 struct Verdict {
     outcomes: Vec<Outcome>,
@@ -108,7 +109,7 @@ fn informer(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// Starts a real server in a folder of the build products for as long as something runs.
+/// Runs `work` with a real server in a folder of the build products, and stops the server afterwards.
 pub(crate) fn with_server(
     root: &Path,
     name: &str,
@@ -119,7 +120,7 @@ pub(crate) fn with_server(
     with_servers(root, &Up { place, controllers: false, apiserver_flag: Vec::new() }, report, work)
 }
 
-/// Starts real servers as it is said for as long as something runs.
+/// Runs `work` with real servers that are started with these options, and stops them afterwards.
 pub(crate) fn with_servers(
     root: &Path,
     up: &Up,
@@ -127,7 +128,7 @@ pub(crate) fn with_servers(
     work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
 ) -> Result<(), String> {
     let place = up.place.clone();
-    // Left behind by a run that was killed.
+    // A run that was killed may have left servers running.
     let _ = real::down(root, &place);
     real::up(root, up, report).map_err(|error| real::told(&error))?;
     let outcome = work(&place.folder(root), report);
@@ -153,9 +154,9 @@ fn suite(root: &Path, options: &Conformance, real: Option<&Path>, report: &mut R
     }
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     let text = std::fs::read(&verdict_path)
-        .map_err(|error| format!("the suite left no verdict ({status}): {error}"))?;
+        .map_err(|error| format!("the suite wrote no verdict ({status}): {error}"))?;
     let verdict: Verdict = serde_json::from_slice(&text)
-        .map_err(|error| format!("the suite's verdict cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read the verdict of the suite: {error}"))?;
     tell(&verdict, report);
     Ok(())
 }

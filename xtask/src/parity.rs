@@ -88,10 +88,12 @@ fn tell(outcomes: &Outcomes, report: &mut Report) {
         match verdict.as_str() {
             "equal" | "listed" => {}
             "unlisted" => {
-                report.problems.push(format!("{script}: the traces differ, and the difference is not listed"))
+                report
+                    .problems
+                    .push(format!("{script}: the traces differ, and the difference is not listed"));
             }
             "stale" => {
-                report.problems.push(format!("{script}: listed as a difference, but the traces are equal"))
+                report.problems.push(format!("{script}: listed as a difference, but the traces are equal"));
             }
             _ => report.problems.push(format!("{script}: {}", failure.as_deref().unwrap_or(verdict))),
         }

@@ -1,4 +1,4 @@
-//! Informers: ours, those of client-go and kube-rs's reflector, each a process of its own, on one server.
+//! Benchmarks of informers of this library, client-go and kube-rs, each in a separate process, on one server.
 
 #[path = "../../../benches/src/informers/arguments.rs"]
 mod arguments;
@@ -22,7 +22,7 @@ use names::{DELAY, EVENTS, OURS, PEAK, PEAK_EACH, PEERS, RELIST, STEADY, SYNC, S
 use programs::{Built, Lineup, Peer};
 pub(super) use server::Server;
 
-/// What is plotted, in this order.
+/// The plotted cases and the titles of their panels, in this order.
 const PLOTTED: [(&str, &str); 6] = [
     (SYNC, "initial sync, seconds"),
     (PEAK, "peak memory, MB"),
@@ -32,43 +32,43 @@ const PLOTTED: [(&str, &str); 6] = [
     (DELAY, "event to handler, median, microseconds"),
 ];
 
-/// Informers on a server of objects.
+/// Options of `cargo xtask bench informers`.
 #[derive(Debug, Args)]
 pub(crate) struct Informers {
-    /// How many objects the server has.
+    /// Number of objects on the server.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Of which kind they are.
+    /// Kind of the objects.
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
-    /// Who takes part.
+    /// The libraries to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Ours, Peer::ClientGo, Peer::KubeRs])]
     peers: Vec<Peer>,
-    /// On which server.
+    /// The server to run against.
     #[arg(long, value_enum, default_value_t)]
     server: Which,
-    /// The directory of a real server that runs already (`cargo xtask real up`); it keeps its objects.
-    /// Without it one is started, and stopped afterwards.
+    /// Directory of a running real server (`cargo xtask real up`), which keeps its objects. Without it, a
+    /// server is started and stopped afterwards.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// Nothing after the first list.
+    /// Measure only the initial list.
     #[arg(long)]
     only_sync: bool,
-    /// Peers also in the forms that no target is about: client-go in JSON, dynamic and of metadata, kube-rs
-    /// dynamic.
+    /// Also measure variants of the peers that have no target: client-go with JSON, with dynamic objects and
+    /// with metadata, kube-rs with dynamic objects.
     #[arg(long)]
     all: bool,
-    /// Counts the allocations of our sync, too, in a build of its own.
+    /// Also count the allocations of our initial list, in a separate build.
     #[arg(long)]
     allocations: bool,
-    /// Draws the medians into this file.
+    /// Draw the medians into this file.
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// `informer-apiserver`, its first lists encoded once.
+    /// `informer-apiserver`, which encodes initial lists only once.
     #[default]
     Embedded,
     /// kube-apiserver with etcd, over TLS.
@@ -117,7 +117,7 @@ fn word(kind: Kind) -> String {
     kind.to_possible_value().map_or_else(String::new, |kind| kind.get_name().to_owned())
 }
 
-/// Prints the table, and judges.
+/// Prints the table and checks the targets.
 fn tell(
     programs: &[Program],
     mut samples: Samples,

@@ -1,8 +1,8 @@
-//! Programs that run in turn, what they measured, and how it compares.
+//! Runs programs in turn, and collects and compares their figures.
 //!
 //! A program prints one JSON object on the last line of its output: a figure for each case. Every program
-//! runs once before any runs again, so that whatever else the machine does hits all of them alike; figures
-//! are medians.
+//! runs once before any program runs again, so that other load on the machine affects all of them alike.
+//! Figures are medians.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,26 @@ use thiserror::Error;
 use crate::go::target;
 use crate::report::Report;
 
-/// How often programs run, and how.
+/// Options of all benchmarks: how often and how programs run.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Turns {
-    /// How often each program runs; figures are medians.
+    /// Number of runs of each program; figures are medians.
     #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Runs all programs, the server included, with real-time priority (`chrt -f 10`), so that what else the
-    /// machine does hardly enters into it. Needs the right to do so.
+    /// Run all programs, including the server, with real-time priority (`chrt -f 10`), so that other load on
+    /// the machine hardly affects the figures. Needs the permission to set it.
     #[arg(long, global = true)]
     realtime: bool,
 }
 
-/// For mimalloc, which asks for huge pages otherwise. The system then clears 2 MB where a few bytes are
-/// written, and all of it counts as resident: a first list of 10,000 pods held 70 MB in place of 41, and took
+/// Disables the huge pages that mimalloc requests by default. With them the kernel clears 2 MB for a write of
+/// a few bytes, and all of it counts as resident: a first list of 10,000 pods took 70 MB instead of 41, and
 /// up to three times as long.
 const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 
 impl Turns {
-    /// A program that is started as all of them are.
+    /// Returns a command that starts a program with the priority and the environment of all measured
+    /// programs.
     pub(crate) fn command(self, path: &Path) -> Command {
         let mut command = match self.realtime {
             false => Command::new(path),
@@ -53,18 +54,18 @@ impl Turns {
         self.runs
     }
 
-    /// Says how, in the report.
+    /// Adds the options to the figures of the report.
     pub(crate) fn tell(self, report: &mut Report) {
         report.figure("runs of each program", f64::from(self.runs));
         report.figure("real-time priority", if self.realtime { 10.0 } else { 0.0 });
     }
 }
 
-/// What stops a measurement.
+/// The reason why a measurement stopped.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// Cargo has said why.
-    #[error("cannot build {0}; the messages above say why")]
+    /// Cargo has printed the errors.
+    #[error("cannot build {0}; see the messages above")]
     Build(String),
     #[error("cannot start {program}")]
     Start {
@@ -80,7 +81,7 @@ pub(crate) enum BenchError {
     },
     #[error("{program} ended with {status}")]
     Failed { program: String, status: std::process::ExitStatus },
-    #[error("{program} is not there to be measured: {why}")]
+    #[error("cannot set up {program}: {why}")]
     Server { program: String, why: String },
     #[error("{program} printed no figures on its last line")]
     Output {
@@ -93,23 +94,23 @@ pub(crate) enum BenchError {
 /// A program that measures all of its cases once.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// What it measures, as the table calls it.
+    /// The name in the table.
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) arguments: Vec<String>,
 }
 
-/// Builds a program of `benches/`, as well as can be.
+/// Builds a program of `benches/` with the bench profile.
 pub(crate) fn build_ours(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     build(root, ("informer-benches", program), "bench", "release")
 }
 
-/// Builds a program of another package likewise.
+/// Builds a program of another package with the bench profile.
 pub(crate) fn build_other(root: &Path, package: &str, program: &str) -> Result<PathBuf, BenchError> {
     build(root, (package, program), "bench", "release")
 }
 
-/// Builds a program of `benches/` whose times are not measured.
+/// Builds a program of `benches/` whose times are not measured, with the dev profile.
 pub(crate) fn build_soon(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     build(root, ("informer-benches", program), "dev", "debug")
 }
@@ -130,8 +131,8 @@ fn build(
     }
 }
 
-/// Builds a program of `conformance/kube-rs`, in a folder of its own: it has other features of the same
-/// libraries.
+/// Builds a program of `conformance/kube-rs` in a separate folder: it uses the same libraries with other
+/// features.
 pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     let folder = target(root).join("kube-rs");
     let status = crate::cargo::command()
@@ -146,7 +147,7 @@ pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, Bench
     }
 }
 
-/// Runs every program, in turn.
+/// Runs every program once in each of the runs.
 pub(crate) fn in_turn(programs: &[Program], turns: Turns) -> Result<Samples, BenchError> {
     let mut samples = Samples::default();
     for run in 1..=turns.runs {
@@ -174,14 +175,14 @@ fn figures(program: &Program, turns: Turns) -> Result<BTreeMap<String, f64>, Ben
     serde_json::from_str(last).map_err(|source| BenchError::Output { program: name(), source })
 }
 
-/// All figures of a run, by case and by program.
+/// All figures, by case and by program.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     cases: BTreeMap<String, BTreeMap<&'static str, Vec<f64>>>,
 }
 
 impl Samples {
-    /// Runs a program once, and adds what it tells.
+    /// Runs a program once and adds its figures.
     pub(crate) fn run(&mut self, program: &Program, turns: Turns) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)? {
             self.push(program.name, case, value);
@@ -189,7 +190,7 @@ impl Samples {
         Ok(())
     }
 
-    /// As [`run`](Self::run), of the cases alone whose names hold this.
+    /// Like [`run`](Self::run), but adds only the cases whose names contain `part`.
     pub(crate) fn run_only(&mut self, program: &Program, turns: Turns, part: &str) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)?.into_iter().filter(|(case, _)| case.contains(part)) {
             self.push(program.name, case, value);
@@ -197,7 +198,7 @@ impl Samples {
         Ok(())
     }
 
-    /// As [`run`](Self::run), with cases named by something more.
+    /// Like [`run`](Self::run), but appends `of` to the names of the cases.
     pub(crate) fn run_of(&mut self, program: &Program, turns: Turns, of: &str) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)? {
             self.push(program.name, format!("{case}, {of}"), value);
@@ -205,7 +206,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Adds a case that is another one, so many times.
+    /// Adds a case with the figures of another case, multiplied by `times`.
     pub(crate) fn derive(&mut self, case: &str, times: f64, name: &str) {
         let Some(programs) = self.cases.get(case) else { return };
         let scaled = programs
@@ -220,19 +221,19 @@ impl Samples {
         values.insert(values.partition_point(|&other| other < value), value);
     }
 
-    /// The median. `None` where the program did not run or does not know the case.
+    /// Returns the median; `None` if the program did not run or has no such case.
     pub(crate) fn median(&self, program: &str, case: &str) -> Option<f64> {
         let values = self.cases.get(case)?.get(program)?;
         let (low, high) = (values.get((values.len() - 1) / 2)?, values.get(values.len() / 2)?);
         Some(f64::midpoint(*low, *high))
     }
 
-    /// How many times the figure of `program` that of `peer` is.
+    /// Returns the median of `peer` divided by that of `program`.
     pub(crate) fn ratio(&self, program: &str, peer: &str, case: &str) -> Option<f64> {
         Some(self.median(peer, case)? / self.median(program, case)?)
     }
 
-    /// Medians, least and greatest figures, and how many times ours each peer's are.
+    /// Reports medians, least and greatest figures, and each peer's median divided by ours.
     pub(crate) fn report(&self, ours: &[&'static str], peers: &[&'static str], report: &mut Report) {
         for (case, programs) in &self.cases {
             for (program, values) in programs {
@@ -250,7 +251,7 @@ impl Samples {
         }
     }
 
-    /// The medians as a table in Markdown, with the spread of each.
+    /// Formats the medians as a Markdown table, with the spread of each.
     pub(crate) fn table(&self, programs: &[Program]) -> String {
         let mut text = String::from("| |");
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
@@ -276,8 +277,8 @@ impl Samples {
         text
     }
 
-    /// How many times those of a peer the medians are, as a table in Markdown: of throughput more is better,
-    /// of all else less.
+    /// Formats the medians divided by those of a peer, as a Markdown table. More is better for throughput,
+    /// less is better for everything else.
     pub(crate) fn times(&self, programs: &[Program], peer: &str) -> String {
         let mut text = format!("| to {peer} |");
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
@@ -297,16 +298,16 @@ impl Samples {
     }
 }
 
-/// Three digits, which is more than such figures are worth.
+/// Rounds to three significant digits, which is more than the precision of such figures.
 pub(crate) fn rounded(value: f64) -> f64 {
     let magnitude = value.abs().log10().floor();
-    // Whole numbers keep all of theirs, and zero has none.
+    // Whole numbers keep all their digits. Zero has no magnitude.
     let digits = if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 6.0) } else { 0.0 };
     let scale = 10_f64.powf(digits);
     (value * scale).round() / scale
 }
 
-/// What a figure of ours has to be.
+/// A limit for a figure of one of our programs.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) program: &'static str,
@@ -316,21 +317,22 @@ pub(crate) struct Target {
 
 #[derive(Debug)]
 pub(crate) enum Limit {
-    /// At most this part of the figure of a peer in the same run.
+    /// At most this fraction of a peer's figure in the same run.
     Part { of: &'static str, at_most: f64 },
-    /// At least so many times the figure of a peer in the same run, where more is better.
+    /// At least this multiple of a peer's figure in the same run. For figures of which more is better.
     Times { of: &'static str, at_least: f64 },
-    /// At most this, where the peer shows `there` in a case; elsewhere as much more or less as the peer does.
+    /// At most `at_most` if the peer's figure in `case` is `there`; scales with the peer's figure in this
+    /// run.
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
-    /// At most this, everywhere.
+    /// At most this, on any machine.
     Plain(f64),
-    /// At most what the same program has in another case.
+    /// At most the figure of the same program in another case.
     Case(&'static str),
 }
 
 impl Target {
-    /// Adds the limit to the figures, and to the problems if it is missed. A target without its peer is not
-    /// judged; whether this one was.
+    /// Reports the limit as a figure, and as a problem if it is missed. Returns false if a figure of the
+    /// program or of its peer is missing; nothing is reported then.
     fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
         let figure = samples.median(self.program, self.case);
         let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };
@@ -350,7 +352,7 @@ impl Target {
         true
     }
 
-    /// The limit in this run, and how it is told.
+    /// Returns the limit in this run, and its description.
     fn limit(&self, samples: &Samples) -> Option<(f64, String)> {
         Some(match self.limit {
             Limit::Part { of, at_most } => {
@@ -368,7 +370,7 @@ impl Target {
     }
 }
 
-/// Judges all targets. Where none can be, nothing has been shown.
+/// Checks all targets. It is a problem if none can be checked.
 pub(crate) fn judge<'a>(
     targets: impl IntoIterator<Item = &'a Target>,
     samples: &Samples,
@@ -381,10 +383,10 @@ pub(crate) fn judge<'a>(
             false => others += 1,
         }
     }
-    report.figure("targets judged", judged.into());
-    report.figure("targets without their figures", others.into());
+    report.figure("targets checked", judged.into());
+    report.figure("targets without figures", others.into());
     if judged == 0 {
-        report.problems.push("no target has its figures: nothing is judged".to_owned());
+        report.problems.push("no target has its figures, so nothing was checked".to_owned());
     }
 }
 

@@ -1,8 +1,8 @@
-//! Figures as bars, in a picture without dependencies.
+//! Draws figures as bars in an SVG picture, without dependencies.
 
 use std::fmt::Write;
 
-/// Bars of one measure.
+/// The bars of one case.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
@@ -14,7 +14,7 @@ const LABELS: usize = 170;
 const BAR: usize = 18;
 const HEAD: usize = 30;
 
-/// One panel below the other; the longest bar of each is as wide as the picture.
+/// Draws the panels below each other. The longest bar of each panel spans the picture.
 pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
     let height: usize = HEAD + panels.iter().map(|panel| HEAD + BAR * panel.bars.len() + 10).sum::<usize>();
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! The embedded API server held against a real one: runs `informer-differential`.
+//! Compares the embedded API server with a real one: runs `informer-differential`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
-/// What the runner writes.
+/// The figures that the runner writes.
 #[derive(Debug, Deserialize)]
 struct Figures {
     scenarios: u32,
@@ -23,9 +23,9 @@ struct Figures {
 enum RunError {
     #[error(transparent)]
     Go(#[from] GoError),
-    #[error("cannot run cargo, or read what it wrote: {0}")]
+    #[error("cannot run cargo, or read its output: {0}")]
     Io(#[from] std::io::Error),
-    #[error("the runner failed; the messages above say why")]
+    #[error("the runner failed; see the messages above")]
     Failed,
     #[error("the runner wrote no figures: {0}")]
     Figures(#[from] serde_json::Error),
@@ -61,17 +61,17 @@ fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     if arguments.record {
         command.arg("--record");
     }
-    // What an earlier run left must not be taken for the outcome of this one.
+    // The file of an earlier run must not count as the outcome of this one.
     let _ = std::fs::remove_file(&json);
     let status = command.status()?;
-    // 1 says that there are differences, which the figures name.
+    // Exit status 1 means that there are differences, which the figures name.
     if !matches!(status.code(), Some(0 | 1)) {
         return Err(RunError::Failed);
     }
     Ok(serde_json::from_slice(&std::fs::read(json)?)?)
 }
 
-/// The folder of the real server's programs, built where they are missing.
+/// Returns the folder of the real server's programs. Missing programs are built.
 fn programs(root: &Path) -> Result<PathBuf, GoError> {
     let folder = target(root).join("go");
     if !["etcd", "kube-apiserver"].iter().all(|program| folder.join(program).exists()) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenarios_of_which_none_is_compared_prove_nothing() {
+    fn it_is_a_problem_if_no_response_is_compared() {
         let problems = |answers, unknown: &[&str]| {
             let unknown = unknown.iter().map(|&one| one.to_owned()).collect();
             let mut report = Report::new("conformance apiserver");

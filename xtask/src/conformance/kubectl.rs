@@ -1,4 +1,4 @@
-//! The real kubectl against `informer serve` or a real server: the script of `conformance/kubectl`.
+//! Runs the script of `conformance/kubectl` with the real kubectl, against `informer serve` or a real server.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,11 +13,11 @@ use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 
-/// How long a kubectl that goes on has for what it is to show.
+/// Time limit for the expected output of a kubectl that keeps running.
 const SOON: Duration = Duration::from_secs(20);
-/// How long a kubectl that ends has for it: one that hangs must not hold up what runs behind it.
+/// Time limit for a kubectl that must exit: one that hangs must not block the following steps.
 const ENDS: Duration = Duration::from_secs(120);
-/// What stands in for the person at the editor: the price of dates gets a second digit.
+/// The command that replaces the editor: it adds a second digit to the price of dates.
 const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
 
 /// One step of the script.
@@ -26,7 +26,7 @@ struct Step {
     line: usize,
     sort: Sort,
     arguments: String,
-    /// What the output has, one behind the other.
+    /// Strings that the output must contain, in this order.
     shows: Vec<String>,
 }
 
@@ -67,17 +67,17 @@ fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
             return script(root, &config, report);
         }
     }
-    Err("the server ended before it served".to_owned())
+    Err("the server exited before it was ready".to_owned())
 }
 
-/// Runs all steps; a step that goes wrong ends none of those behind it.
+/// Runs all steps. The steps after a failed one run, too.
 fn script(root: &Path, config: &Path, report: &mut Report) -> Result<(), String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
     let folder = root.join("conformance/kubectl");
     let text = fs::read_to_string(folder.join("script.txt"))
         .map_err(|error| format!("cannot read the script: {error}"))?;
-    // Its own home: what it has cached of another server is not for this one.
+    // A separate home folder, because kubectl must not use discovery data that it cached for another server.
     let home = target(root).join("kubectl-home");
     let _ = fs::remove_dir_all(&home);
     fs::create_dir_all(&home).map_err(|error| format!("cannot make {}: {error}", home.display()))?;
@@ -119,12 +119,11 @@ impl Kubectl {
         if status.success() != (step.sort == Sort::Succeeds) {
             return Err(format!("ended with {status}: {shown}"));
         }
-        missing(&shown, &step.shows)
-            .map_or(Ok(()), |text| Err(format!("does not show {text:?}, but {shown}")))
+        missing(&shown, &step.shows).map_or(Ok(()), |text| Err(format!("does not show {text:?}: {shown}")))
     }
 }
 
-/// Waits until a program has ended, and says what it has shown: what it wrote, and its errors behind that.
+/// Waits until a program exits. Returns its status and its output: stdout, followed by stderr.
 fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitStatus, String), String> {
     let failed = |error: std::io::Error| format!("cannot run kubectl: {error}");
     let paths = ["shown", "errors"].map(|name| folder.join(name));
@@ -143,14 +142,14 @@ fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitS
     }
 }
 
-/// Waits until a file has all texts.
+/// Waits until a file contains all strings in order.
 fn soon(path: &Path, texts: &[String]) -> Result<(), String> {
     let shown = || fs::read_to_string(path).unwrap_or_default();
     let complete = Deadline::after(SOON).poll(|| missing(&shown(), texts).is_none().then_some(()));
-    complete.ok_or_else(|| format!("does not show all of {texts:?}, but {}", shown()))
+    complete.ok_or_else(|| format!("does not show all of {texts:?}: {}", shown()))
 }
 
-/// The first text that is not there behind the one before it.
+/// Returns the first string that does not occur after the previous one.
 fn missing<'a>(shown: &str, texts: &'a [String]) -> Option<&'a str> {
     let mut rest = shown;
     for text in texts {
@@ -176,7 +175,7 @@ fn read(text: &str) -> Result<Vec<Step>, String> {
                 continue;
             }
             _ if line.starts_with('#') => continue,
-            _ => return Err(format!("line {} of the script is no step: {line}", index + 1)),
+            _ => return Err(format!("line {} of the script is not a step: {line}", index + 1)),
         };
         steps.push(Step { line: index + 1, sort, arguments: rest.to_owned(), shows: Vec::new() });
     }

@@ -1,5 +1,5 @@
-//! Programs of others that know nothing of the server: each does what such programs do, and says which of it
-//! went well.
+//! Programs on other client libraries, which do not know against which server they run. Each performs typical
+//! operations and reports the outcome of each step.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ use crate::go::{Go, Module, target};
 use crate::real::last_lines;
 use crate::report::Report;
 
-/// How long a program may take: each of its waits has a limit of its own, and they are not all met.
+/// Time limit of a program. Each of its waits has a shorter limit, and not all of them are exceeded.
 const PROGRAM_WAIT: Duration = Duration::from_secs(300);
 
-/// What a program prints in the end.
+/// The verdict that a program prints at its end.
 #[derive(Debug, Deserialize)]
 struct Verdict {
     steps: Vec<Step>,
-    /// A program may have none.
+    /// Optional.
     figures: Option<BTreeMap<String, f64>>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// Builds the programs whose names have a part: names and paths.
+/// Builds the programs whose names contain `part`. Returns their names and paths.
 fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let mut programs = Vec::new();
     let go = Go::find(root).map_err(|error| error.to_string())?;
@@ -67,7 +67,7 @@ fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String
         }
     }
     if "kube-rs".contains(part) {
-        // In a folder of its own: it has other features of the same libraries.
+        // A separate build folder: it uses the same libraries with other features.
         let folder = target(root).join("kube-rs");
         let manifest = "conformance/kube-rs/Cargo.toml";
         let build = ["build", "--quiet", "--locked", "--manifest-path", manifest, "--bin", "kube-rs-program"];
@@ -77,7 +77,7 @@ fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String
     if programs.is_empty() { Err(format!("no program has {part:?} in its name")) } else { Ok(programs) }
 }
 
-/// Runs a program to its end.
+/// Runs a program until it exits, and reads its verdict.
 fn verdict(name: &str, program: &Path, config: &Path) -> Result<Verdict, String> {
     let beside = |what: &str| config.with_file_name(format!("{name}.{what}"));
     let (printed, log) = (beside("json"), beside("log"));
@@ -85,9 +85,9 @@ fn verdict(name: &str, program: &Path, config: &Path) -> Result<Verdict, String>
         |path: &Path| File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()));
     let mut command = Command::new(program);
     command.arg(config).stdin(Stdio::null()).stdout(create(&printed)?).stderr(create(&log)?);
-    let mut running = Running(command.spawn().map_err(|error| format!("cannot be started: {error}"))?);
+    let mut running = Running(command.spawn().map_err(|error| format!("cannot start it: {error}"))?);
     let ended = Deadline::after(PROGRAM_WAIT).poll(|| running.0.try_wait().ok().flatten());
-    let status = ended.ok_or_else(|| format!("did not end within {PROGRAM_WAIT:?}"))?;
+    let status = ended.ok_or_else(|| format!("did not exit within {PROGRAM_WAIT:?}"))?;
     let text = fs::read_to_string(&printed).unwrap_or_default();
     serde_json::from_str(&text)
         .map_err(|error| format!("{status}, and no verdict ({error}):\n{}", last_lines(&log, 5)))
@@ -100,7 +100,7 @@ fn tell(name: &str, verdict: &Verdict, report: &mut Report) {
         report.figure(format!("{name}: {figure}"), *value);
     }
     if verdict.steps.is_empty() {
-        report.problems.push(format!("{name} has done nothing"));
+        report.problems.push(format!("{name} ran no step"));
     }
     for step in &verdict.steps {
         if let Some(failure) = &step.failure {

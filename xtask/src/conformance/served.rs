@@ -1,5 +1,5 @@
-//! The servers as programs of others meet them: over TLS, with a token for the administrator, and roles that
-//! decide. Either `informer serve`, or a real server with its controllers.
+//! Starts a server as production clients expect it: TLS, a token for the administrator, and RBAC. The server
+//! is either `informer serve` or a real one with its controllers.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,32 +15,32 @@ use crate::go::target;
 use crate::real::{Place, Up, kubeconfig_file};
 use crate::report::Report;
 
-/// A program that ends with its owner.
+/// A child process, which is killed when this value is dropped.
 pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What `informer serve --json` says first.
+/// The first line that `informer serve --json` prints.
 #[derive(Debug, Deserialize)]
 struct Listening {
     url: String,
 }
 
-/// Who asks for a server.
+/// The settings of a server for one suite.
 pub(super) struct For<'a> {
-    /// The name of a folder among the build products.
+    /// Name of a folder below the build products.
     pub(super) name: &'a str,
-    /// For a kube-apiserver that is started for it.
+    /// Flags of kube-apiserver, if one is started.
     pub(super) flags: &'a [String],
 }
 
-/// Runs something with the kubeconfig of an administrator of the server that the options name.
+/// Runs `work` with the kubeconfig of an administrator of the server that the options select.
 pub(super) fn with_administrator(
     root: &Path,
     options: &Conformance,
@@ -62,7 +62,7 @@ pub(super) fn with_administrator(
     }
 }
 
-/// Starts `informer serve`, and writes a kubeconfig of its administrator.
+/// Starts `informer serve`, and writes a kubeconfig for its administrator.
 fn embedded(root: &Path, folder: &Path) -> Result<(Running, PathBuf), String> {
     cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
     let failed = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
@@ -77,10 +77,13 @@ fn embedded(root: &Path, folder: &Path) -> Result<(Running, PathBuf), String> {
     let mut serve = Running(serve.spawn().map_err(|error| format!("cannot start informer serve: {error}"))?);
     let mut line = String::new();
     let stdout = serve.0.stdout.take().ok_or("the server has no output")?;
-    BufReader::new(stdout).read_line(&mut line).map_err(|error| format!("the server's output: {error}"))?;
-    let listening: Listening = serde_json::from_str(&line)
-        .map_err(|error| format!("the server ended before it served, or says odd things: {error}"))?;
-    // Its chain ends with the authority that was made for it.
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .map_err(|error| format!("cannot read the server's output: {error}"))?;
+    let listening: Listening = serde_json::from_str(&line).map_err(|error| {
+        format!("the server exited before it was ready, or its first line is invalid: {error}")
+    })?;
+    // The certificate chain ends with the generated CA certificate.
     let authority = fs::read_to_string(folder.join("apiserver.crt")).map_err(failed)?;
     let config = folder.join("admin.conf");
     let user = json!({"token": token});

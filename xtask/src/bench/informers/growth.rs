@@ -1,4 +1,4 @@
-//! Whether the cost of informers grows as their objects do, and no faster.
+//! Checks that the cost per object hardly grows with the number of objects.
 
 use std::path::Path;
 
@@ -11,32 +11,32 @@ use super::server::Server;
 use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
 use crate::report::Report;
 
-/// How much an object of many may cost, in parts of one of few: caches of the processor are smaller than
-/// those of informers.
+/// Maximum cost per object with many objects, as a multiple of the cost with few. It is above 1 because
+/// processor caches are smaller than informer caches.
 const GROWTH_MAX: f64 = 2.0;
-/// How much of the cores is to be at work while bytes wait.
+/// Minimum share of the cores that must work while bytes wait, in percent.
 const CORES_MIN: f64 = 80.0;
 const CORES: &str = "cores at work during the sync, %";
 const EACH: &str = "initial sync, us an object";
 
-/// The first list of ever more objects.
+/// Options of `cargo xtask bench curve`.
 #[derive(Debug, Args)]
 pub(crate) struct Curve {
-    /// How many objects, of pods.
+    /// Numbers of pods to measure.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     objects: Vec<usize>,
-    /// How many objects of which metadata alone are held.
+    /// Numbers of objects to measure with informers of metadata.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 1_000_000])]
     metadata: Vec<usize>,
-    /// Who takes part.
+    /// The libraries to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Ours, Peer::ClientGo])]
     peers: Vec<Peer>,
 }
 
-/// Two informers of each of several kinds.
+/// Options of `cargo xtask bench kinds`.
 #[derive(Debug, Args)]
 pub(crate) struct Kinds {
-    /// How many objects of each kind.
+    /// Number of objects of each kind.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
 }
@@ -88,7 +88,8 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
     Ok(())
 }
 
-/// From the second size on, as the first is mostly what an informer costs by itself.
+/// Compares the cost per object from the second size on: the cost of the first size is mostly the fixed cost
+/// of an informer.
 fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &mut Report) {
     let each = |size: usize| {
         let sync = samples.median(name, &format!("{SYNC}, of {size:>7}"))?;
@@ -102,7 +103,9 @@ fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &
         report.figure(format!("us an object of {many}: {name}"), rounded(at_many));
         if at_many > at_few * GROWTH_MAX {
             let (at_few, at_many) = (rounded(at_few), rounded(at_many));
-            report.problems.push(format!("{name}: {at_many} us an object of {many}, {at_few} of {few}"));
+            report
+                .problems
+                .push(format!("{name}: {at_many} us per object with {many} objects, {at_few} us with {few}"));
         }
     }
 }
@@ -133,7 +136,7 @@ fn measure_kinds(root: &Path, options: &Kinds, turns: Turns, report: &mut Report
     if let (Some(few), Some(many)) = (samples.median(few, EACH), samples.median(many, EACH))
         && many > few * GROWTH_MAX
     {
-        report.problems.push(format!("{EACH}: {} of ten kinds, {} of one", rounded(many), rounded(few)));
+        report.problems.push(format!("{EACH}: {} with ten kinds, {} with one", rounded(many), rounded(few)));
     }
     if let Some(cores) = samples.median(many, CORES).filter(|cores| *cores < CORES_MIN) {
         report.problems.push(format!("{CORES}: {} with ten kinds, below {CORES_MIN}", rounded(cores)));

@@ -1,4 +1,4 @@
-//! Who takes part in a measurement, and with which words.
+//! The measured programs and their arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::server::Place;
 use crate::bench::peers::{BenchError, Program, build_kube_rs, build_ours};
 use crate::go::{Go, GoError, Module};
 
-/// Whose informers take part.
+/// The library of a measured informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Peer {
     Ours,
@@ -25,7 +25,7 @@ pub(super) enum Peer {
 /// The programs, built.
 pub(super) struct Built {
     pub(super) ours: PathBuf,
-    /// Whether ours is measured, or only serves.
+    /// Whether our informer is measured; if not, the program only serves.
     takes_part: bool,
     go: Option<PathBuf>,
     kube_rs: Option<PathBuf>,
@@ -55,15 +55,15 @@ fn build_go(root: &Path) -> Result<Option<PathBuf>, BenchError> {
     }
 }
 
-/// What all programs are told.
+/// The arguments that all programs share.
 pub(super) struct Lineup<'a> {
     pub(super) built: &'a Built,
     pub(super) place: &'a Place,
     pub(super) kind: Kind,
     pub(super) objects: usize,
-    /// Nothing is measured after the first list.
+    /// Whether to measure only the initial list.
     pub(super) only_sync: bool,
-    /// Peers take part in the forms, too, that no target is about.
+    /// Whether to include variants of the peers that have no target.
     pub(super) all: bool,
 }
 
@@ -90,7 +90,7 @@ impl Lineup<'_> {
         }
     }
 
-    /// One of ours.
+    /// Returns the program of one of our informers.
     pub(super) fn ours(&self, name: &'static str, words: &[&str], only_sync: bool) -> Program {
         let only_sync: &[&str] = if only_sync || self.only_sync { &["--only-sync"] } else { &[] };
         self.program(name, &self.built.ours, &["peer"], &[words, only_sync].concat())
@@ -101,13 +101,13 @@ impl Lineup<'_> {
         self.program(name, path, &[], &[words, only_sync].concat())
     }
 
-    /// Two informers of each of so many kinds.
+    /// Returns the program with two informers of each of `kinds` kinds.
     pub(super) fn many(&self, name: &'static str, kinds: &str) -> Program {
         self.program(name, &self.built.ours, &["many"], &["--kinds", kinds])
     }
 
-    /// Everybody, in the order of the table. Forms of which memory alone is asked do nothing after the first
-    /// list.
+    /// Returns all programs in the order of the table. Variants that are measured only for memory stop after
+    /// the initial list.
     pub(super) fn everybody(&self) -> Vec<Program> {
         [self.drains(), self.all_of_ours(), self.all_of_go(), self.all_of_kube_rs()].concat()
     }
@@ -126,7 +126,7 @@ impl Lineup<'_> {
         if self.built_in() {
             drains.push(drain(DRAIN_PROTOBUF, &["--list"]));
         }
-        // A real server encodes the two kinds of first lists differently.
+        // A real server encodes lists and streaming lists differently.
         if self.is_real() {
             drains.push(drain(DRAIN_STREAM, &["--encoding", "json"]));
             if self.built_in() {

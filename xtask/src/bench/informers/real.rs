@@ -1,4 +1,4 @@
-//! The same on a real kube-apiserver: what its own delivery takes is the floor.
+//! The same benchmarks on a real kube-apiserver, whose own delivery time is the floor.
 
 use std::path::Path;
 
@@ -26,15 +26,16 @@ fn measure(
     (turns, report): (Turns, &mut Report),
 ) -> Result<(), String> {
     if turns.is_realtime() {
-        // Tried: kube-apiserver and etcd wait for each other, and whoever spins meanwhile has the core.
-        return Err("a real server does not run with real-time priority; leave --realtime out".to_owned());
+        // Observed: kube-apiserver and etcd wait for each other, and the one that spins meanwhile occupies
+        // the core.
+        return Err("a real server cannot run with real-time priority; remove --realtime".to_owned());
     }
     let told = |error: crate::bench::peers::BenchError| error.to_string();
     let built = Built::build(root, &options.peers).map_err(told)?;
     let cluster = Cluster::open(folder).map_err(|error| crate::real::told(&error))?;
     let pids: Vec<_> = cluster.servers.iter().map(|started| started.process.pid).collect();
     let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    eprintln!("{} objects on a real server, which takes minutes unless they are there", options.objects);
+    eprintln!("creating {} objects on a real server (takes minutes unless they exist)", options.objects);
     let (objects, kind) = (options.objects.to_string(), word(options.kind));
     let words = ["--objects", &objects, "--kind", &kind, "--pids", &list];
     let server = Server::remote(&built.ours, &folder.join("admin.conf"), &words).map_err(told)?;

@@ -1,4 +1,4 @@
-//! The servers of a measurement, ended when dropped.
+//! The servers of a benchmark, which are killed when dropped.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use serde::Deserialize;
 
 use crate::bench::peers::{BenchError, Turns};
 
-/// Where a server is.
+/// The addresses of a server.
 #[derive(Debug, Deserialize)]
 pub(in crate::bench) struct Place {
     pub(in crate::bench) server: String,
     pub(super) control: String,
-    /// How a real one is reached.
+    /// The kubeconfig of a real server.
     #[serde(skip)]
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
-/// A program that serves until it is ended.
+/// A program that serves until it is killed.
 pub(in crate::bench) struct Server {
     process: Child,
     pub(in crate::bench) place: Place,
 }
 
 impl Server {
-    /// The embedded one, with what the arguments say.
+    /// Starts the embedded server with these arguments.
     pub(in crate::bench) fn start(
         program: &Path,
         turns: Turns,
@@ -34,7 +34,7 @@ impl Server {
         Self::run(turns.command(program).arg("serve").args(arguments))
     }
 
-    /// What fills and changes a real server; ready when that has all objects.
+    /// Starts the program that fills and changes a real server. Returns when the server has all objects.
     pub(super) fn remote(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Self, BenchError> {
         let mut command = Command::new(program);
         let mut server =
@@ -62,7 +62,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

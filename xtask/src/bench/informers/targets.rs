@@ -1,7 +1,7 @@
-//! What is aimed at, in parts of the peers' figures.
+//! Targets, most of them as fractions of the peers' figures.
 //!
-//! A target in ns, us or seconds holds where the peer shows what it did where the target was set; elsewhere
-//! it moves with the peer.
+//! A target in ns, us or seconds applies to a machine on which the peer has the same figure as when the
+//! target was set. On other machines it scales with the peer's figure.
 
 use super::arguments::Kind;
 use super::names::{
@@ -20,12 +20,12 @@ const fn part(case: &'static str, of: &'static str, at_most: f64) -> Target {
     ours(case, Limit::Part { of, at_most })
 }
 
-/// At most this where client-go has `there` in `case`.
+/// At most `at_most` if client-go has `there` in `case`.
 const fn scaled(target: &'static str, at_most: f64, case: &'static str, there: f64) -> Target {
     ours(target, Limit::Scaled { at_most, by: CLIENT_GO, case, there })
 }
 
-/// With the embedded server.
+/// Returns the targets with the embedded server.
 pub(super) fn embedded(kind: Kind) -> Vec<Target> {
     let mut targets = match kind {
         Kind::Crd => custom(),
@@ -45,7 +45,7 @@ fn built_in() -> Vec<Target> {
     vec![
         part(SYNC, CLIENT_GO, 1.0 / 10.0),
         part(SYNC_AND_READ, CLIENT_GO, 1.0 / 3.0),
-        // client-go's column of these two is controller-runtime's `Get`.
+        // In these two cases the figure of client-go is that of controller-runtime's `Get`.
         part(READ_HOT, CLIENT_GO, 1.0 / 50.0),
         part(READ_COLD, CLIENT_GO, 1.0),
         part(PEAK, CLIENT_GO, 1.0 / 6.0),
@@ -59,7 +59,7 @@ fn built_in() -> Vec<Target> {
         scaled(DELAY, 40.0, DELAY, 163.0),
         scaled(DELAY_P99, 100.0, DELAY_P99, 4_000.0),
         scaled(DELAY_OF_TEN, 40.0, DELAY_OF_TEN, 162.0),
-        // It had 28 to 44 ms.
+        // client-go had 28 to 44 ms.
         scaled(DELAY_OF_TEN_P99, 100.0, DELAY_OF_TEN_P99, 36_000.0),
         scaled(LOOKUP, 60.0, LOOKUP, 47.0),
         scaled(LOOKUP_BUSY, 120.0, LOOKUP, 47.0),
@@ -76,7 +76,7 @@ fn memory_of_pods() -> [Target; 4] {
     })
 }
 
-/// With a real server, whose own delivery is the floor.
+/// Returns the targets with a real server, whose own delivery time is the floor.
 pub(super) fn real(kind: Kind) -> Vec<Target> {
     if kind == Kind::Crd {
         return vec![

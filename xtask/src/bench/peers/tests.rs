@@ -19,26 +19,26 @@ fn missed(samples: &Samples, limit: Limit) -> bool {
 }
 
 #[test]
-fn a_median_ignores_one_run_that_was_disturbed() {
+fn median_ignores_one_disturbed_run() {
     let samples = samples(&[10.0, 900.0, 12.0], &[4.0, 2.0]);
     assert_eq!(samples.median("ours", CASE), Some(12.0));
     assert_eq!(samples.median("peer", CASE), Some(3.0));
     assert_eq!(samples.ratio("ours", "peer", CASE), Some(0.25));
-    assert_eq!(samples.median("nobody", CASE), None);
+    assert_eq!(samples.median("absent", CASE), None);
 }
 
 #[test]
-fn a_target_is_a_part_of_the_peer_or_moves_with_it_or_stays() {
+fn limits_are_fractions_multiples_scaled_or_fixed() {
     let samples = samples(&[60.0], &[200.0]);
     assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 1.0 / 3.0 }));
     assert!(missed(&samples, Limit::Part { of: "peer", at_most: 0.25 }));
     assert!(
         !missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", case: CASE, there: 100.0 }),
-        "80 here"
+        "the limit is 80"
     );
     assert!(
         missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", case: CASE, there: 150.0 }),
-        "53 here"
+        "the limit is 53"
     );
     assert!(missed(&samples, Limit::Times { of: "peer", at_least: 0.5 }));
     assert!(!missed(&samples, Limit::Times { of: "peer", at_least: 0.3 }));
@@ -47,14 +47,14 @@ fn a_target_is_a_part_of_the_peer_or_moves_with_it_or_stays() {
 }
 
 #[test]
-fn without_its_peer_a_target_is_not_judged() {
+fn target_without_its_peer_is_not_checked() {
     let samples = samples(&[60.0], &[]);
     assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 0.1 }));
     assert!(!missed(&samples, Limit::Scaled { at_most: 1.0, by: "peer", case: CASE, there: 1.0 }));
 }
 
 #[test]
-fn targets_of_which_none_is_judged_show_nothing() {
+fn it_is_a_problem_if_no_target_can_be_checked() {
     let samples = samples(&[60.0], &[]);
     let problems = |cases: &[&'static str]| {
         let of = |case: &&'static str| Target { program: "ours", case, limit: Limit::Plain(100.0) };
@@ -68,7 +68,7 @@ fn targets_of_which_none_is_judged_show_nothing() {
 }
 
 #[test]
-fn a_target_may_be_another_case_of_the_same_program() {
+fn limit_may_be_another_case_of_the_same_program() {
     let mut samples = samples(&[60.0, 80.0], &[1.0]);
     samples.derive(CASE, 1e-3, "add, us");
     assert_eq!(samples.median("ours", "add, us"), Some(0.07));
@@ -79,7 +79,7 @@ fn a_target_may_be_another_case_of_the_same_program() {
 }
 
 #[test]
-fn figures_keep_three_digits_and_whole_numbers_all() {
+fn figures_are_rounded_to_three_digits_and_whole_numbers_keep_all() {
     let told = [0.0, 0.012_345, 0.9, 1.234_5, 12.345, 123.45, 101_080.4].map(rounded);
     assert_eq!(told, [0.0, 0.0123, 0.9, 1.23, 12.3, 123.0, 101_080.0]);
 }

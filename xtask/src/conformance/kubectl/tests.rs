@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::{Sort, ended, missing, read};
 
 #[test]
-fn a_script_is_read_step_by_step() {
+fn script_is_parsed_into_steps() {
     let steps = read("# a comment\n\n$ get pods\n> one\n> two\n! get x\n& get -w\n").unwrap();
     let sorts: Vec<_> = steps.iter().map(|step| (step.line, step.sort, step.shows.len())).collect();
     assert_eq!(sorts, [(3, Sort::Succeeds, 2), (6, Sort::Fails, 0), (7, Sort::GoesOn, 0)]);
@@ -15,14 +15,14 @@ fn a_script_is_read_step_by_step() {
 }
 
 #[test]
-fn texts_must_be_there_in_their_order() {
+fn expected_strings_must_occur_in_order() {
     let texts = ["a".to_owned(), "b".to_owned()];
     assert_eq!(missing("a and b", &texts), None);
     assert_eq!(missing("b and a", &texts), Some("b"));
 }
 
 #[test]
-fn a_program_that_does_not_end_is_ended() {
+fn program_that_exceeds_its_time_limit_is_killed() {
     let folder = std::env::temp_dir().join(format!("xtask-kubectl-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir(&folder).unwrap();
     let run = |line: &str, seconds| {
