@@ -18,52 +18,54 @@ pub(crate) use cluster::{Cluster, RealError, Server};
 pub(crate) use files::kubeconfig as kubeconfig_file;
 pub(crate) use process::{Process, Signal, last_lines};
 
-/// A cold machine under load takes a fraction of this.
+/// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// What to do with the real servers.
+/// Operations on the real servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RealCommand {
     /// Build the programs without starting them.
     Build,
-    /// Build and start the servers, and wait until they serve.
+    /// Build and start the servers, and wait until they are ready.
     Up(Up),
-    /// Stop what `up` has started, and remove its data.
+    /// Stop the servers that `up` started, and remove their data.
     Down(Place),
-    /// Say what runs; fails when anything does not.
+    /// Print the URL and the state of each server; fails unless all are ready.
     Status(Place),
     /// Print the path of a kubeconfig.
     Kubeconfig {
-        /// How the administrator says who it is.
+        /// How the administrator authenticates.
         #[arg(long, value_enum, default_value_t = Credentials::Token)]
         by: Credentials,
         #[command(flatten)]
         place: Place,
     },
-    /// Stop one server, and leave its data.
+    /// Stop one server gracefully (SIGTERM), and keep its data.
     Stop(One),
-    /// End one server without a word (SIGKILL), and leave its data.
+    /// Kill one server (SIGKILL), and keep its data.
     Kill(One),
-    /// Hold one server (SIGSTOP): its connections stay open, and nothing comes.
+    /// Pause one server (SIGSTOP): its connections stay open, but it sends nothing.
     Pause(One),
-    /// Let a held server go on (SIGCONT).
+    /// Resume a paused server (SIGCONT).
     Resume(One),
-    /// Start one server again, as it was started before.
+    /// Start a stopped server again, with the same arguments.
     Start(One),
     /// Stop one server and start it again.
     Restart(One),
-    /// Keep a copy of etcd's data. Stops both servers and starts them again.
+    /// Copy etcd's data. Stops both servers and starts them again.
     Backup(Place),
-    /// Go back to the copy that `backup` has kept: versions are used again for other changes.
+    /// Restore the data that `backup` copied. Resource versions are then used again for other changes. Stops
+    /// both servers and starts them again.
     Restore(Place),
-    /// Compact etcd's history at its newest revision: whoever asks for an older one is told that it is gone.
+    /// Compact etcd's history at its newest revision: watches and lists at an older resourceVersion then fail
+    /// with status 410.
     Compact(Place),
 }
 
-/// Where the servers live.
+/// The directory of the servers.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
-    /// The directory of the servers [default: `real` among the build products].
+    /// Directory of the servers [default: `real` below the build products].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -72,17 +74,18 @@ pub(crate) struct Place {
 pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Start kube-controller-manager, too: garbage collection, deletion of namespaces, Deployments.
+    /// Also start kube-controller-manager: garbage collection, deletion of namespaces, Deployments.
     #[arg(long)]
     pub(crate) controllers: bool,
-    /// One more argument for kube-apiserver, such as `--apiserver-flag=--watch-cache=false`.
+    /// An additional argument of kube-apiserver, such as `--apiserver-flag=--watch-cache=false`; may be
+    /// repeated.
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) apiserver_flag: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct One {
-    /// Which of them.
+    /// The server.
     server: Server,
     #[command(flatten)]
     place: Place,
@@ -132,7 +135,7 @@ impl One {
 
 fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
     let go = Go::find(root)?;
-    // etcd first: it is the one that shows soonest whether anything works.
+    // etcd first: it builds fastest, so a broken toolchain shows early.
     for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"] {
         eprintln!("building {program} (minutes for the first time, seconds after that)");
         let deadline = Deadline::after(Duration::MAX);
@@ -142,19 +145,19 @@ fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
     Ok(())
 }
 
-/// Builds and starts the servers of a directory. When one does not come up, none is left running.
+/// Builds and starts the servers of a directory. If one does not become ready, all are stopped.
 pub(crate) fn up(root: &Path, options: &Up, report: &mut Report) -> Result<(), RealError> {
     let began = Deadline::after(READY_WITHIN);
     let go = Go::find(root)?;
     let servers = [Server::Etcd, Server::KubeApiserver, Server::KubeControllerManager];
     let servers = &servers[..if options.controllers { 3 } else { 2 }];
-    // All of them before the first starts, which need not wait for the others then.
+    // Build all servers before the first one starts, so that no started server waits for a build.
     for server in servers {
         eprintln!("building {} (minutes for the first time, seconds after that)", server.program());
         go.build(Module::Servers, server.program())?;
     }
     report.figure("built, s", began.elapsed().as_secs_f64());
-    // Behind the minutes of the first time: its ports are those that are free now.
+    // Choose the ports after the build, which may take minutes: they are free now.
     let mut cluster = Cluster::prepare(&options.place.folder(root))?;
     let starting = Deadline::after(READY_WITHIN);
     for server in servers {
@@ -220,7 +223,7 @@ fn restart(root: &Path, one: &One, report: &mut Report) -> Result<(), RealError>
     start(root, one, report)
 }
 
-/// Does something to the data of stopped servers, and starts them again.
+/// Stops the servers, calls `work` on their data, and starts them again.
 fn with_stopped(
     root: &Path,
     place: &Place,
@@ -243,7 +246,7 @@ fn compact(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealEr
     Ok(())
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes, in one line.
 pub(crate) fn told(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

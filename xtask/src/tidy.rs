@@ -18,7 +18,7 @@ use clap::Args;
 
 use crate::report::Report;
 
-/// What to list.
+/// Options of `cargo xtask tidy`.
 #[derive(Debug, Args)]
 pub(crate) struct TidyArguments {
     /// List each prose finding below this folder, for example `crates/informer-cache`.
@@ -50,13 +50,13 @@ struct Source {
 }
 
 impl Source {
-    /// The path as it is told: from the root, with slashes.
+    /// Returns the path for reports: relative to the root, with slashes.
     fn name(&self, root: &Path) -> String {
         self.path.strip_prefix(root).unwrap_or(&self.path).display().to_string()
     }
 }
 
-/// The Rust files of the workspace, sorted.
+/// Reads the Rust files of the workspace, sorted by path.
 fn sources(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     for folder in ["crates", "examples", "xtask", "benches", "conformance", "fuzz"] {
@@ -83,7 +83,7 @@ fn collect(folder: &Path, sources: &mut Vec<Source>) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_tree_keeps_its_rules() {
+    fn tree_follows_all_rules() {
         let report = super::run(crate::root(), &super::TidyArguments { prose: None });
         assert!(report.passed(), "{report}");
     }

@@ -1,4 +1,4 @@
-//! controller-runtime's own test suites, with our `kube-apiserver` and `etcd` in the place of the real ones.
+//! Runs controller-runtime's own test suites with our `kube-apiserver` and `etcd` instead of the real ones.
 
 mod outcome;
 mod sources;
@@ -19,9 +19,9 @@ use crate::real::Process;
 use crate::report::Report;
 use outcome::Outcome;
 
-/// What has to pass at least, of what passes on the real pair.
+/// Minimum number of tests that must pass, out of those that pass on the real pair.
 const PASSED_MIN: usize = 1_200;
-/// The packages that start a server.
+/// The packages whose tests start a server.
 const PACKAGES: [&str; 18] = [
     "builder",
     "cache",
@@ -42,18 +42,18 @@ const PACKAGES: [&str; 18] = [
     "source",
     "webhook",
 ];
-/// The version whose programs some tests ask for by name, where envtest's downloads are kept.
+/// The version whose programs some tests request by name, from the folder of envtest's downloads.
 const DOWNLOADED: &str = "1.28.0-linux-amd64";
 
-/// What the packages came to on the real pair: what ours is held against.
+/// The outcomes of the packages on the real pair. Ours are compared with them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Recorded(BTreeMap<String, Outcome>);
 
-/// A test that fails here and passes on the real pair, and why.
+/// A test that fails here and passes on the real pair, and the reason.
 #[derive(Debug, Deserialize)]
 struct Difference {
     package: String,
-    /// A part of the test's name.
+    /// A substring of the test's name.
     test: String,
     reason: String,
 }
@@ -66,7 +66,7 @@ enum EnvtestError {
     Io { attempt: String, source: io::Error },
     #[error("cannot read {}: {source}", path.display())]
     Data { path: PathBuf, source: serde_json::Error },
-    #[error("{command} failed; the messages above say why")]
+    #[error("{command} failed; see the messages above")]
     Failed { command: &'static str },
     #[error("{package} did not run to its end: {why}")]
     Broken { package: String, why: String },
@@ -101,7 +101,7 @@ fn suites(root: &Path, options: &Conformance, report: &mut Report) -> Result<(),
     if options.record {
         let mut recorded: Recorded = read(&recording).unwrap_or_default();
         recorded.0.extend(outcomes);
-        let text = serde_json::to_string_pretty(&recorded).expect("texts and numbers are JSON") + "\n";
+        let text = serde_json::to_string_pretty(&recorded).expect("strings and numbers are JSON") + "\n";
         return fs::write(&recording, text).map_err(io_error("write the recording"));
     }
     let differences: Vec<Difference> = read(&module.join("differences.json"))?;
@@ -116,7 +116,7 @@ fn sum(outcomes: &BTreeMap<String, Outcome>, of: impl Fn(&Outcome) -> usize) -> 
     outcomes.values().map(of).sum()
 }
 
-/// Tells the numbers, and what differs without a reason.
+/// Reports the numbers of tests, and each test that fails here without a listed reason.
 fn compare(
     outcomes: &BTreeMap<String, Outcome>,
     recorded: &Recorded,
@@ -140,7 +140,9 @@ fn compare(
     }
     let ran = |known: &Difference| outcomes.contains_key(&known.package);
     for (known, _) in differences.iter().zip(used).filter(|(known, used)| ran(known) && !used) {
-        report.problems.push(format!("{}: {} passes by now; strike its reason", known.package, known.test));
+        report
+            .problems
+            .push(format!("{}: {} passes now; remove it from differences.json", known.package, known.test));
     }
     let failed = sum(outcomes, |outcome| outcome.failed.len());
     report.figure("passed", sum(outcomes, |outcome| outcome.passed.len()) as f64);
@@ -155,18 +157,19 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EnvtestError> 
     serde_json::from_slice(&text).map_err(|source| EnvtestError::Data { path: path.to_owned(), source })
 }
 
-/// Where the programs are, and where tests look for downloaded ones.
+/// The folders of the started programs and of envtest's downloads.
 #[derive(Debug)]
 struct Assets {
     programs: PathBuf,
     data: PathBuf,
 }
 
-/// The programs that the suites start.
+/// Builds the programs that the suites start.
 fn assets(root: &Path, server: Kind) -> Result<Assets, EnvtestError> {
     let go = Go::find(root)?;
     let kubectl = go.build(Module::Servers, "kubectl")?;
-    // What tests would download is not given to the real pair's: they would run against ours.
+    // The real pair has a separate folder without downloads: with ours its tests would run against our
+    // programs.
     let data = target(root).join(if server == Kind::Real { "envtest-data-real" } else { "envtest-data" });
     let programs = match server {
         Kind::Real => {
@@ -198,13 +201,13 @@ fn succeed(name: &'static str, command: &mut Command) -> Result<(), EnvtestError
 }
 
 impl Assets {
-    /// Ends servers that a test has left behind.
+    /// Stops servers that a test left running.
     fn sweep(&self) {
         for process in
             ["kube-apiserver", "etcd"].iter().flat_map(|name| Process::all_of(&self.programs.join(name)))
         {
             if let Err(error) = process.stop() {
-                eprintln!("a server of a test is left: {error}");
+                eprintln!("a server that a test left running cannot be stopped: {error}");
             }
         }
     }

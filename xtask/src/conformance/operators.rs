@@ -1,9 +1,9 @@
-//! The operators among the examples, each as a user of its own who may do what its role says and nothing
-//! else.
+//! Runs the example operators, each under a service account that has the permissions of its role and no
+//! others.
 //!
-//! What a real server has allowed and refused is read from its audit log: a permission that is missing is a
-//! problem, and so is one that is not used. On both servers each operator is run once more without one
-//! permission, and has to fail.
+//! On a real server, allowed and denied requests are read from the audit log: a missing permission is a
+//! problem, and so is an unused one. On both servers each operator is run again without one permission, and
+//! must fail.
 
 mod audit;
 mod kubectl;
@@ -26,25 +26,26 @@ use crate::report::Report;
 use audit::Permission;
 use kubectl::Kubectl;
 
-/// Where the accounts of the operators are.
+/// Namespace of the service accounts of the operators.
 const NAMESPACE: &str = "operators";
-/// Longer than the patience of any of them.
+/// Time limit of an operator, longer than any timeout of its own.
 const OPERATOR_WAIT: Duration = Duration::from_secs(180);
-/// What each has at least where it lacks a permission; beyond that twice what it took with it.
+/// Minimum time limit of an operator that lacks a permission; the limit is at least twice its time with all
+/// permissions.
 const LACKING_WAIT: Duration = Duration::from_secs(10);
-/// What a controller of the server needs for what is owned.
+/// Time limit for the garbage collection of owned objects.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
 
 struct Operator {
     /// The example.
     name: &'static str,
-    /// Its role, and the account and the bindings that are made for it.
+    /// The name of its role, its service account and its bindings.
     role: &'static str,
-    /// Where it has the role; everywhere, if nowhere is named.
+    /// Namespaces in which the role is bound; if empty, it is bound in all namespaces.
     namespaces: &'static [&'static str],
-    /// What it says, one behind the other.
+    /// Strings that its output must contain, in this order.
     says: &'static [&'static str],
-    /// Without this it cannot do its work.
+    /// The resource and the verb without which it must fail.
     needs: (&'static str, &'static str),
 }
 
@@ -125,7 +126,7 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
         OPERATORS.iter().filter(|operator| operator.name.contains(part)).collect();
     let outcome = build(root, &operators).and_then(|()| {
         let log = target(root).join("operators-audit.log");
-        // Of an earlier run.
+        // Remove the log of an earlier run.
         let _ = fs::remove_file(&log);
         let flags = audit::flags(&target(root).join("operators-audit.yaml"), &log)?;
         let asking = For { name: "operators", flags: &flags };
@@ -148,7 +149,7 @@ fn build(root: &Path, operators: &[&Operator]) -> Result<(), String> {
         arguments.extend(["--example", operator.name]);
     }
     if operators.is_empty() {
-        Err("no operator has such a name".to_owned())
+        Err("no operator has this text in its name".to_owned())
     } else {
         cargo(root, &arguments, None)
     }
@@ -158,7 +159,7 @@ struct Proof<'a> {
     root: &'a Path,
     kubectl: Kubectl,
     config: &'a Path,
-    /// What the server has answered the accounts, where it says so.
+    /// The audit log, if the server writes one.
     log: Option<PathBuf>,
 }
 
@@ -185,7 +186,8 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Runs an operator under its role: it does its work, is refused nothing, and uses all that it may.
+    /// Runs an operator under its role. It must succeed, none of its requests may be denied, and it must use
+    /// every permission. Returns the time that it took.
     fn suffices(&self, operator: &Operator, report: &mut Report) -> Result<Duration, String> {
         let role = self.root.join("examples/examples").join(operator.name).join("role.yaml");
         self.kubectl.run(&["apply", "-f", &role.display().to_string()])?;
@@ -195,7 +197,7 @@ impl Proof<'_> {
         let (status, said) = self.start(operator, OPERATOR_WAIT)?;
         let missing = kubectl::missing(&said, operator.says);
         if !status.is_some_and(|status| status.success()) || missing.is_some() {
-            return Err(format!("{status:?}, and has not said {missing:?}, but {said}"));
+            return Err(format!("status {status:?}, missing output {missing:?}: {said}"));
         }
         let took = began.elapsed();
         report.figure(format!("{}: took, s", operator.name), took.as_secs_f64());
@@ -209,16 +211,16 @@ impl Proof<'_> {
         report.figure(format!("{}: requests", operator.name), seen.requests as f64);
         report.figure(format!("{}: refused", operator.name), seen.refused.len() as f64);
         for permission in seen.refused {
-            report.problems.push(format!("{}: was refused to {permission}", operator.name));
+            report.problems.push(format!("{}: was not permitted to {permission}", operator.name));
         }
         let unused = granted.difference(&seen.allowed);
         for permission in unused.filter(|permission| !permission.is_needed_elsewhere(&seen.allowed)) {
-            report.problems.push(format!("{}: may {permission}, and never did", operator.name));
+            report.problems.push(format!("{}: is permitted to {permission}, but never did", operator.name));
         }
         Ok(took)
     }
 
-    /// Runs an operator without one permission: its work is not done within a time.
+    /// Runs an operator without one permission. It must not succeed within the time limit.
     fn is_needed(&self, operator: &Operator, limit: Duration, report: &mut Report) -> Result<(), String> {
         let (resource, verb) = operator.needs;
         let mut role = self.kubectl.get("clusterrole", operator.role)?;
@@ -229,20 +231,20 @@ impl Proof<'_> {
             }
         }
         if let Some(rules) = role["rules"].as_array_mut() {
-            // One without verbs is none.
+            // A rule without verbs is invalid.
             rules.retain(|rule| rule["verbs"] != json!([]));
         }
         self.kubectl.with_input(&["replace", "-f", "-"], &role.to_string())?;
         self.bind(operator)?;
         let (status, said) = self.start(operator, limit)?;
         if status.is_some_and(|status| status.success()) {
-            return Err(format!("does its work without the permission to {verb} {resource}: {said}"));
+            return Err(format!("succeeds without the permission to {verb} {resource}: {said}"));
         }
         report.figure(format!("{}: failed without {verb} {resource}", operator.name), 1.0);
         Ok(())
     }
 
-    /// Gives an operator its role, where it is to have it.
+    /// Binds the role of an operator to its service account, in all namespaces or in the listed ones.
     fn bind(&self, operator: &Operator) -> Result<(), String> {
         let role = format!("--clusterrole={}", operator.role);
         let account = format!("--serviceaccount={NAMESPACE}:{}", operator.role);
@@ -253,7 +255,7 @@ impl Proof<'_> {
             return Ok(());
         }
         for namespace in operator.namespaces {
-            // Of an earlier run, whose namespaces may be on their way out.
+            // The namespaces of an earlier run may still be terminating.
             self.kubectl.run(&["delete", "namespace", namespace, "--ignore-not-found"])?;
             self.kubectl.run(&["create", "namespace", namespace])?;
             self.kubectl.run(&["create", "rolebinding", operator.role, "-n", namespace, &role, &account])?;
@@ -261,21 +263,22 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Runs an operator, with a kubeconfig for itself and the administrator's for its user. It has ended, or
-    /// is ended in time.
+    /// Runs an operator with two kubeconfigs: that of its service account, and that of the administrator for
+    /// the actions of its user. Returns its exit status and the end of its output. The status is `None` if it
+    /// exceeds the time limit and is killed.
     fn start(&self, operator: &Operator, limit: Duration) -> Result<(Option<ExitStatus>, String), String> {
         let config = self.kubectl.config_of(operator.role, NAMESPACE, self.config)?;
         let output = self.config.with_file_name(format!("{}.log", operator.name));
-        let create = || File::create(&output).map_err(|error| format!("cannot write its output: {error}"));
+        let create = || File::create(&output).map_err(|error| format!("cannot create its log: {error}"));
         let mut command = Command::new(target(self.root).join("debug/examples").join(operator.name));
         command.env("KUBECONFIG", self.config).env("OPERATOR_KUBECONFIG", config);
         command.stdin(Stdio::null()).stdout(create()?).stderr(Stdio::from(create()?));
-        let mut running = Running(command.spawn().map_err(|error| format!("cannot be started: {error}"))?);
+        let mut running = Running(command.spawn().map_err(|error| format!("cannot start it: {error}"))?);
         let status = Deadline::after(limit).poll(|| running.0.try_wait().ok().flatten());
         Ok((status, last_lines(&output, 40)))
     }
 
-    /// What a role allows.
+    /// Returns the permissions that a role grants.
     fn granted(&self, operator: &Operator) -> Result<BTreeSet<Permission>, String> {
         let role = self.kubectl.get("clusterrole", operator.role)?;
         let texts = |rule: &Value, name: &str| -> Vec<String> {
@@ -295,14 +298,14 @@ impl Proof<'_> {
         Ok(granted)
     }
 
-    /// The controllers of the server have scaled the deployment of the sample controller, and collected all
-    /// below it.
+    /// Checks that the controllers of the server have scaled the deployment of the sample controller, and
+    /// have garbage-collected its pods and replica sets.
     fn controllers_have_worked(&self) -> Result<(), String> {
         let events = self.kubectl.run(&["get", "events", "-n", "default", "-o", "json"])?;
         for scaled in ["from 0 to 2", "from 2 to 3"] {
             if !events.contains(scaled) {
                 return Err(format!(
-                    "no controller of the server says that it scaled the deployment {scaled}"
+                    "no event of a controller reports that the deployment was scaled {scaled}"
                 ));
             }
         }
@@ -321,11 +324,11 @@ impl Proof<'_> {
         };
         Deadline::after(COLLECTED_WITHIN)
             .poll(left)
-            .ok_or_else(|| "pods or replica sets outlive the website".to_owned())
+            .ok_or_else(|| "pods or replica sets of the website were not garbage-collected".to_owned())
     }
 }
 
-/// A line of an operator that ends with a number of seconds.
+/// Parses a line of an operator that ends with a number of seconds.
 fn told_seconds(line: &str) -> Option<(&str, f64)> {
     let (what, seconds) = line.strip_suffix(" s")?.rsplit_once(" after ")?;
     Some((what, seconds.parse().ok()?))

@@ -1,4 +1,4 @@
-//! One request to a server on loopback: enough of HTTP to ask whether it is ready, and to compact etcd.
+//! Sends single HTTP requests to a server on loopback: enough to check readiness and to compact etcd.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -8,25 +8,25 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 
-/// A server that takes longer is asked again.
+/// Timeout of reads and writes. Readiness checks are retried.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whom to ask.
+/// The server to send requests to.
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) port: u16,
-    /// The authority that signed its certificate, as PEM; without one it is spoken to in plain text.
+    /// The CA that signed its certificate, as PEM; `None` for plaintext.
     pub(super) authority: Option<&'a str>,
     pub(super) token: &'a str,
 }
 
 impl Peer<'_> {
-    /// The status and the body of the answer.
+    /// Sends a request. Returns the status and the body of the response.
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        // 1.0, so that the body ends with the connection and comes without chunks.
+        // HTTP/1.0, so that the body ends with the connection and is not chunked.
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
@@ -36,7 +36,7 @@ impl Peer<'_> {
         match self.authority {
             None => exchange(&mut stream, &request),
             Some(authority) => {
-                let name = ServerName::try_from("127.0.0.1").expect("it is an address");
+                let name = ServerName::try_from("127.0.0.1").expect("127.0.0.1 is a valid server name");
                 let connection = rustls::ClientConnection::new(Arc::new(configuration(authority)?), name);
                 let connection = connection.map_err(io::Error::other)?;
                 exchange(&mut rustls::StreamOwned::new(connection, stream), &request)
@@ -60,12 +60,14 @@ fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<(u16,
     stream.flush()?;
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        // Closed without the closing words of TLS: the body is told apart by what is in it.
+        // The server closed the connection without a TLS close_notify. Callers check the status and the
+        // content.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}
     }
     let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("no answer"))?;
+    let (head, body) =
+        answer.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("the response has no header"))?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.ok_or_else(|| io::Error::other("no status in the answer"))?, body.to_owned()))
+    Ok((status.ok_or_else(|| io::Error::other("the response has no status"))?, body.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! The servers of one directory: what was started there, and how each of them is started, asked and stopped.
+//! The servers of one directory: their state, and how each is started, checked and stopped.
 
 use std::io;
 use std::net::TcpListener;
@@ -17,14 +17,14 @@ use super::process::{Process, Signal, last_lines};
 use crate::deadline::Deadline;
 use crate::go::{Go, GoError, Module};
 
-/// The file in the directory that says what runs there.
+/// The file in the directory that records the started servers.
 const STATE: &str = "real.json";
 
-/// The data of etcd in the directory, and a copy of them.
+/// Folders for the data of etcd and for its copy.
 const DATA: &str = "etcd";
 const BACKUP: &str = "etcd.backup";
 
-/// The servers, in the order in which they start.
+/// The servers, in starting order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Server {
@@ -43,7 +43,7 @@ impl Server {
     }
 }
 
-/// Why the real servers do not do what was asked.
+/// The reason why an operation on the real servers failed.
 #[derive(Debug, Error)]
 pub(crate) enum RealError {
     #[error(transparent)]
@@ -65,11 +65,11 @@ pub(crate) enum RealError {
         #[source]
         source: io::Error,
     },
-    #[error("{server} ended instead of serving; the end of its log {}:\n{lines}", log.display())]
+    #[error("{server} exited before it was ready; the end of its log {}:\n{lines}", log.display())]
     Ended { server: &'static str, log: PathBuf, lines: String },
     #[error("{server} was not ready within {limit:?}; the end of its log {}:\n{lines}", log.display())]
     NotReady { server: &'static str, limit: Duration, log: PathBuf, lines: String },
-    #[error("cannot reach {server} with a signal")]
+    #[error("cannot send a signal to {server}")]
     Signal {
         server: &'static str,
         #[source]
@@ -93,7 +93,7 @@ struct Ports {
     api: u16,
 }
 
-/// How one server was started, so that it can be started again.
+/// A started server, with everything that is needed to start it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Started {
     pub(crate) server: Server,
@@ -113,7 +113,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// What an earlier command started in a directory.
+    /// Opens the servers that an earlier command started in a directory.
     pub(crate) fn open(folder: &Path) -> Result<Self, RealError> {
         let path = folder.join(STATE);
         let text = std::fs::read(&path).map_err(|_| RealError::Nothing(folder.to_owned()))?;
@@ -124,7 +124,7 @@ impl Cluster {
         })
     }
 
-    /// An empty directory with certificates and ports, and nothing running.
+    /// Creates a directory with certificates and ports. No server is started.
     pub(crate) fn prepare(folder: &Path) -> Result<Self, RealError> {
         if let Ok(earlier) = Self::open(folder) {
             if earlier.servers.iter().any(|started| started.process.runs()) {
@@ -142,7 +142,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Builds a server, starts it and waits until it serves.
+    /// Builds a server, starts it and waits until it is ready.
     pub(crate) fn start(
         &mut self,
         go: &Go,
@@ -156,7 +156,8 @@ impl Cluster {
         self.run(server, program, arguments, limit)
     }
 
-    /// Starts a server as it was started before.
+    /// Starts a server again with the same program and arguments. If it still runs, only waits until it is
+    /// ready.
     pub(crate) fn start_again(&mut self, server: Server, limit: Duration) -> Result<(), RealError> {
         let place = self.servers.iter().position(|started| started.server == server);
         let place = place.ok_or_else(|| RealError::Nothing(self.folder.clone()))?;
@@ -177,7 +178,7 @@ impl Cluster {
         let process = Process::start(&program, &arguments, &self.log(server));
         let process = process.map_err(|source| RealError::Start { server: server.program(), source })?;
         self.servers.push(Started { server, program, arguments, process });
-        // Before it is ready: whatever happens now, a later command can stop it.
+        // Saved before the server is ready, so that a later command can stop it in any case.
         self.save()?;
         self.wait(server, limit)
     }
@@ -203,12 +204,12 @@ impl Cluster {
         self.servers.iter().any(|started| started.server == server && started.process.runs())
     }
 
-    /// Whether a server does its work: not only listens.
+    /// Returns true if a server is ready, not only listening.
     pub(crate) fn ready(&self, server: Server) -> bool {
         let path = match server {
             Server::Etcd => return matches!(self.etcd().ask("GET", "/health", ""), Ok((200, _))),
             Server::KubeApiserver => "/readyz",
-            // It serves nothing itself; its first work is this account.
+            // It serves nothing itself; the first object that it creates is this service account.
             Server::KubeControllerManager => "/api/v1/namespaces/default/serviceaccounts/default",
         };
         let Ok(authority) = std::fs::read_to_string(self.folder.join("ca.crt")) else { return false };
@@ -216,7 +217,7 @@ impl Cluster {
         matches!(api.ask("GET", path, ""), Ok((200, _)))
     }
 
-    /// What the administrator says who it is with.
+    /// Returns the bearer token of the administrator.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
@@ -225,7 +226,7 @@ impl Cluster {
         Peer { port: self.ports.etcd, authority: None, token: "" }
     }
 
-    /// Stops a server; what has ended already is no failure.
+    /// Stops a server. It is no error if it has already exited.
     pub(crate) fn stop(&self, server: Server) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let stopped = started.process.stop();
@@ -234,7 +235,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Sends a signal to a server; what has ended already is no failure.
+    /// Sends a signal to a server. It is no error if it has already exited.
     pub(crate) fn send(&self, server: Server, signal: Signal) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let sent = started.process.send(signal);
@@ -243,7 +244,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops everything, the last one started first, and removes what it has written.
+    /// Stops all servers, the one started last first, and removes their data.
     pub(crate) fn stop_all(self) -> Result<(), RealError> {
         for started in self.servers.iter().rev() {
             self.stop(started.server)?;
@@ -265,7 +266,7 @@ impl Cluster {
         let request = format!(r#"{{"revision":"{revision}","physical":true}}"#);
         match self.etcd().ask("POST", "/v3/kv/compaction", &request) {
             Ok((200, _)) => Ok(revision),
-            // Nothing was written since the last time.
+            // Nothing was written since the last compaction.
             Ok((_, answer)) if answer.contains("has been compacted") => Ok(revision),
             Ok((_, answer)) => Err(refused(&answer)),
             Err(error) => Err(refused(&error)),
@@ -277,7 +278,7 @@ impl Cluster {
         replace(&self.folder.join(DATA), &self.folder.join(BACKUP))
     }
 
-    /// Puts the copy in the place of the data of a stopped etcd.
+    /// Replaces the data of a stopped etcd with the copy.
     pub(crate) fn restore(&self) -> Result<(), RealError> {
         replace(&self.folder.join(BACKUP), &self.folder.join(DATA))
     }
@@ -292,7 +293,7 @@ impl Cluster {
         std::fs::write(&path, text).map_err(failure("cannot write", &path))
     }
 
-    /// Removes what the servers have written, but not what somebody else has put there.
+    /// Removes the data of etcd, its copy and the state file. Other files in the directory stay.
     fn remove(self) -> Result<(), RealError> {
         for data in [DATA, BACKUP] {
             remove_folder(&self.folder.join(data))?;
@@ -328,7 +329,7 @@ impl Cluster {
                 format!("--token-auth-file={}", file("tokens.csv")),
                 "--authorization-mode=RBAC".to_owned(),
                 "--allow-privileged=true".to_owned(),
-                // Pods are created without a controller that makes their accounts.
+                // No controller runs that creates the service accounts of pods.
                 "--disable-admission-plugins=ServiceAccount".to_owned(),
             ],
             Server::KubeControllerManager => vec![
@@ -344,7 +345,8 @@ impl Cluster {
 }
 
 impl Ports {
-    /// Ports that were free a moment ago. They are held until all are known, so that no two are the same.
+    /// Returns ports that were free at the time of the call. Their listeners stay open until all ports are
+    /// known, so that no two are equal.
     fn free() -> io::Result<Self> {
         let listeners = [0; 3].map(|_| TcpListener::bind(("127.0.0.1", 0)));
         let mut ports = [0; 3];
@@ -371,7 +373,7 @@ fn remove_folder(folder: &Path) -> Result<(), RealError> {
     }
 }
 
-/// Makes a folder the copy of another one.
+/// Replaces a folder with a copy of another one.
 fn replace(from: &Path, to: &Path) -> Result<(), RealError> {
     remove_folder(to)?;
     copy(from, to).map_err(failure("cannot copy to", to))
@@ -379,7 +381,7 @@ fn replace(from: &Path, to: &Path) -> Result<(), RealError> {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
-    // etcd refuses a folder that others can read.
+    // etcd rejects a folder that other users can read.
     #[cfg(unix)]
     std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     for entry in std::fs::read_dir(from)? {

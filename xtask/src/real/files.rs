@@ -1,4 +1,4 @@
-//! What the servers and their clients read: certificates, keys, tokens and kubeconfigs.
+//! Files that the servers and their clients read: certificates, keys, tokens and kubeconfigs.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +11,11 @@ use rcgen::{
 };
 use serde_json::json;
 
-/// The names that the token file knows besides `admin`: they may do nothing until somebody lets them.
+/// Number of users in the token file in addition to `admin`. They have no permissions until a role is bound
+/// to them.
 const GUESTS: usize = 8;
 
-/// Writes everything that must be there before the servers start, and returns the token of the administrator.
+/// Writes all files that must exist before the servers start. Returns the token of the administrator.
 pub(super) fn write(folder: &Path, port: u16) -> io::Result<String> {
     let authority = authority()?;
     let server = leaf(&authority, "kube-apiserver", None)?;
@@ -53,7 +54,8 @@ fn authority() -> io::Result<CertifiedIssuer<'static, KeyPair>> {
     CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)
 }
 
-/// A certificate for the server on loopback, or for a client of a group; and its key.
+/// Issues a certificate for the server on loopback, or for a client of a group. Returns the certificate and
+/// its key.
 fn leaf(
     authority: &CertifiedIssuer<'static, KeyPair>,
     who: &str,
@@ -86,7 +88,7 @@ fn token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// A kubeconfig of one user; JSON, which is YAML.
+/// Returns a kubeconfig of one user as JSON, which is valid YAML.
 pub(crate) fn kubeconfig(url: &str, authority: &str, user: &serde_json::Value) -> String {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "real",

@@ -1,7 +1,7 @@
-//! Processes that outlive the command that started them, and are stopped by a later one.
+//! Processes that outlive the command that started them, and are stopped by a later command.
 //!
-//! A process is known by its pid and by its *identity*, which holds when it was started and what it runs: a
-//! pid alone may belong to somebody else by now, and nobody else's process is ever sent a signal.
+//! A process is identified by its pid and its *identity*: its start time and its command line. A pid may be
+//! reused, and another process must never get a signal.
 
 use std::fs::File;
 use std::io;
@@ -13,32 +13,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::deadline::Deadline;
 
-/// A server has this long for its orderly end; a kube-apiserver with open watches takes part of it.
+/// Time limit for a graceful exit; a kube-apiserver with open watches takes part of it.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What can be said to a process.
+/// A signal for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// End in order.
+    /// Exit gracefully (SIGTERM).
     End,
-    /// End at once.
+    /// Exit immediately (SIGKILL).
     Kill,
-    /// Hold.
+    /// Pause (SIGSTOP).
     Pause,
-    /// Go on.
+    /// Resume (SIGCONT).
     Resume,
 }
 
-/// A process that was started here.
+/// A process that was started by a command of this crate.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// What tells it from another process that got its pid later.
+    /// Distinguishes the process from another one that has the same pid later.
     identity: String,
 }
 
 impl Process {
-    /// Starts a program in a process group of its own, so that a Ctrl-C for the command does not reach it.
+    /// Starts a program in a separate process group, so that Ctrl-C for the command does not reach it.
     pub(crate) fn start(program: &Path, arguments: &[String], log: &Path) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
@@ -49,15 +49,15 @@ impl Process {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pid = command.spawn()?.id();
-        // Between fork and exec the process still has the name of this one.
+        // Between fork and exec the process still has the command line of this program.
         let program = program.to_string_lossy();
         let identity = Deadline::after(Duration::from_secs(5))
             .poll(|| identity(pid).filter(|identity| identity.contains(&*program)))
-            .ok_or_else(|| io::Error::other("it ended at once"))?;
+            .ok_or_else(|| io::Error::other("the program exited immediately"))?;
         Ok(Self { pid, identity })
     }
 
-    /// The processes of a program, whoever started them.
+    /// Returns all processes of a program, even if another command started them.
     pub(crate) fn all_of(program: &Path) -> Vec<Self> {
         let program = program.to_string_lossy();
         let runs =
@@ -66,12 +66,13 @@ impl Process {
         all.filter_map(|pid| Some(Self { pid, identity: identity(pid)? })).collect()
     }
 
-    /// Whether it is still there, and still the same program.
+    /// Returns true if the process still runs, and is still the same program.
     pub(crate) fn runs(&self) -> bool {
         identity(self.pid).is_some_and(|identity| identity == self.identity)
     }
 
-    /// Says something to it. One that is killed is gone when this returns.
+    /// Sends a signal. It is no error if the process has already exited. A killed process has exited when
+    /// this returns.
     pub(crate) fn send(&self, what: Signal) -> io::Result<()> {
         if !self.runs() {
             return Ok(());
@@ -80,13 +81,13 @@ impl Process {
         let gone = || (!self.runs()).then_some(());
         match what {
             Signal::Kill if Deadline::after(GRACE).poll(gone).is_none() => {
-                Err(io::Error::other(format!("process {} does not end", self.pid)))
+                Err(io::Error::other(format!("process {} does not exit", self.pid)))
             }
             _ => Ok(()),
         }
     }
 
-    /// Asks it to end, and ends it if it does not.
+    /// Requests a graceful exit, and kills the process if it does not exit in time.
     pub(crate) fn stop(&self) -> io::Result<()> {
         for what in [Signal::End, Signal::Kill] {
             if !self.runs() {
@@ -97,7 +98,7 @@ impl Process {
                 return Ok(());
             }
         }
-        Err(io::Error::other(format!("process {} does not end", self.pid)))
+        Err(io::Error::other(format!("process {} does not exit", self.pid)))
     }
 }
 
@@ -126,7 +127,7 @@ fn command_line(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// When a process was started and its command line; `None` when it is gone, or waits to be reaped.
+/// Returns the start time and the command line of a process; `None` if it does not exist or is a zombie.
 #[cfg(target_os = "linux")]
 fn identity(pid: u32) -> Option<String> {
     let folder = Path::new("/proc").join(pid.to_string());
@@ -159,7 +160,7 @@ fn signal(pid: u32, what: Signal) -> io::Result<()> {
         Signal::Resume => Number::CONT,
     };
     match kill_process(raw, number) {
-        // It has ended in the meantime.
+        // The process has exited in the meantime.
         Err(rustix::io::Errno::SRCH) => Ok(()),
         other => other.map_err(io::Error::from),
     }
@@ -168,13 +169,13 @@ fn signal(pid: u32, what: Signal) -> io::Result<()> {
 #[cfg(not(unix))]
 fn signal(pid: u32, what: Signal) -> io::Result<()> {
     if matches!(what, Signal::Pause | Signal::Resume) {
-        return Err(io::Error::other("processes cannot be held on this system"));
+        return Err(io::Error::other("processes cannot be paused on this system"));
     }
     let status = Command::new("taskkill").args(["/F", "/PID", &pid.to_string()]).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other("taskkill failed")) }
 }
 
-/// The last lines of a log, for the one who reads why a server is not there.
+/// Returns the last lines of a log, for error messages.
 pub(crate) fn last_lines(log: &Path, count: usize) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -190,37 +191,37 @@ mod tests {
 
     fn sleeper() -> (Process, PathBuf) {
         let log = std::env::temp_dir().join(format!("xtask-{}.log", uuid::Uuid::new_v4()));
-        (Process::start(Path::new("sleep"), &["60".to_owned()], &log).expect("sleep is everywhere"), log)
+        (Process::start(Path::new("sleep"), &["60".to_owned()], &log).expect("sleep is installed"), log)
     }
 
     #[test]
-    fn a_process_is_stopped_and_seen_to_be_gone() {
+    fn stopped_process_no_longer_runs() {
         let (process, log) = sleeper();
         assert!(process.runs());
-        process.stop().expect("it is ours");
+        process.stop().expect("the process gets the signal");
         assert!(!process.runs());
-        std::fs::remove_file(log).expect("it was made");
+        std::fs::remove_file(log).expect("the log exists");
     }
 
     #[test]
-    fn a_held_process_is_still_there_and_can_be_killed() {
+    fn paused_process_runs_and_can_be_killed() {
         let (process, log) = sleeper();
-        process.send(Signal::Pause).expect("it is ours");
-        assert!(process.runs(), "it waits");
-        process.send(Signal::Kill).expect("it is ours");
+        process.send(Signal::Pause).expect("the process gets the signal");
+        assert!(process.runs(), "it is paused");
+        process.send(Signal::Kill).expect("the process gets the signal");
         assert!(!process.runs());
         process.send(Signal::Resume).expect("there is nothing to resume");
-        std::fs::remove_file(log).expect("it was made");
+        std::fs::remove_file(log).expect("the log exists");
     }
 
     #[test]
-    fn a_pid_that_belongs_to_somebody_else_is_left_alone() {
+    fn process_with_a_reused_pid_gets_no_signal() {
         let (process, log) = sleeper();
         let impostor = Process { pid: process.pid, identity: "another program".to_owned() };
         assert!(!impostor.runs());
         impostor.stop().expect("there is nothing to stop");
-        assert!(process.runs(), "the real one was not touched");
-        process.stop().expect("it is ours");
-        std::fs::remove_file(log).expect("it was made");
+        assert!(process.runs(), "the process got no signal");
+        process.stop().expect("the process gets the signal");
+        std::fs::remove_file(log).expect("the log exists");
     }
 }

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use crate::report::Report;
 
-/// Where the deliberate defects of a simulator are, and the first cell of the header of the table that says
-/// when each is found.
+/// The deliberate defects of a simulator: the folder of their patches, and the first cell in the header of
+/// the table that documents them.
 struct Defects {
     folder: &'static str,
     header: &'static str,
@@ -16,11 +16,12 @@ const DEFECTS: [Defects; 2] = [
     Defects { folder: "conformance/system-simulator/mutants", header: "| planted defect |" },
 ];
 
-/// Where it is said how soon each was found.
+/// The page that documents how soon each defect is found.
 const PAGE: &str = "docs/simulator.md";
 
 /// Checks that the deliberate defects of the simulators apply to the tree, and that the documentation lists
-/// them. Building and finding each takes long and has a command of its own: `cargo xtask simulate --mutants`.
+/// them. Building and finding each defect takes long and has a separate command: `cargo xtask simulate
+/// --mutants`.
 pub(super) fn check(root: &Path, report: &mut Report) {
     let page = std::fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     let mut count = 0;
@@ -51,7 +52,7 @@ fn check_patch(root: &Path, patch: &str, report: &mut Report) {
             let why = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
             report.problems.push(format!("{patch} does not apply: {why}"));
         }
-        Err(error) => eprintln!("{patch} is not applied: git cannot be run: {error}"),
+        Err(error) => eprintln!("{patch} is not checked: cannot run git: {error}"),
     }
 }
 
@@ -61,7 +62,7 @@ fn patches(folder: &Path) -> BTreeSet<String> {
     entries.filter_map(|entry| name(&entry.path())).collect()
 }
 
-/// The first cells of the rows below a header.
+/// Returns the first cells of the rows below a header.
 fn rows(page: &str, header: &str) -> BTreeSet<String> {
     let lines = page.lines().skip_while(|line| !line.starts_with(header)).skip(2);
     let cells = lines.map_while(|line| line.strip_prefix("| ")?.split_once(" |"));
@@ -74,7 +75,7 @@ mod tests {
 
     const PATCH: &str = "--- a/file\n+++ b/file\n@@ -1 +1 @@\n-kept\n+dropped\n";
 
-    /// The problems of a tree with one defect in each of the two folders.
+    /// Returns the problems of a tree with one defect in each of the two folders.
     fn problems(name: &str, told: &str, file: &str) -> Vec<String> {
         let root = std::env::temp_dir().join(format!("informer-tidy-{name}-{}", std::process::id()));
         for defects in &DEFECTS {

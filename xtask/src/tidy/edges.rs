@@ -2,8 +2,8 @@ use std::path::Path;
 
 use crate::report::Report;
 
-/// Which crates of ours each crate may depend on, and which crates it must not know: the absences of
-/// ARCHITECTURE.md.
+/// The crates of this workspace on which each crate may depend, and the external crates on which it must not
+/// depend; see ARCHITECTURE.md.
 const RULES: [(&str, &[&str], &[&str]); 11] = [
     ("informer-core", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi", "serde"]),
     ("informer-workqueue", &[], &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
@@ -81,12 +81,12 @@ fn check_crate(name: &str, manifest: &str, (ours, absent): (&[&str], &[&str]), r
             report.problems.push(format!("{name} must not depend on {dependency}"));
         }
         if absent.contains(&dependency) {
-            report.problems.push(format!("{name} must not know {dependency}"));
+            report.problems.push(format!("{name} must not depend on {dependency}"));
         }
     }
 }
 
-/// The names under `[dependencies]`, in whichever way they are written; those for tests may be anything.
+/// Returns the names under `[dependencies]`, in any notation. Dependencies of tests are not restricted.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut listed = false;
     manifest.lines().filter_map(move |line| {
@@ -106,7 +106,7 @@ mod tests {
     use super::dependencies;
 
     #[test]
-    fn a_dependency_is_one_however_it_is_written() {
+    fn dependencies_are_found_in_any_notation() {
         let manifest = "[package]\nname = \"x\"\n\n[dependencies]\na.workspace = true\n# b = 1\nc = \"1\"\n\n[dependencies.d]\nversion = \"1\"\n\n\
             [target.'cfg(unix)'.dependencies]\ne = \"1\"\n\n[dev-dependencies]\nf = \"1\"\n";
         assert_eq!(dependencies(manifest).collect::<Vec<_>>(), ["a", "c", "d", "e"]);

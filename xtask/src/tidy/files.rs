@@ -3,10 +3,10 @@ use std::path::Path;
 use super::Source;
 use crate::report::Report;
 
-/// Lines of code that a file may have. A longer one begins with `// tidy: long, because ...`.
+/// Maximum number of lines of code in a file. A longer file begins with `// tidy: long, because ...`.
 const CODE_LINES_MAX: usize = 500;
 
-/// File and folder names that tell nothing.
+/// File and folder names that have no meaning.
 const NAMELESS: [&str; 5] = ["utils", "util", "common", "helpers", "misc"];
 
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
@@ -23,11 +23,11 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
             if NAMELESS.contains(&component.trim_end_matches(".rs")) && name.contains(&*component) {
                 report
                     .problems
-                    .push(format!("{name}: {component} tells nothing; name it after what it holds"));
+                    .push(format!("{name}: {component} has no meaning; name it after its content"));
             }
         }
         if source.text.contains("#[ignore") && !name.starts_with("xtask/") {
-            report.problems.push(format!("{name}: an ignored test proves nothing"));
+            report.problems.push(format!("{name}: a test is ignored; remove `#[ignore]`"));
         }
     }
     report.figure("longest file, lines of code", longest as f64);

@@ -1,4 +1,4 @@
-//! The layers of a crate: a module uses the modules below it only.
+//! The layers of a crate: a module may use only modules of lower layers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,10 +23,10 @@ const APISERVER: [&str; 13] = [
     "server",
 ];
 
-/// Modules without an order: others may not use them either.
+/// Modules outside the layers. Other modules may not use them.
 const FREE: [&str; 1] = ["port"];
 
-/// The crates with layers, by the folder of their sources.
+/// The crates with layers, by their source folder.
 const CRATES: [(&str, &[&str]); 1] = [("crates/informer-apiserver/src/", &APISERVER)];
 
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
@@ -66,7 +66,7 @@ fn check_file(
             None if FREE.contains(&used) => {
                 report.problems.push(format!("{name}: layer {module} must not use {used}"));
             }
-            // An item that lib.rs exports, in a doc comment.
+            // Not a module: an item that lib.rs exports.
             None => {}
         }
     }
@@ -76,8 +76,8 @@ fn height(layers: &[&str], module: &str) -> Option<usize> {
     layers.iter().position(|layer| *layer == module)
 }
 
-/// The names that follow `crate::`, those in braces included, outside of comments and of the unit tests at
-/// the end.
+/// Returns the names that follow `crate::`, including those in braces. Comments and the unit tests at the end
+/// are skipped.
 fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -4,17 +4,17 @@ use std::path::Path;
 use super::Source;
 use crate::report::Report;
 
-/// The section of `docs/parity.md` that holds the names.
+/// The section of `docs/parity.md` with the table of public names.
 const SECTION: &str = "## Public names";
 
-/// The names of upstream, one a line: package and name.
+/// The public names of upstream, one per line: package and name.
 const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
 
-/// Names that are not ours and stand in rows all the same.
+/// Names of other crates that rows may mention.
 const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 
-/// Holds the table of public names against both sides: every name of upstream has a row in the part of its
-/// package, and every name of ours that a row has exists.
+/// Checks the table of public names: each upstream name has a row in the part of its package, and each of our
+/// names in a row exists.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
@@ -55,19 +55,19 @@ fn compare(page: &str, upstream: &str, declared: &HashSet<&str>, report: &mut Re
     report.figure("public names of upstream", f64::from(names));
 }
 
-/// The numbered lines of the section.
+/// Returns the lines of the section with their numbers.
 fn section(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = page.lines().enumerate().map(|(index, line)| (index + 1, line));
     let section = lines.skip_while(|(_, line)| *line != SECTION).skip(1);
     section.take_while(|(_, line)| !line.starts_with("## "))
 }
 
-/// What stands in backticks.
+/// Returns the parts of a text that are in backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The names that a file declares: items, modules, and what may be a variant.
+/// Returns the names that a file declares: items, modules and possible enum variants.
 fn declared(text: &str) -> impl Iterator<Item = &str> {
     const WORDS: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "mod"];
     text.lines().filter(|line| !line.trim_start().starts_with("//")).filter_map(|line| {
@@ -93,15 +93,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_upstream_without_a_row_of_its_package_is_a_problem() {
+    fn upstream_name_without_a_row_in_its_package_is_a_problem() {
         assert_eq!(problems(PAGE, "tools/cache KeyFunc\ntools/cache KeyError\n"), Vec::<String>::new());
         let missing = problems(PAGE, "tools/cache Elsewhere\nutil/workqueue KeyFunc\n");
         assert_eq!(missing.len(), 2, "{missing:?}");
     }
 
     #[test]
-    fn a_name_of_ours_that_does_not_exist_is_a_problem() {
-        let page = PAGE.replace("`Keys::by`", "`Keys::gone`, `KeyError::Bad`");
-        assert_eq!(problems(&page, ""), ["docs/parity.md:9: there is no gone"]);
+    fn unknown_name_in_a_row_is_a_problem() {
+        let page = PAGE.replace("`Keys::by`", "`Keys::missing`, `KeyError::Bad`");
+        assert_eq!(problems(&page, ""), ["docs/parity.md:9: there is no missing"]);
     }
 }

@@ -7,7 +7,7 @@ use crate::report::Report;
 /// The pages whose rows name tests.
 const PAGES: [&str; 2] = ["parity.md", "pains.md"];
 
-/// Holds the pages against the tests: each function that a row names in backticks must exist.
+/// Checks that each function that a row names in backticks exists.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let functions: HashSet<&str> = sources.iter().flat_map(|source| functions(&source.text)).collect();
     for page in PAGES {
@@ -37,8 +37,8 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("fn ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
 }
 
-/// The names in the last column that stand in backticks and look like test functions: snake case of several
-/// words, with or without the module before them.
+/// Returns the names in the last column that are in backticks and look like test functions: snake case of at
+/// least three words, with or without a module path.
 fn named(row: &str) -> impl Iterator<Item = &str> {
     let last = row.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
     let names = last.split('`').skip(1).step_by(2).filter_map(|name| name.rsplit("::").next());

@@ -24,7 +24,7 @@ const CLEAN: [&str; 9] = [
     "fuzz",
 ];
 
-/// All checked folders, the longest prefix first where one contains another.
+/// All checked folders. A folder inside another one comes first.
 const FOLDERS: [&str; 17] = [
     "crates/informer-apiserver",
     "crates/informer-cache",
@@ -48,13 +48,13 @@ const FOLDERS: [&str; 17] = [
 /// Comments and documents are wrapped at this column; tables and links may be longer.
 const MAX_COLUMNS: usize = 110;
 
-/// The longest sentence of a document, in words.
+/// Maximum number of words in a sentence of a document.
 const MAX_WORDS: usize = 35;
 
 /// Openings that hide the subject of a sentence.
 const OPENINGS: &str = r"(?:^|[.!?] )(?:What|Who|Whoever|Whatever|Where|None is|It is there)\b";
 
-/// Code whose string literals are messages for people.
+/// Code whose string literals are messages for users.
 const MESSAGES: [&str; 9] =
     ["#[error(", "expect(", "reason = ", "error!(", "warn!(", "info!(", "debug!(", "panic!(", "bail!("];
 
@@ -135,7 +135,7 @@ fn is_below(file: &str, folder: &str) -> bool {
     file.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The Markdown documents of the project. The change log describes the past and keeps its words.
+/// The Markdown documents of the project. The change log is excluded: it describes the past.
 fn documents(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec();
@@ -205,19 +205,19 @@ fn check_line(line: &str, paragraph: &mut String, rules: &Rules, find: &mut dyn 
     });
 }
 
-/// The text of a line that is a comment.
+/// Returns the text of a line that is a comment.
 fn comment(line: &str) -> Option<&str> {
     ["//!", "///", "//"].iter().find_map(|mark| line.strip_prefix(mark)).map(str::trim)
 }
 
-/// The name of the function that a line declares.
+/// Returns the name of the function that a line declares.
 fn function(line: &str) -> Option<&str> {
     let line = line.trim_start_matches("pub ").trim_start_matches("async ");
     let name = line.strip_prefix("fn ")?;
     name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// The string literals of a line that has a message.
+/// Returns the string literals of a line that contains a message.
 fn messages(line: &str) -> impl Iterator<Item = &str> {
     let relevant = MESSAGES.iter().any(|call| line.contains(call));
     line.split('"').skip(1).step_by(2).filter(move |_| relevant)
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_word_of_the_glossary_is_found_in_comments_messages_and_test_names() {
-        let text = "/// Is told later.\n#[error(\"nobody listens\")]\n#[test]\nfn it_comes_again() {}\n";
+        let text = "/// Is \"told\" later.\n#[error(\"nobody listens\")]\n#[test]\nfn it_comes_again() {}\n";
         let lines: Vec<usize> = findings_of(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [1, 2, 4]);
     }

@@ -2,11 +2,11 @@ use std::path::Path;
 
 use crate::report::Report;
 
-/// What stands before a block that is the text of a file: `<!-- text of PATH -->`.
+/// Prefix of the comment above a code block that quotes a file: `<!-- text of PATH -->`.
 const BEFORE: &str = "<!-- text of ";
 
-/// Holds blocks of the pages against the files that they show: each has to stand in its file as it is, so
-/// that what is shown is what is compiled.
+/// Checks code blocks of the pages against the files that they quote: each must occur in its file verbatim,
+/// so that documented code compiles.
 pub(super) fn check(root: &Path, report: &mut Report) {
     let Ok(entries) = std::fs::read_dir(root.join("docs")) else { return };
     let mut quotes = 0;
@@ -17,14 +17,14 @@ pub(super) fn check(root: &Path, report: &mut Report) {
             let name = path.file_name().unwrap_or_default().display().to_string();
             let stands = std::fs::read_to_string(root.join(file)).is_ok_and(|text| text.contains(&block));
             if block.is_empty() || !stands {
-                report.problems.push(format!("docs/{name}:{number}: this is not the text of {file}"));
+                report.problems.push(format!("docs/{name}:{number}: the block does not occur in {file}"));
             }
         }
     }
     report.figure("blocks of docs that are text of files", f64::from(quotes));
 }
 
-/// The number of its line, the file and the text of each such block.
+/// Returns the line number, the file and the text of each such block.
 fn blocks(page: &str) -> Vec<(usize, &str, String)> {
     let lines: Vec<&str> = page.lines().collect();
     let named = lines.iter().enumerate().filter_map(|(index, line)| {
@@ -40,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_what_stands_between_its_fences() {
+    fn block_is_the_text_between_its_fences() {
         let page = "# Page\n\n<!-- text of a/b.rs -->\n```rust\nfn a() {}\n\nfn b() {}\n```\n\n```rust\nfn c() {}\n```\n";
         assert_eq!(blocks(page), [(3, "a/b.rs", "fn a() {}\n\nfn b() {}\n".to_owned())]);
     }
 
     #[test]
-    fn a_page_that_shows_something_else_is_a_problem() {
+    fn block_that_differs_from_its_file_is_a_problem() {
         let folder = std::env::temp_dir().join(format!("informer-tidy-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("docs")).unwrap();
         std::fs::write(folder.join("a.rs"), "fn a() {}\n").unwrap();
@@ -58,7 +58,7 @@ mod tests {
             report.problems
         };
         assert!(problems("fn a() {}").is_empty());
-        assert_eq!(problems("fn b() {}"), ["docs/page.md:1: this is not the text of a.rs"]);
+        assert_eq!(problems("fn b() {}"), ["docs/page.md:1: the block does not occur in a.rs"]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

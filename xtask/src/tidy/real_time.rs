@@ -1,9 +1,9 @@
-//! Refuses real time in tests. A test that sleeps in real time, or compares with the wall clock, fails on a
+//! Rejects real time in tests. A test that sleeps in real time, or compares with the wall clock, fails on a
 //! loaded machine.
 //!
 //! Paused tokio time is fine, so a test with `start_paused` may sleep and measure. A test without it may not,
 //! nor may a helper that it calls. Scenarios of the conformance suite run in real time against real servers:
-//! they wait for states, and never for a time. `clippy.toml` forbids the clocks and the sleep of `std`
+//! they wait for a state, never for a time. `clippy.toml` forbids the clocks and the sleep of `std`
 //! everywhere.
 
 use std::collections::{HashMap, HashSet};
@@ -74,7 +74,7 @@ struct Function {
     path: String,
     name: String,
     is_test: bool,
-    /// Whether its runtime has paused time.
+    /// Whether its runtime starts with paused time.
     is_paused: bool,
     body: TokenStream,
 }
@@ -90,14 +90,14 @@ impl Function {
             path: path.to_owned(),
             name: signature.ident.to_string(),
             is_test: attributes.iter().any(|text| text == "test" || text.starts_with("tokio :: test")),
-            // Some build a paused runtime themselves.
+            // Some tests build a paused runtime themselves.
             is_paused: attributes.iter().any(|text| text.contains("start_paused = true"))
                 || words.contains("start_paused"),
             body,
         }
     }
 
-    /// Describes how real time is reached, as `test -> helper -> sleep`; `None` if it is not.
+    /// Returns the call chain that reaches real time, as `test -> helper -> sleep`; `None` if there is none.
     fn reaches_real_time<'a>(
         &'a self,
         helpers: &HashMap<&str, Vec<&'a Function>>,
@@ -129,8 +129,8 @@ fn by_name(functions: &[Function]) -> HashMap<&str, Vec<&Function>> {
     helpers
 }
 
-/// Files whose functions may call each other: those of one folder of tests, or the tests inside one source
-/// file.
+/// Returns the group of a file. Functions of one group may call each other: those in one folder of tests, or
+/// the tests inside one source file.
 fn group(name: &str) -> String {
     let at = name.find("/tests/").or_else(|| name.find("/tests.rs"));
     at.map_or(name, |at| &name[..at]).to_owned()
@@ -192,7 +192,7 @@ fn calls_in(tokens: TokenStream, into: &mut Vec<String>) {
     }
 }
 
-/// Whether `Instant::now()` is an operand of a comparison.
+/// Returns true if `Instant::now()` is an operand of a comparison.
 fn compares_a_clock(tokens: TokenStream) -> bool {
     let mut text = String::new();
     without_literals(tokens, &mut text);

@@ -1,4 +1,4 @@
-//! What one package came to: specs of Ginkgo and plain tests, by name.
+//! The outcome of one package: Ginkgo specs and plain tests, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Assets, EnvtestError, io_error, read};
 
-/// How long a package may take: the longest needs 80 s on the real pair, on idle cores.
+/// Time limit of a package. The longest takes 80 s on the real pair, on idle cores.
 pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
-/// Failures are told in one line.
+/// Failures are reported in one line, cut at this length.
 const MESSAGE_CHARS_MAX: usize = 300;
-/// Tables name entries after addresses and times; what is not the same in two runs is not part of a name.
+/// Names are cut at this length: entries of tables are named after addresses and times, and a name must be
+/// the same in two runs.
 const NAME_CHARS_MAX: usize = 400;
 
 /// The outcome of a package.
@@ -27,14 +28,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Why a test did not pass.
+    /// Returns the reason why a test did not pass.
     pub(super) fn why(&self, test: &str) -> &str {
         self.failed.get(test).map_or("did not run", String::as_str)
     }
 
     fn add(&mut self, name: String, state: &str, why: String) {
         match state {
-            // Entries of a table may have one name.
+            // Several entries of a table may have the same name.
             "passed" | "pass" if self.failed.contains_key(&name) => {}
             "passed" | "pass" => self.passed.push(name),
             "skipped" | "pending" | "skip" => self.skipped += 1,
@@ -93,8 +94,8 @@ struct Failure {
     message: String,
 }
 
-/// Runs the tests of a package. One that breaks off is run again: some of its tests have a time limit of a
-/// millisecond, and end the whole program when it is missed, on the real pair too.
+/// Runs the tests of a package. If the test program aborts, it is run again, up to three times in total: some
+/// tests have a time limit of a millisecond, and abort the program when they exceed it, on the real pair too.
 pub(super) fn of_package(
     module: &Path,
     modfile: &Path,
@@ -114,7 +115,7 @@ pub(super) fn of_package(
 
 fn run(module: &Path, modfile: &Path, package: &str, assets: &Assets) -> Result<Outcome, EnvtestError> {
     let report = assets.data.join("ginkgo.json");
-    // Left by another package.
+    // Remove the report of another package.
     let _ = fs::remove_file(&report);
     fs::create_dir_all(&assets.data).map_err(io_error("make a folder for reports"))?;
     let timeout = PACKAGE_WAIT.as_secs();
@@ -155,14 +156,14 @@ fn add_spec(spec: Spec, outcome: &mut Outcome) {
             let name: String = texts.join(" ").chars().take(NAME_CHARS_MAX).collect();
             outcome.add(name, &spec.state, why);
         }
-        // What runs around the specs counts where it fails: they are skipped then.
+        // A setup or teardown node counts only if it fails, because its specs are skipped then.
         kind if spec.state != "passed" => outcome.add(kind.to_owned(), &spec.state, why),
         _ => {}
     }
 }
 
-/// Adds the plain tests: those without others below them. Tells whether the package has a Ginkgo suite, and
-/// what was printed last.
+/// Adds the plain tests that have no subtests. Returns whether the package has a Ginkgo suite, and the last
+/// line that was printed.
 fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut printed: BTreeMap<&str, String> = BTreeMap::new();
@@ -175,7 +176,7 @@ fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     for line in lines.iter().filter(ended) {
         let Some(test) = line.test.as_deref() else { continue };
         let shown = printed.get(test).map(String::as_str).unwrap_or_default();
-        // The test that runs the specs.
+        // This test runs the Ginkgo specs.
         if shown.contains("Running Suite:") {
             suite = true;
             continue;

@@ -1,5 +1,5 @@
-//! controller-runtime's sources where its tests can run: they write beside themselves and start scripts,
-//! which Go's module cache does not allow.
+//! Copies controller-runtime's sources to a writable folder. Its tests write into their own folders and start
+//! scripts, which Go's module cache does not allow.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,8 @@ use super::{EnvtestError, io_error};
 
 const MODULE: &str = "sigs.k8s.io/controller-runtime";
 
-/// Copies the sources of the version that our module requires, and writes a go.mod that leads to the copy.
+/// Copies the sources of the version that our module requires, and writes a go.mod that refers to the copy.
+/// Returns the path of this go.mod.
 pub(super) fn prepare(module: &Path, folder: &Path) -> Result<PathBuf, EnvtestError> {
     let output = Command::new("go")
         .current_dir(module)
@@ -33,7 +34,8 @@ pub(super) fn prepare(module: &Path, folder: &Path) -> Result<PathBuf, EnvtestEr
     Ok(modfile)
 }
 
-/// Copies a folder, go.mod last, so that a copy that has one is whole. Scripts may be run.
+/// Copies a folder. go.mod is copied last, so that a copy with a go.mod is complete. Scripts become
+/// executable.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let mut last = None;
@@ -52,7 +54,7 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    // By its content alone: files of the cache are read-only.
+    // Copies only the content, because files of the cache are read-only.
     fs::write(to, fs::read(from)?)?;
     #[cfg(unix)]
     if to.extension().is_some_and(|extension| extension == "sh") {

@@ -1,4 +1,5 @@
-//! What a kube-apiserver says that an account asked for, and what it was answered.
+//! Reads the requests of a service account, and whether they were allowed, from the audit log of
+//! kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// Requests of accounts, without their bodies; of nobody else.
+/// Logs the requests of service accounts without their bodies, and no other requests.
 const POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -18,11 +19,11 @@ rules:
 - level: None
 ";
 
-/// One thing that may be done.
+/// A verb on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Permission {
     pub(super) group: String,
-    /// With its subresource.
+    /// The resource, followed by its subresource if there is one.
     pub(super) resource: String,
     pub(super) verb: String,
 }
@@ -34,13 +35,16 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What an admission plugin of the server asks for, and no request shows.
+/// Suffix of the resources whose permissions are checked by an admission plugin: no request shows them.
 const ASKED_BY_ADMISSION: &str = "/finalizers";
 
 impl Permission {
-    /// Whether it is needed although this run shows no request: by admission; to list where a server has no
-    /// streaming lists, as this one has; to create by server-side apply, which shows as a patch; to write on
-    /// an event that comes again, which it may or may not.
+    /// Returns true if the permission is needed although this run has no request for it:
+    ///
+    /// - an admission plugin checks it;
+    /// - it is `list`, which is used on servers without streaming lists (this server has them);
+    /// - it is `create` for server-side apply, which is logged as a patch;
+    /// - it is `patch` of an event, which is sent only if the event occurs more than once.
     pub(super) fn is_needed_elsewhere(&self, allowed: &BTreeSet<Self>) -> bool {
         let did = |verb: &str| allowed.contains(&Self { verb: verb.to_owned(), ..self.clone() });
         self.resource.ends_with(ASKED_BY_ADMISSION)
@@ -50,7 +54,7 @@ impl Permission {
     }
 }
 
-/// What an account has done.
+/// The requests of a service account.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) allowed: BTreeSet<Permission>,
@@ -58,7 +62,7 @@ pub(super) struct Seen {
     pub(super) requests: usize,
 }
 
-/// An entry of the log.
+/// An entry of the audit log.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -87,7 +91,8 @@ struct Status {
     code: Option<u16>,
 }
 
-/// What makes a kube-apiserver write the log, and refuse owners that an account may not hold up.
+/// Returns the flags with which kube-apiserver writes the audit log, and denies owner references that block
+/// the deletion of owners unless the account may update their finalizers.
 pub(super) fn flags(policy: &Path, log: &Path) -> Result<Vec<String>, String> {
     fs::write(policy, POLICY).map_err(|error| format!("cannot write {}: {error}", policy.display()))?;
     Ok(vec![
@@ -104,7 +109,7 @@ pub(super) fn of_account(log: &Path, account: &str) -> Result<Seen, String> {
 
 fn read(text: &str, account: &str) -> Seen {
     let mut seen = Seen::default();
-    // The last line may be on its way.
+    // The last line may be incomplete.
     for entry in text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok()) {
         if entry.user.username != account {
             continue;

@@ -1,4 +1,4 @@
-//! What an administrator does with kubectl.
+//! Runs kubectl as an administrator.
 
 use std::fs;
 use std::io::Write;
@@ -17,22 +17,22 @@ pub(super) struct Kubectl {
 }
 
 impl Kubectl {
-    /// Builds it, for the administrator of a kubeconfig.
+    /// Builds kubectl, to run it with the kubeconfig of an administrator.
     pub(super) fn new(root: &Path, config: &Path) -> Result<Self, String> {
         let go = Go::find(root).map_err(|error| error.to_string())?;
         let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
-        // What it has cached of another server is not for this one.
+        // kubectl must not use discovery data that it cached for another server.
         let home = target(root).join("operators-home");
         let _ = fs::remove_dir_all(&home);
         Ok(Self { program, config: config.to_owned(), home })
     }
 
-    /// Runs a command, and returns what it prints.
+    /// Runs a command and returns its output.
     pub(super) fn run(&self, arguments: &[&str]) -> Result<String, String> {
         self.with_input(arguments, "")
     }
 
-    /// The same, with something to read.
+    /// Like [`run`](Self::run), with this standard input.
     pub(super) fn with_input(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let shown = arguments.join(" ");
         let failed = |error: std::io::Error| format!("cannot run kubectl {shown}: {error}");
@@ -50,13 +50,13 @@ impl Kubectl {
         }
     }
 
-    /// An object that has no namespace.
+    /// Returns a cluster-scoped object.
     pub(super) fn get(&self, kind: &str, name: &str) -> Result<Value, String> {
         let text = self.run(&["get", kind, name, "-o", "json"])?;
         serde_json::from_str(&text).map_err(|error| format!("kubectl get {kind} {name}: {error}"))
     }
 
-    /// The administrator's kubeconfig, but for an account by its token.
+    /// Writes a copy of the administrator's kubeconfig with the token of a service account. Returns its path.
     pub(super) fn config_of(
         &self,
         account: &str,
@@ -75,7 +75,7 @@ impl Kubectl {
     }
 }
 
-/// The first text that is not there behind the one before it.
+/// Returns the first string that does not occur after the previous one.
 pub(super) fn missing<'a>(shown: &str, texts: &[&'a str]) -> Option<&'a str> {
     let mut rest = shown;
     for text in texts {

@@ -15,7 +15,7 @@ fn entry(user: &str, verb: &str, resource: &str, below: Option<&str>, code: u16)
 }
 
 #[test]
-fn requests_of_one_account_are_told_apart_by_their_answers() {
+fn requests_of_an_account_are_split_into_allowed_and_refused() {
     let log = [
         entry("us", "list", "websites", None, 200),
         entry("us", "patch", "websites", Some("status"), 409),
