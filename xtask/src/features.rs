@@ -17,7 +17,7 @@ pub(crate) struct FeaturesArguments {
     no_tests: bool,
 }
 
-/// The version of Kubernetes' types that libraries are checked with; a program chooses it by a feature of
+/// The version of the Kubernetes types with which libraries are checked; a program selects it by a feature of
 /// `k8s-openapi`.
 const KUBERNETES: &str = "1.37";
 

@@ -62,7 +62,7 @@ enum Command {
     /// Run informers of client-go, kube-rs and this library on one server, and compare their caches after
     /// changes and broken connections. Needs Go.
     Fleet(fleet::Fleet),
-    /// Chaos test: kill, pause and restart the processes below an informer and break its connections, in real
+    /// Chaos test: kill, pause and restart processes and break connections under a running informer, in real
     /// time.
     Ordeal(ordeal::Ordeal),
     /// Generate the table of the built-in kinds from the published Go types and a real API server; with

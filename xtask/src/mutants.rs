@@ -197,7 +197,7 @@ impl Stage<'_> {
             .map_err(|error| format!("write {}: {error}", config.display()))?;
         let written = folder.join("mutants.out/outcomes.json");
         if written.exists() {
-            // If cargo-mutants fails early, these must not count.
+            // If cargo-mutants fails early, outcomes of an earlier run must not count.
             std::fs::remove_file(&written)
                 .map_err(|error| format!("remove {}: {error}", written.display()))?;
         }
@@ -209,7 +209,7 @@ impl Stage<'_> {
             Some(seconds) => command.args(["--baseline", "skip", "--timeout", &seconds.to_string()]),
             None => command.args(["--minimum-test-timeout", &MIN_TEST_TIMEOUT.to_string()]),
         };
-        // A mutant may leave something unused; that must not hide it from the tests.
+        // A mutant may leave code unused; lints must not reject it before the tests run.
         command.args(["--cap-lints", "true"]).args(self.subject.feature_arguments());
         command.status().map_err(|error| {
             format!("run cargo mutants: {error}; install it with `cargo install cargo-mutants`")
@@ -294,7 +294,7 @@ fn order(name: &str, seed: u64) -> u64 {
     hasher.finish()
 }
 
-/// The configuration that makes cargo-mutants test exactly these mutants.
+/// Returns the configuration that makes cargo-mutants test exactly these mutants.
 fn configuration(names: &[String]) -> String {
     let quoted = names.iter().map(|name| format!("  '''^{}$''',\n", escape(name)));
     let files: BTreeSet<_> = names.iter().filter_map(|name| name.split(':').next()).collect();

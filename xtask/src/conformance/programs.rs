@@ -17,7 +17,7 @@ use crate::go::{Go, Module, target};
 use crate::real::last_lines;
 use crate::report::Report;
 
-/// Time limit of a program. Each of its waits has a shorter limit, and not all of them are exceeded.
+/// Time limit of a program. Each of its waits has a shorter limit; not all waits reach theirs.
 const PROGRAM_WAIT: Duration = Duration::from_secs(300);
 
 /// The verdict that a program prints at its end.

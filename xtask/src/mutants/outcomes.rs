@@ -89,7 +89,7 @@ impl Tally {
         100.0 * (self.caught + self.timed_out) as f64 / self.viable().max(1) as f64
     }
 
-    /// The crate's row of the table in `docs/mutants.md`.
+    /// Formats the row of a crate for the table in `docs/mutants.md`.
     pub(super) fn row(&self, name: &str) -> String {
         let (total, tested, unviable, caught) = (self.total, self.tested(), self.unviable, self.caught);
         let (timed_out, survived, percent) = (self.timed_out, self.survivors.len(), self.caught_percent());
@@ -99,7 +99,7 @@ impl Tally {
     }
 }
 
-/// Names of the mutants that survived, with line and column.
+/// Returns the names of the mutants that survived, with line and column.
 pub(super) fn survivors_of(outcomes: &Outcomes) -> Vec<String> {
     let survived = outcomes.iter().filter(|(_, outcome)| **outcome == Outcome::Survived);
     survived.map(|(name, _)| name.clone()).collect()

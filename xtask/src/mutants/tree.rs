@@ -33,7 +33,7 @@ pub(super) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
     Ok(Tree { root: copy.to_owned(), products })
 }
 
-/// Paths of the workspace's files, relative to its root.
+/// Returns the paths of the files in the workspace, relative to its root.
 fn files(workspace: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new("git");
     command.current_dir(workspace).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

@@ -144,7 +144,7 @@ fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
 struct Found([(u64, Option<String>); SEEDS.len()]);
 
 impl Found {
-    /// A row of the table in docs/simulator.md.
+    /// Formats a row of the table in docs/simulator.md.
     fn row(&self, name: &str) -> String {
         let count = |(count, invariant): &(u64, Option<String>)| match invariant {
             Some(_) => count.to_string(),

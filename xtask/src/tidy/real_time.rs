@@ -59,7 +59,7 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     report.figure("tests without real time", f64::from(tests));
 }
 
-/// The clocks and timed functions that a scenario uses.
+/// Returns the clocks and timed functions that a scenario uses.
 fn timed_in_scenario(file: &syn::File) -> impl Iterator<Item = &'static str> {
     let (mut words, mut calls) = (HashSet::new(), Vec::new());
     idents(file.to_token_stream(), &mut words);

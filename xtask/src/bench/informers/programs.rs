@@ -22,7 +22,7 @@ pub(super) enum Peer {
     KubeRs,
 }
 
-/// The programs, built.
+/// The built programs.
 pub(super) struct Built {
     pub(super) ours: PathBuf,
     /// Whether our informer is measured; if not, the program only serves.
