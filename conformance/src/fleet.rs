@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_difference_is_found() {
+    fn missing_surplus_and_different_objects_are_found() {
         let truth = View::from([entry("n/a", "1"), entry("n/b", "2")]);
         assert!(differences(&truth, &truth).is_empty());
         let view = View::from([entry("n/b", "1"), entry("n/c", "3")]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_does_not_depend_on_the_order_and_does_on_the_content() {
+    fn hash_depends_on_content_and_not_on_order() {
         assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
         assert_ne!(hash([("a", "1")]), hash([("a", "2")]));
         // Computed by the Go peer, whose standard library has the same function.

@@ -42,7 +42,7 @@ async fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> usize {
 }
 
 #[tokio::test]
-async fn a_cable_passes_on_what_comes() {
+async fn proxy_forwards_bytes() {
     let cable = Cable::to(echo().await).await.unwrap();
     let mut stream = connected(&cable).await;
     assert_eq!(exchange(&mut stream, &[7; 100_000]).await, 100_000);
@@ -50,7 +50,7 @@ async fn a_cable_passes_on_what_comes() {
 }
 
 #[tokio::test]
-async fn a_cut_ends_what_is_open_and_nothing_else() {
+async fn cut_ends_only_open_connections() {
     let cable = Cable::to(echo().await).await.unwrap();
     let mut stream = connected(&cable).await;
     assert_eq!(exchange(&mut stream, b"before").await, 6);
@@ -60,7 +60,7 @@ async fn a_cut_ends_what_is_open_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_unplugged_cable_has_refused_and_cut_when_it_says_so() {
+async fn unplug_returns_after_connections_are_refused_and_cut() {
     let cable = Cable::to(echo().await).await.unwrap();
     for _ in 0..20 {
         let mut stream = connected(&cable).await;
@@ -77,14 +77,14 @@ async fn an_unplugged_cable_has_refused_and_cut_when_it_says_so() {
 }
 
 #[tokio::test]
-async fn a_cable_that_is_unplugged_before_it_was_used_refuses() {
+async fn unused_proxy_refuses_connections_after_unplug() {
     let cable = Cable::to(echo().await).await.unwrap();
     cable.unplug().await;
     assert!(TcpStream::connect(cable.address()).await.is_err());
 }
 
 #[tokio::test]
-async fn a_frozen_cable_holds_back_and_loses_nothing() {
+async fn frozen_proxy_holds_bytes_back_without_loss() {
     let cable = Cable::to(echo().await).await.unwrap();
     let mut stream = connected(&cable).await;
     assert_eq!(exchange(&mut stream, b"before").await, 6);
@@ -98,7 +98,7 @@ async fn a_frozen_cable_holds_back_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_budget_ends_one_connection_at_the_very_byte() {
+async fn budget_ends_one_connection_at_the_exact_byte() {
     let cable = Cable::to(echo().await).await.unwrap();
     for bytes in [0, 1, 4097, 20_000] {
         let mut stream = connected(&cable).await;

@@ -5,7 +5,7 @@ use informer_conformance::all;
 const PAGE: &str = include_str!("../../docs/conformance.md");
 
 #[test]
-fn the_page_lists_every_scenario() {
+fn docs_list_every_scenario() {
     let rows: Vec<String> =
         all().iter().map(|scenario| format!("| {} | `{}` |", scenario.topic, scenario.name)).collect();
     let missing: Vec<&String> = rows.iter().filter(|row| !PAGE.contains(&***row)).collect();
@@ -19,7 +19,7 @@ fn the_page_lists_every_scenario() {
 }
 
 #[test]
-fn no_two_scenarios_have_one_name() {
+fn scenario_names_are_unique() {
     let mut names: Vec<&str> = all().iter().map(|scenario| scenario.name).collect();
     let count = names.len();
     names.sort_unstable();

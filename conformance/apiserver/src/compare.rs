@@ -128,7 +128,7 @@ mod tests {
     use super::same_errors;
 
     #[test]
-    fn only_the_order_of_errors_does_not_matter() {
+    fn only_the_order_of_error_lines_is_ignored() {
         assert!(same_errors("x: errors:\n  .a: b\n  .c: d", "x: errors:\n  .c: d\n  .a: b"));
         assert!(!same_errors("x: errors:\n  .a: b\n  .c: d", "x: errors:\n  .c: d\n  .a: e"));
         assert!(!same_errors("a\nb", "b\na"), "other texts are compared as they are");

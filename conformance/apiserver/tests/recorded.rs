@@ -10,7 +10,7 @@ async fn outcome() -> (Suite, Outcome) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_embedded_server_answers_as_the_real_one_did() {
+async fn embedded_server_responds_as_recorded_from_the_real_one() {
     let (_, outcome) = outcome().await;
     let unknown: Vec<String> = outcome
         .unknown
@@ -22,7 +22,7 @@ async fn the_embedded_server_answers_as_the_real_one_did() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_listed_difference_is_met() {
+async fn every_listed_difference_occurs() {
     let (suite, outcome) = outcome().await;
     let rules = suite.known.0.iter().zip(&outcome.known);
     let stale: Vec<_> = rules.filter(|(_, count)| **count == 0).map(|(rule, _)| rule).collect();
@@ -30,7 +30,7 @@ async fn every_listed_difference_is_met() {
 }
 
 #[test]
-fn the_page_shows_every_known_difference_and_the_number_of_scenarios() {
+fn docs_contain_every_known_difference_and_the_number_of_scenarios() {
     let suite = Suite::own().unwrap();
     let page = include_str!("../../../docs/apiserver.md");
     let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_one_peer_lacks_differs_in_every_line() {
+    fn stream_of_only_one_peer_differs_in_every_line() {
         let compared = compare(&[streams(&["add a"])], &Streams::new());
         assert_eq!(compared.lines, ["first: - add a"]);
     }
 
     #[test]
-    fn what_differs_among_the_runs_of_client_go_is_masked_and_listed() {
+    fn variations_among_client_go_runs_are_masked_and_listed() {
         let theirs = [streams(&["add a", "at once", "end"]), streams(&["add a", "backoff", "end", "more"])];
         let compared = compare(&theirs, &streams(&["add a", "something else", "end", "and more"]));
         assert_eq!(compared.lines, Vec::<String>::new());

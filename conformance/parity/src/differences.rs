@@ -87,7 +87,7 @@ mod tests {
     use crate::suite::Suite;
 
     #[test]
-    fn every_difference_says_why_and_belongs_to_a_script() {
+    fn every_difference_has_a_reason_and_a_script() {
         let suite = Suite::read(&Suite::folder()).unwrap();
         let names = suite.names();
         for difference in suite.differences() {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_the_table_of_differences() {
+    fn docs_contain_the_table_of_differences() {
         let document = Suite::folder().join("../../docs/parity.md");
         let document = std::fs::read_to_string(document).unwrap();
         let suite = Suite::read(&Suite::folder()).unwrap();

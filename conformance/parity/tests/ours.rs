@@ -22,7 +22,7 @@ fn watch(wait: &str, version: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_script_is_played_attempt_by_attempt() {
+async fn script_is_played_attempt_by_attempt() {
     let closed = format!(
         "{LIST}  - {{ expect: watch, stream: [{{ added: b@11 }}], end: close }}\n  - {{ expect: watch, end: hold }}"
     );
@@ -45,7 +45,7 @@ async fn a_script_is_played_attempt_by_attempt() {
 }
 
 #[tokio::test]
-async fn what_the_informer_sees_is_in_the_trace() {
+async fn trace_contains_the_calls_of_the_informer() {
     let attempts = "  - { expect: list, list: { version: 10, items: [\"a@5 app=web\"] } }\n  - expect: watch\n    \
         stream: [{ do: add late }, { deleted: a@11 app=web }, { do: remove late }, { added: b@12 }]\n    end: hold";
     let script = Arc::new(Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).unwrap());

@@ -11,7 +11,7 @@ use informer_simulator::{
 const SCHEDULES: u64 = 300;
 
 #[test]
-fn whatever_goes_wrong_every_invariant_holds() {
+fn invariants_hold_under_random_faults() {
     let plan = Plan { seed: 7_000_000, schedules: SCHEDULES, time: None, threads: 2 };
     let tally = run_many(&plan, &|_| {});
     assert_eq!(tally.failure, None, "replay it with cargo xtask simulate --seed");
@@ -37,7 +37,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn a_script_survives_being_written_down() {
+fn script_round_trips_through_text() {
     for seed in 0..200 {
         let script = Script::of_seed(seed);
         assert_eq!(script.to_string().parse::<Script>(), Ok(script));
@@ -45,7 +45,7 @@ fn a_script_survives_being_written_down() {
 }
 
 #[test]
-fn a_text_that_is_no_script_is_refused_with_its_line() {
+fn invalid_script_is_rejected_with_its_line() {
     let refused = |text: &str| text.parse::<Script>().unwrap_err().to_string();
     assert!(refused("").contains("begins with its setup"));
     assert!(refused("setup keys").contains("keys"));
@@ -55,7 +55,7 @@ fn a_text_that_is_no_script_is_refused_with_its_line() {
 }
 
 #[test]
-fn every_schedule_is_as_long_and_as_troubled_as_it_should_be() {
+fn schedules_have_minimum_length_and_all_faults() {
     let mut seen = vec![0; Fault::ALL.len()];
     for seed in 0..5000 {
         let script = Script::of_seed(seed);
@@ -70,7 +70,7 @@ fn every_schedule_is_as_long_and_as_troubled_as_it_should_be() {
 }
 
 #[test]
-fn a_script_of_no_steps_comes_to_rest_and_a_shrunk_one_is_what_it_was_where_nothing_is_wrong() {
+fn empty_script_comes_to_rest_and_passing_script_is_not_shrunk() {
     let mut script = Script::of_seed(5);
     script.steps.clear();
     assert_eq!(run(&script).violation, None);
@@ -79,7 +79,7 @@ fn a_script_of_no_steps_comes_to_rest_and_a_shrunk_one_is_what_it_was_where_noth
 }
 
 #[test]
-fn a_script_that_shows_a_bug_is_made_short_until_no_step_of_it_can_be_missed() {
+fn shrinking_removes_every_unneeded_step() {
     for bug in [
         "an object that a relist no longer has is never announced as deleted",
         "a server without streaming lists is asked for one for ever",
@@ -111,7 +111,7 @@ fn scripts() -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_bugs_that_it_found_stay_mended() {
+fn scripts_of_fixed_bugs_pass() {
     let paths = scripts();
     assert!(!paths.is_empty());
     for path in paths {
@@ -122,7 +122,7 @@ fn the_bugs_that_it_found_stay_mended() {
 }
 
 #[test]
-fn the_known_bugs_of_kube_rs_s_watcher_show_under_the_same_schedules() {
+fn schedules_reproduce_known_bugs_of_the_kube_rs_watcher() {
     let found: std::collections::BTreeSet<_> =
         (0..1500).flat_map(|seed| run_kube_rs_model(&Script::of_seed(seed))).collect();
     for bug in [

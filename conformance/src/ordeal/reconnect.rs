@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_grows_beyond_its_play_is_a_problem_and_what_shrinks_is_none() {
+    fn growth_beyond_the_tolerance_is_a_problem() {
         let before = Footprint { descriptors: 60, tasks: 100, resident: 50_000 };
         let flat = |after| {
             let footprint = Some(Flat { before, after });
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_at_the_end_is_a_problem() {
+    fn difference_at_the_end_is_a_problem() {
         assert_eq!(Reconnects { differences: 2, ..Reconnects::default() }.problems().len(), 1);
     }
 }

@@ -5,7 +5,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn what_is_no_script_is_refused_with_a_reason() {
+fn invalid_election_script_is_rejected_with_a_reason() {
     assert!(problem("about: x\ndo: [start]").ends_with("\"start\" needs a name"));
     assert!(problem("about: x\ndo: [advance 5]").ends_with("needs a time, as 50ms"));
     assert!(problem("about: x\ndo: [sleep 5ms]").contains("is no operation; there are start, stop"));
@@ -16,7 +16,7 @@ fn what_is_no_script_is_refused_with_a_reason() {
 }
 
 #[test]
-fn every_script_is_read_and_our_candidates_never_lead_two_at_a_time() {
+fn at_most_one_candidate_leads_in_every_script() {
     let scripts = ElectionScript::read_all(&crate::Suite::folder().join("elections")).unwrap();
     assert!(scripts.len() >= 12, "{}", scripts.len());
     for script in scripts {

@@ -6,7 +6,7 @@ fn lines(operations: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_bad_script_is_refused_with_the_remedy() {
+fn invalid_queue_script_is_rejected_with_the_remedy() {
     for (text, expected) in [
         ("about: x\ndo: []", "it does nothing"),
         ("about: x\ndo: [push a]", "there are add, add-after"),
@@ -22,7 +22,7 @@ fn a_bad_script_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn each_operation_gives_a_line_with_what_came_of_it() {
+fn each_operation_gives_a_line_with_its_results() {
     assert_eq!(
         lines("get one, add a, len, retries a, add a, done a, get two, shut-down, get three, done a"),
         [
@@ -41,7 +41,7 @@ fn each_operation_gives_a_line_with_what_came_of_it() {
 }
 
 #[test]
-fn time_passes_only_where_the_script_says_so() {
+fn time_advances_only_by_advance() {
     assert_eq!(
         lines("add-after a 50ms, get one, advance 49ms, advance 1ms"),
         ["add-after a 50ms", "get one", "advance 49ms", "advance 1ms; one got a"]

@@ -5,7 +5,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn a_script_is_read_with_its_answers_in_order() {
+fn script_is_parsed_with_its_responses_in_order() {
     let text = r#"
 about: everything once
 streaming: true
@@ -43,7 +43,7 @@ attempts:
 }
 
 #[test]
-fn a_bad_script_is_refused_with_the_place_and_the_remedy() {
+fn invalid_script_is_rejected_with_position_and_remedy() {
     for (text, expected) in [
         ("about: x\nattempts: []", "it has no attempts"),
         ("about: x\nattempts: [{ expect: list }]", "attempt 1: it has 0 answers"),

@@ -11,7 +11,7 @@ fn lines(entries: Vec<Entry>, resyncs: bool) -> Vec<String> {
 }
 
 #[test]
-fn calls_without_an_order_of_their_own_are_sorted_and_the_others_are_not() {
+fn only_calls_without_a_defined_order_are_sorted() {
     let initial = |key: &str| Entry { initial: true, ..call("add", key, "", "1") };
     let gone = |key: &str| Entry { last_known: true, ..call("delete", key, "1", "") };
     let entries = vec![
@@ -36,7 +36,7 @@ fn calls_without_an_order_of_their_own_are_sorted_and_the_others_are_not() {
 }
 
 #[test]
-fn rounds_of_a_resync_count_once_and_relists_each_time() {
+fn resync_rounds_count_once_and_relists_each_time() {
     let again = || call("update", "a", "5", "5");
     assert_eq!(lines(vec![again(), again()], true).len(), 1);
     assert_eq!(lines(vec![again(), again()], false).len(), 2);
@@ -44,7 +44,7 @@ fn rounds_of_a_resync_count_once_and_relists_each_time() {
 }
 
 #[test]
-fn a_look_at_the_store_is_a_line_for_each_of_its_parts() {
+fn check_of_the_store_has_one_line_per_part() {
     let keys = BTreeMap::from([("web".to_owned(), vec!["default/a".to_owned()])]);
     let check = Check {
         store: vec!["default/a@5".to_owned()],

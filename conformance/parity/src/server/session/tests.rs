@@ -12,7 +12,7 @@ fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_is_the_next_step_of_the_backoff_where_it_lies_in_its_range() {
+async fn wait_within_the_range_of_the_next_backoff_step_is_that_step() {
     // 1.7 s could be the first step on a busy machine, and is the second step after the first.
     assert_eq!(
         waits(&[0, 900, 1700, 300, 5000], |_| {}),
@@ -22,7 +22,7 @@ async fn a_wait_is_the_next_step_of_the_backoff_where_it_lies_in_its_range() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_of_another_step_is_out_of_order_and_one_of_none_is_odd() {
+async fn wait_of_another_step_is_out_of_order_and_other_waits_are_odd() {
     assert_eq!(waits(&[3900], |_| {}), ["backoff 2 out of order"]);
     assert_eq!(waits(&[900, 900], |_| {}), ["backoff 0", "backoff 0 out of order"]);
     assert_eq!(
@@ -32,7 +32,7 @@ async fn a_wait_of_another_step_is_out_of_order_and_one_of_none_is_odd() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_that_the_server_asked_for_is_no_step() {
+async fn wait_requested_by_the_server_is_not_a_backoff_step() {
     let asked = |state: &mut State| state.retry_after = Some(Duration::from_secs(3));
     assert_eq!(waits(&[3050], asked), ["retry after"]);
     let asked = |state: &mut State| state.retry_after = Some(Duration::from_secs(3));
@@ -40,7 +40,7 @@ async fn the_time_that_the_server_asked_for_is_no_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_closed_port_no_step_is_known() {
+async fn backoff_step_is_unknown_after_a_closed_port() {
     let refused = |state: &mut State| state.refused = true;
     assert_eq!(waits(&[2000], refused), ["after refusal"]);
     let unknown = |state: &mut State| state.backoff = u32::MAX;
