@@ -209,7 +209,9 @@ impl Bench {
             let cache = watched.informer.indexer().list();
             let first = cache.iter().find(|object| !is_equal(object)).map(|object| json_of(object));
             let state = watched.informer.state().reflector;
-            return Err(format!("{first:?} is not what the server has; the informer is {state}").into());
+            return Err(
+                format!("the cache differs from the server: {first:?}; the informer is {state}").into()
+            );
         }
         Ok(())
     }
@@ -245,7 +247,9 @@ impl Bench {
         if watched.until(|cache| cache.len() == truth.len() && held(cache) == *truth).await.is_err() {
             let difference = difference(&held(watched.informer.indexer()), truth);
             let state = watched.informer.state().reflector;
-            return Err(format!("the cache is not what the server has: {difference}; it is {state}").into());
+            return Err(
+                format!("the cache differs from the server: {difference}; the informer is {state}").into()
+            );
         }
         let replayed = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -260,7 +264,7 @@ impl Bench {
             Ok(outcome) => outcome,
             Err(_) => {
                 let difference = difference(&watched.replayed()?, truth);
-                Err(format!("the handler was not told what the server has: {difference}").into())
+                Err(format!("the events of the handler differ from the server: {difference}").into())
             }
         }
     }

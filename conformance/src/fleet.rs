@@ -113,7 +113,7 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
     for peer in &mut peers {
         let outcome = settle(peer, &first).await?;
         if let [difference, ..] = &outcome.differences[..] {
-            return Err(format!("{} does not even sync: {difference}", peer.name()).into());
+            return Err(format!("{} did not sync: {difference}", peer.name()).into());
         }
     }
     eprintln!("all peers are synced; changes and cuts for at least {} s", plan.time.as_secs());
@@ -175,7 +175,7 @@ fn differences(view: &View, truth: &View) -> Vec<String> {
     let missing = truth.values().filter(|entry| !view.contains_key(&entry.key));
     let missing = missing.map(|entry| format!("{} is missing", entry.key));
     let surplus = view.values().filter(|entry| !truth.contains_key(&entry.key));
-    let surplus = surplus.map(|entry| format!("{} is gone from the server", entry.key));
+    let surplus = surplus.map(|entry| format!("{} does not exist on the server", entry.key));
     let other = truth.values().filter_map(|entry| {
         let held = view.get(&entry.key).filter(|held| *held != entry)?;
         Some(format!(
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(
             found[0].contains("n/a is missing")
-                && found[1].contains("n/c is gone")
+                && found[1].contains("n/c does not exist")
                 && found[2].contains("@1")
         );
     }

@@ -101,7 +101,7 @@ pub async fn ordeal(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure
             round = Fault::of(&server);
             round.shuffle(&mut ordeal.rng);
         }
-        let Some(fault) = round.pop() else { return Err("this server cannot fail".into()) };
+        let Some(fault) = round.pop() else { return Err("this server supports no faults".into()) };
         ordeal.suffer(fault).await?;
         if !ordeal.outcome.problems.is_empty() {
             break;
@@ -129,7 +129,7 @@ impl Ordeal {
         let mut peer = Peer::start("informer", &plan.peer, &arguments, cable)?;
         let first = read(&bench).await?;
         if let [difference, ..] = &settle(&mut peer, &first).await?.differences[..] {
-            return Err(format!("the pipeline does not even sync: {difference}").into());
+            return Err(format!("the pipeline did not sync: {difference}").into());
         }
         let outcome = Outcome {
             faults: BTreeMap::new(),
@@ -191,7 +191,7 @@ impl Ordeal {
         tokio::time::timeout(SERVER_WITHIN, writes).await.map_err(|_| "the server takes no changes")?;
         let there = read(&self.bench).await?;
         match settle(&mut self.peer, &there).await?.differences.first() {
-            Some(difference) => Err(format!("before the server goes back: {difference}").into()),
+            Some(difference) => Err(format!("before the older state is restored: {difference}").into()),
             None => Ok(()),
         }
     }

@@ -35,7 +35,7 @@ pub enum Server {
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// This kind of server does not support the operation.
-    #[error("this server knows no {0}")]
+    #[error("this server does not support {0}")]
     Unknown(&'static str),
     /// A file of the server cannot be read or written.
     #[error("cannot use {path}")]
@@ -152,7 +152,7 @@ impl Server {
     /// When it cannot be killed, or does not run in a separate process.
     pub async fn kill(&self) -> Result<(), ServerError> {
         match self {
-            Self::Embedded(_) => Err(ServerError::Unknown("end by a signal")),
+            Self::Embedded(_) => Err(ServerError::Unknown("termination by a signal")),
             Self::Spawned(server) => server.kill().await,
             Self::Real(server) => server.control(&["kill", "kube-apiserver"]).await,
         }
@@ -165,7 +165,7 @@ impl Server {
     /// When it does not run in a separate process.
     pub async fn pause(&self) -> Result<(), ServerError> {
         match self {
-            Self::Embedded(_) => Err(ServerError::Unknown("pause by a signal")),
+            Self::Embedded(_) => Err(ServerError::Unknown("pausing by a signal")),
             Self::Spawned(server) => server.pause(),
             Self::Real(server) => server.control(&["pause", "kube-apiserver"]).await,
         }
@@ -178,7 +178,7 @@ impl Server {
     /// When it does not run in a separate process.
     pub async fn resume(&self) -> Result<(), ServerError> {
         match self {
-            Self::Embedded(_) => Err(ServerError::Unknown("pause by a signal")),
+            Self::Embedded(_) => Err(ServerError::Unknown("pausing by a signal")),
             Self::Spawned(server) => server.resume(),
             Self::Real(server) => server.control(&["resume", "kube-apiserver"]).await,
         }
@@ -208,7 +208,7 @@ impl Server {
                 server.api().compact();
                 Ok(())
             }
-            Self::Spawned(_) => Err(ServerError::Unknown("compaction from outside")),
+            Self::Spawned(_) => Err(ServerError::Unknown("external compaction")),
             Self::Real(server) => server.control(&["compact"]).await,
         }
     }
@@ -250,7 +250,7 @@ impl Server {
     pub async fn restart_store(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.restart_store(),
-            Self::Spawned(_) => Err(ServerError::Unknown("store apart from it")),
+            Self::Spawned(_) => Err(ServerError::Unknown("a separate store")),
             Self::Real(server) => server.control(&["restart", "etcd"]).await,
         }
     }

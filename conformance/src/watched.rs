@@ -156,7 +156,7 @@ impl<O: Object> Watched<O> {
             Ok(Ok(_)) => Ok(()),
             _ => {
                 let state = self.informer.state();
-                Err(format!("the handler was only told {:?}; {}", self.seen(), state.reflector).into())
+                Err(format!("the handler received only {:?}; {}", self.seen(), state.reflector).into())
             }
         }
     }
@@ -177,7 +177,7 @@ impl<O: Object> Watched<O> {
         };
         match tokio::time::timeout(PATIENCE, holds).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(format!("the informer stays {:?}", self.informer.state().reflector).into()),
+            Err(_) => Err(format!("the informer is still {:?}", self.informer.state().reflector).into()),
         }
     }
 
@@ -227,7 +227,7 @@ fn replay(calls: &[Seen]) -> Result<BTreeMap<String, (String, String)>, Failure>
             What::Deleted | What::DeletedStale => held.is_some_and(|(uid, _)| *uid == call.uid),
         };
         if !legal {
-            return Err(format!("{call:?} does not follow on {held:?}").into());
+            return Err(format!("{call:?} is not legal after {held:?}").into());
         }
         match call.what {
             What::Deleted | What::DeletedStale => view.remove(&call.key),

@@ -90,7 +90,7 @@ async fn frozen_proxy_holds_bytes_back_without_loss() {
     assert_eq!(exchange(&mut stream, b"before").await, 6);
     cable.freeze();
     let silent = tokio::time::timeout(Duration::from_millis(50), exchange(&mut stream, b"held")).await;
-    assert!(silent.is_err(), "nothing comes, and nothing ends");
+    assert!(silent.is_err(), "no bytes arrive, and the connection stays open");
     cable.plug();
     let mut came = [0; 4];
     stream.read_exact(&mut came).await.unwrap();

@@ -11,11 +11,11 @@ fn docs_list_every_scenario() {
     let missing: Vec<&String> = rows.iter().filter(|row| !PAGE.contains(&***row)).collect();
     assert!(
         missing.is_empty(),
-        "`informer-conformance --list` prints the table; the page lacks {missing:#?}"
+        "`informer-conformance --list` prints the table; these rows are missing from the page: {missing:#?}"
     );
     let (_, table) = PAGE.split_once("| topic | scenario |").expect("the page has the table");
     let listed = table.lines().filter(|line| line.contains(" | `")).count();
-    assert_eq!(listed, rows.len(), "the page lists scenarios that are gone");
+    assert_eq!(listed, rows.len(), "the page lists scenarios that do not exist");
 }
 
 #[test]

@@ -131,6 +131,6 @@ mod tests {
     fn only_the_order_of_error_lines_is_ignored() {
         assert!(same_errors("x: errors:\n  .a: b\n  .c: d", "x: errors:\n  .c: d\n  .a: b"));
         assert!(!same_errors("x: errors:\n  .a: b\n  .c: d", "x: errors:\n  .c: d\n  .a: e"));
-        assert!(!same_errors("a\nb", "b\na"), "other texts are compared as they are");
+        assert!(!same_errors("a\nb", "b\na"), "other strings are compared verbatim");
     }
 }

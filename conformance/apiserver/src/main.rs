@@ -60,7 +60,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> 
     let suite = Suite::open(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments.scenario)?;
     match (arguments.server, arguments.record) {
         (Server::Embedded, true) => {
-            Err("only what the real server answers is recorded: --server real".into())
+            Err("only responses of the real server are recorded; add --server real".into())
         }
         (Server::Embedded, false) => on(&suite, arguments, &Target::embedded()).await,
         (Server::Real, _) => {

@@ -43,7 +43,7 @@ pub struct RealServer {
 #[non_exhaustive]
 pub enum StartError {
     /// A program or a file is missing.
-    #[error("cannot use {}; `cargo xtask real build` makes the programs", path.display())]
+    #[error("cannot use {}; `cargo xtask real build` builds the programs", path.display())]
     File {
         /// The program or file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum StartError {
     #[error("cannot prepare the start")]
     Prepare(#[from] io::Error),
     /// Keys or certificates are invalid.
-    #[error("cannot make keys, or trust the server's: {0}")]
+    #[error("cannot create keys, or load the server's certificate: {0}")]
     Keys(String),
     /// It was not ready in time.
     #[error("kube-apiserver is not ready after {} seconds", START_WAIT.as_secs())]

@@ -51,7 +51,7 @@ pub enum SuiteError {
         source: io::Error,
     },
     /// A file is invalid.
-    #[error("{} cannot be understood: {why}", path.display())]
+    #[error("cannot parse {}: {why}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
@@ -179,8 +179,8 @@ async fn differences_of(
             let stuck = Difference {
                 scenario: scenario.name.clone(),
                 at: error.to_string(),
-                real: "an answer that the scenario can go on with".to_owned(),
-                embedded: "something else".to_owned(),
+                real: "a response with which the scenario can continue".to_owned(),
+                embedded: "another response".to_owned(),
             };
             (0, vec![stuck])
         }

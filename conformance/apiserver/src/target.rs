@@ -29,7 +29,7 @@ pub enum SendError {
     #[error("the connection to the server failed")]
     Connection(#[source] BoxError),
     /// The server did not respond in time.
-    #[error("the server did not answer within {} seconds", PATIENCE.as_secs())]
+    #[error("the server did not respond within {} seconds", PATIENCE.as_secs())]
     Silence,
     /// The scenario's request is invalid.
     #[error("the request cannot be built")]

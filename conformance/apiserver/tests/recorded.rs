@@ -26,7 +26,7 @@ async fn every_listed_difference_occurs() {
     let (suite, outcome) = outcome().await;
     let rules = suite.known.0.iter().zip(&outcome.known);
     let stale: Vec<_> = rules.filter(|(_, count)| **count == 0).map(|(rule, _)| rule).collect();
-    assert!(stale.is_empty(), "no longer different, take them off the list: {stale:?}");
+    assert!(stale.is_empty(), "no longer different; remove them from differences.yaml: {stale:?}");
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn docs_contain_every_known_difference_and_the_number_of_scenarios() {
     let page = include_str!("../../../docs/apiserver.md");
     let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for rule in &suite.known.0 {
-        assert!(flat.contains(&rule.reason), "docs/apiserver.md does not say: {}", rule.reason);
+        assert!(flat.contains(&rule.reason), "docs/apiserver.md does not contain: {}", rule.reason);
     }
     let count = format!("{} scenarios", suite.scenarios.len());
-    assert!(flat.contains(&count), "docs/apiserver.md does not say that there are {count}");
+    assert!(flat.contains(&count), "docs/apiserver.md does not contain: {count}");
 }

@@ -31,7 +31,7 @@ pub enum DifferencesError {
         source: std::io::Error,
     },
     /// The file is malformed.
-    #[error("the list of differences {path} is not of its form: {source}")]
+    #[error("the list of differences {path} is malformed: {source}")]
     Form {
         /// The file.
         path: String,
@@ -95,7 +95,7 @@ mod tests {
             for text in [&difference.theirs, &difference.ours] {
                 assert!(text.len() > 20 && !text.contains('\n'), "{}: {text:?}", difference.script);
             }
-            assert!(!difference.lines.is_empty(), "{} differs in nothing", difference.script);
+            assert!(!difference.lines.is_empty(), "{} lists no lines", difference.script);
         }
     }
 

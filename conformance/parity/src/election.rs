@@ -63,13 +63,13 @@ impl Verb for ElectionVerb {
                 }
                 Self::Start => started.push(whom),
                 Self::Stop if !started.contains(&whom.as_str()) => {
-                    return Err(format!("{whom} is stopped, and was not started"));
+                    return Err(format!("{whom} is stopped but was not started"));
                 }
                 _ => {}
             }
         }
         match started.is_empty() {
-            true => Err("nobody takes part".to_owned()),
+            true => Err("no candidate is started".to_owned()),
             false => Ok(()),
         }
     }

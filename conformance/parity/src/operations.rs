@@ -2,7 +2,7 @@
 //! only with `advance`.
 //!
 //! ```yaml
-//! about: what is added while it is processed comes again when it is done
+//! about: a key that is added while it is processed is handed out again when it is done
 //! do: [add a, get one, add a, len, done a, get two]
 //! ```
 
@@ -92,7 +92,7 @@ impl<V: Verb> Operation<V> {
         let known = V::ALL.iter().find(|(_, each, ..)| *each == name);
         let Some(&(verb, _, takes_word, takes_time)) = known else {
             let names: Vec<&str> = V::ALL.iter().map(|(_, name, ..)| *name).collect();
-            return Err(format!("{text:?} is no operation; there are {}", names.join(", ")));
+            return Err(format!("{text:?} is not an operation; use one of {}", names.join(", ")));
         };
         let whom = match takes_word {
             true => words.next().ok_or_else(|| format!("{text:?} needs a {}", V::WHOM))?,
@@ -100,12 +100,14 @@ impl<V: Verb> Operation<V> {
         };
         let time = |word: &str| word.strip_suffix("ms")?.parse().ok();
         let milliseconds = match takes_time {
-            true => words.next().and_then(time).ok_or_else(|| format!("{text:?} needs a time, as 50ms"))?,
+            true => {
+                words.next().and_then(time).ok_or_else(|| format!("{text:?} needs a time such as 50ms"))?
+            }
             false => 0,
         };
         match words.next() {
             None => Ok(Self { verb, whom: whom.to_owned(), milliseconds }),
-            Some(word) => Err(format!("{text:?}: {word} is too much")),
+            Some(word) => Err(format!("{text:?}: unexpected word {word}")),
         }
     }
 

@@ -82,10 +82,10 @@ pub enum PeerError {
         source: std::io::Error,
     },
     /// Its program has ended.
-    #[error("client-go's program has ended; what it said last is above")]
+    #[error("client-go's program has exited; its last output is above")]
     Ended,
     /// It does not reply.
-    #[error("{job}: {command}: no answer within {COMMAND_MAX:?}")]
+    #[error("{job}: {command}: no reply within {COMMAND_MAX:?}")]
     Silent {
         /// The job.
         job: String,
@@ -163,7 +163,7 @@ impl TryFrom<String> for Command {
             ("unblock", handler) if !handler.is_empty() => Self::Unblock(handler.to_owned()),
             _ => {
                 return Err(format!(
-                    "{text:?} is no command; there are check, index, and add, remove, block, unblock with a handler"
+                    "{text:?} is not a command; use check, index, or add, remove, block, unblock with a handler"
                 ));
             }
         };

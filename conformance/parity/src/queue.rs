@@ -62,7 +62,7 @@ impl Verb for QueueVerb {
 
     fn check(operations: &[Operation<Self>]) -> Result<(), String> {
         match operations.is_empty() {
-            true => Err("it does nothing".to_owned()),
+            true => Err("it has no operations".to_owned()),
             false => Ok(()),
         }
     }

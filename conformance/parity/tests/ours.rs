@@ -7,10 +7,10 @@ use informer_parity::{OurPeer, Peer, Script, run};
 
 async fn requests(attempts: &str) -> Vec<String> {
     let script = Arc::new(
-        Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).expect("it is a script"),
+        Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).expect("the script is valid"),
     );
     let peer = Arc::new(Peer::Ours(OurPeer::default()));
-    let trace = run(&script, &peer, "test").await.expect("our peer is there");
+    let trace = run(&script, &peer, "test").await.expect("our peer runs the script");
     trace.streams(false, false).remove("requests").unwrap_or_default()
 }
 

@@ -21,10 +21,10 @@ struct Arguments {
     /// The first seed; without a number of schedules, replays the schedule of this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run as many schedules as fit in this time.
+    /// Run as many schedules as fit in this time, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Play the script in this file.
+    /// Run the script in this file.
     #[arg(long)]
     script: Option<PathBuf>,
     /// Run the schedules against a model of the rules of kube-rs's watcher.

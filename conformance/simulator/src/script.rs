@@ -74,7 +74,7 @@ macro_rules! setup {
             fn set(&mut self, name: &str, value: u32) -> Result<(), ParseScriptError> {
                 match name {
                     $(stringify!($name) => self.$name = value.clamp($range.start as u32, $range.end as u32 - 1),)*
-                    _ => return Err(ParseScriptError(format!("a setup has no {name:?}"))),
+                    _ => return Err(ParseScriptError(format!("unknown setting {name:?}"))),
                 }
                 Ok(())
             }
@@ -223,7 +223,9 @@ impl FromStr for Script {
         let mut setup = Setup::draw(&mut Random::new(0));
         for pair in first.split_whitespace() {
             let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
-            let (name, value) = parsed.ok_or_else(|| ParseScriptError(format!("{pair:?} is no setting")))?;
+            let (name, value) = parsed.ok_or_else(|| {
+                ParseScriptError(format!("{pair:?} is not a setting; write it as NAME=VALUE"))
+            })?;
             setup.set(name, value)?;
         }
         Ok(Self { setup, steps: lines.map(parse_step).collect::<Result<_, _>>()? })
@@ -241,6 +243,6 @@ fn parse_step(line: &str) -> Result<Step, ParseScriptError> {
     };
     match (verb, chance.parse()) {
         (Some(verb), Ok(chance)) => Ok(Step { verb, chance }),
-        _ => Err(ParseScriptError(format!("{line:?} is no step"))),
+        _ => Err(ParseScriptError(format!("{line:?} is not a step"))),
     }
 }

@@ -24,7 +24,7 @@ fn invariants_hold_under_random_faults() {
     let seen = tally.coverage.rows().into_iter().map(|(name, _)| name);
     let strange: Vec<_> =
         seen.filter(|name| name.starts_with("transition ") && !known.contains(name)).collect();
-    assert!(strange.is_empty(), "the rules do not tell of {strange:?}");
+    assert!(strange.is_empty(), "the rules do not allow {strange:?}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn shrinking_removes_every_unneeded_step() {
         "a server without streaming lists is asked for one for ever",
     ] {
         let shows = |script: &Script| run_kube_rs_model(script).contains(&bug);
-        let whole = (0..100).map(Script::of_seed).find(shows).expect("it is frequent");
+        let whole = (0..100).map(Script::of_seed).find(shows).expect("some schedule shows the bug");
         let short = shrink_while(&whole, shows);
         assert!(shows(&short) && short.setup == whole.setup);
         assert!(
@@ -97,7 +97,7 @@ fn shrinking_removes_every_unneeded_step() {
         for at in 0..short.steps.len() {
             let mut less = short.clone();
             less.steps.remove(at);
-            assert!(!shows(&less), "step {at} can be missed:\n{short}");
+            assert!(!shows(&less), "step {at} is not needed:\n{short}");
         }
     }
 }
@@ -105,7 +105,7 @@ fn shrinking_removes_every_unneeded_step() {
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let entries = std::fs::read_dir(folder).expect("the folder of scripts is readable");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder that can be read").path()).collect();
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("the folder is readable").path()).collect();
     paths.sort();
     paths
 }
@@ -115,7 +115,7 @@ fn scripts_of_fixed_bugs_pass() {
     let paths = scripts();
     assert!(!paths.is_empty());
     for path in paths {
-        let text = std::fs::read_to_string(&path).expect("a script that can be read");
+        let text = std::fs::read_to_string(&path).expect("the script is readable");
         let script: Script = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(run(&script).violation, None, "{}", path.display());
     }

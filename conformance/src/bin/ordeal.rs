@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
         Ok(outcome) if outcome.problems.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("the ordeal did not run: {error}");
+            eprintln!("the chaos test did not run: {error}");
             ExitCode::from(2)
         }
     }
@@ -60,7 +60,7 @@ async fn run(arguments: Arguments) -> Result<Outcome, Failure> {
     let server = match (&arguments.real, &arguments.xtask, &arguments.command) {
         (Some(folder), Some(xtask), _) => Server::Real(Real::new(folder, xtask)?),
         (_, _, Some(command)) => Server::Spawned(Spawned::new(command).await?),
-        _ => return Err("neither a real server nor a command".into()),
+        _ => return Err("no server is given; set --real or --command".into()),
     };
     let plan = Plan {
         objects: arguments.objects.max(1),

@@ -107,7 +107,7 @@ impl Peer {
             Ok(Ok(view)) => Ok(view),
             Ok(Err((what, cause))) => Err(PeerError { name: self.name.clone(), what, cause }),
             Err(_) => {
-                let what = format!("no answer within {ANSWER_WITHIN:?}");
+                let what = format!("no response within {ANSWER_WITHIN:?}");
                 Err(PeerError { name: self.name.clone(), what, cause: None })
             }
         }
@@ -122,7 +122,8 @@ impl Peer {
             let line = self.answers.next_line().await;
             let line = line.map_err(|error| ("its answer cannot be read".to_owned(), Some(error)))?;
             let line = line.ok_or_else(|| ("it has ended".to_owned(), None))?;
-            let value: Value = serde_json::from_str(&line).map_err(|_| (format!("it says {line}"), None))?;
+            let value: Value =
+                serde_json::from_str(&line).map_err(|_| (format!("invalid response {line}"), None))?;
             if let Some(count) = value["end"].as_u64() {
                 self.footprint = serde_json::from_value(value["footprint"].clone()).ok();
                 return match usize::try_from(count) == Ok(view.len()) {
@@ -131,7 +132,7 @@ impl Peer {
                 };
             }
             let entry: Entry =
-                serde_json::from_value(value).map_err(|_| (format!("it says {line}"), None))?;
+                serde_json::from_value(value).map_err(|_| (format!("invalid response {line}"), None))?;
             view.insert(entry.key.clone(), entry);
         }
     }

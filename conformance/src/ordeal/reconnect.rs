@@ -97,7 +97,7 @@ async fn cut_once(peer: &Peer, informers: u64) -> Result<(), Failure> {
     while cable.connections() < wanted {
         if began.elapsed() > CONNECTED_WITHIN {
             let missing = wanted - cable.connections();
-            return Err(format!("{missing} of {informers} informers did not connect again").into());
+            return Err(format!("{missing} of {informers} informers did not reconnect").into());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -118,7 +118,7 @@ mod tests {
         };
         assert!(flat(before).problems().is_empty());
         assert!(flat(Footprint { descriptors: 10, tasks: 1, resident: 1 }).problems().is_empty());
-        assert!(flat(Footprint { tasks: 150, ..before }).problems().is_empty(), "a pool's task each");
+        assert!(flat(Footprint { tasks: 150, ..before }).problems().is_empty(), "one pool task per informer");
         let leaks = flat(Footprint { descriptors: 69, tasks: 159, resident: 60_000 }).problems();
         assert_eq!(leaks.len(), 3, "{leaks:?}");
     }

@@ -103,7 +103,7 @@ async fn one_undecodable_object_does_not_block_others(bench: Bench) -> Result<()
     watched.until(|cache| cache.contains(&bench.key("later"))).await?;
     watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
     let aside = watched.informer.undecodable();
-    let [bad] = &aside[..] else { return Err(format!("set aside: {aside:?}").into()) };
+    let [bad] = &aside[..] else { return Err(format!("quarantined: {aside:?}").into()) };
     assert_eq!(bad.key().map(|key| key.name()), Some("bad"));
     assert!(bad.error().to_string().contains("spec.size"), "{}", bad.error());
     assert!(!format!("{bad:?} {}", bad.error()).contains("large"), "content stays out of errors");

@@ -116,7 +116,7 @@ async fn a_sync_timeout_reports_an_unreachable_server(bench: Bench) -> Result<()
         })
         .await?;
     let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await;
-    let text = error.err().ok_or("nobody answers, and it is synced")?.to_string();
+    let text = error.err().ok_or("it synced without a server")?.to_string();
     assert!(text.contains("configmaps") && text.contains("refused"), "{text}");
     Ok(())
 }
@@ -139,7 +139,7 @@ async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), F
         bench.settled(&watched, &maps()).await?;
     }
     bench.settled(&watched, &maps()).await?;
-    assert!(watched.informer.state().reflector.watches_opened > 1, "nothing was cut");
+    assert!(watched.informer.state().reflector.watches_opened > 1, "no watch was cut");
     Ok(())
 }
 
@@ -207,7 +207,7 @@ async fn handlers_and_readers_continue_while_the_server_is_down(bench: Bench) ->
     let late = Watched::join(watched.informer.clone(), options)?;
     late.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Resync)).await?;
     assert_eq!(watched.informer.indexer().len(), 3);
-    assert!(watched.informer.has_synced(), "it was synced, and still shows that state");
+    assert!(watched.informer.has_synced(), "it stays synced");
     cable.plug();
     bench.create("back").await?;
     bench.settled(&watched, &maps()).await
@@ -246,7 +246,7 @@ async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) ->
     bench.create("new").await?;
     for watched in &informers {
         bench.settled(watched, &maps()).await?;
-        assert_eq!(watched.story("map-3"), [What::Initial], "what did not change is not told again");
+        assert_eq!(watched.story("map-3"), [What::Initial], "unchanged objects are not reported again");
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ async fn an_unknown_kind_is_reported(bench: Bench) -> Result<(), Failure> {
         watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
     let text = error.to_string();
     assert!(text.contains("ghosts.nobody.example.com") && text.contains("404"), "{text}");
-    assert!(text.contains("CustomResourceDefinition"), "it says what to look at: {text}");
+    assert!(text.contains("CustomResourceDefinition"), "the error names the CRD: {text}");
     Ok(())
 }
 
@@ -98,7 +98,7 @@ async fn a_forbidden_kind_is_reported_and_syncs_once_permitted(bench: Bench) -> 
         watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
     let text = error.to_string();
     assert!(text.contains("403") && text.contains("guest-0") && text.contains("configmaps"), "{text}");
-    assert!(text.contains("grant list and watch"), "it says what to do: {text}");
+    assert!(text.contains("grant list and watch"), "the error names the remedy: {text}");
     grant(&bench, "guest-0", &["list", "watch"]).await?;
     bench.settled(&watched, &maps()).await
 }
@@ -123,7 +123,7 @@ async fn a_revoked_permission_fails_the_next_watch(bench: Bench) -> Result<(), F
         };
         crate::poll::until(tried_again).await;
     }
-    assert_eq!(watched.informer.indexer().len(), 1, "what it knew, it still shows");
+    assert_eq!(watched.informer.indexer().len(), 1, "cached objects stay");
     grant_again(&bench, "guest-1").await?;
     bench.create("b").await?;
     bench.settled(&watched, &maps()).await

@@ -106,7 +106,7 @@ async fn a_transform_changes_cached_objects_and_events(bench: Bench) -> Result<(
     bench.create("refused").await?;
     let informer = SharedInformer::builder(bench.source::<Map>(&bench.client(), Way::List))
         .transform(|object| match object.key().name() {
-            "refused" => Err("this one is not wanted".into()),
+            "refused" => Err("simulated: the transform rejects this object".into()),
             _ => Ok(object),
         })
         .build();

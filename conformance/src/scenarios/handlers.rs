@@ -75,12 +75,12 @@ async fn a_slow_handler_does_not_delay_other_handlers(bench: Bench) -> Result<()
     let fast = Watched::synced(informer).await?;
     bench.create_many("map", 25).await?;
     bench.settled(&fast, &maps()).await?;
-    assert!(slow_calls.lock().is_empty(), "it still waits for its first call");
+    assert!(slow_calls.lock().is_empty(), "its first call is still blocked");
     gate.add_permits(25);
     while slow.state().calls < 25 {
         crate::poll::pause().await;
     }
-    assert_eq!(slow_calls.lock().len(), 25, "everything was kept for it");
+    assert_eq!(slow_calls.lock().len(), 25, "all events were queued for it");
     Ok(())
 }
 
@@ -110,20 +110,20 @@ async fn a_slow_handler_may_receive_merged_changes(bench: Bench) -> Result<(), F
         last = super::sync::version(&bench.change("a", &round.to_string()).await?);
     }
     bench.settled(&fast, &maps()).await?;
-    assert!(slow.state().depth <= 2, "one entry a key: {:?}", slow.state());
+    assert!(slow.state().depth <= 2, "one entry per key: {:?}", slow.state());
     gate.add_permits(1);
     while slow.state().depth > 0 || told.lock().last().is_none_or(|(_, version)| *version != last) {
         crate::poll::pause().await;
     }
     let of_a = told.lock().iter().filter(|(name, _)| name == "a").count();
-    assert!(of_a <= 2, "told {of_a} times of 31 states");
+    assert!(of_a <= 2, "{of_a} calls for 31 states");
     Ok(())
 }
 
 async fn a_panicking_handler_does_not_affect_other_handlers(bench: Bench) -> Result<(), Failure> {
     let informer = bench.maps(Way::List);
     let fragile = informer.add_handler(on_event(|event: Event<Map>| {
-        assert!(event.key().name() != "map-3", "this handler cannot stand map-3");
+        assert!(event.key().name() != "map-3", "simulated: the handler panics for map-3");
     }))?;
     let watched = Watched::synced(informer).await?;
     bench.create_many("map", 6).await?;
@@ -146,7 +146,7 @@ async fn a_removed_handler_receives_no_further_events(bench: Bench) -> Result<()
     bench.create("after").await?;
     bench.settled(&watched, &maps()).await?;
     assert_eq!(seen.borrow().len(), 1);
-    assert_eq!(watched.informer.state().handlers.len(), 1, "only the other one is left");
+    assert_eq!(watched.informer.state().handlers.len(), 1, "only the other handler is left");
     Ok(())
 }
 
@@ -187,7 +187,9 @@ async fn events_come_as_a_stream(bench: Bench) -> Result<(), Failure> {
     bench.change("a", "1").await?;
     bench.delete("a").await?;
     assert!(matches!(events.next().await, Some(Event::Updated { .. })));
-    let Some(Event::Deleted { last, stale }) = events.next().await else { return Err("no deletion".into()) };
+    let Some(Event::Deleted { last, stale }) = events.next().await else {
+        return Err("the deletion is missing".into());
+    };
     assert!(!stale);
     assert_eq!(last.get()?.data.as_ref().and_then(|data| data.get("value")).map(String::as_str), Some("1"));
     Ok(())

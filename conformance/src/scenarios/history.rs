@@ -68,7 +68,7 @@ async fn a_compacted_watch_version_causes_a_relist(bench: Bench) -> Result<(), F
     bench.settled(&watched, &events()).await?;
     let relists = watched.informer.state().reflector.relists;
     assert_eq!(relists.get(RelistReason::WatchExpired), 1, "{relists:?}");
-    assert_eq!(watched.story("first"), [What::Initial], "what did not change is not told again");
+    assert_eq!(watched.story("first"), [What::Initial], "unchanged objects are not reported again");
     Ok(())
 }
 
@@ -189,7 +189,7 @@ async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), 
     cable.plug();
     bench.settled(&watched, &maps()).await?;
     let state = watched.informer.state().reflector;
-    assert_eq!(state.list_requests, 0, "it lists by a watch again");
+    assert_eq!(state.list_requests, 0, "it uses a streaming list again");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     bench.api.merge(&maps(), &bench.namespace, "new", &label).await?;
     bench.settled(&watched, &maps()).await

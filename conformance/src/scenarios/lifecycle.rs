@@ -30,13 +30,13 @@ async fn a_restarted_informer_keeps_its_cache_and_reports_only_differences(
     bench.change("map-0", "1").await?;
     bench.delete("map-1").await?;
     bench.create("new").await?;
-    assert_eq!(watched.informer.indexer().len(), 6, "it still shows what it held");
+    assert_eq!(watched.informer.indexer().len(), 6, "its cache stays");
     watched.start_again();
     watched.informer.wait_for_sync(PATIENCE).await?;
     bench.settled(&watched, &maps()).await?;
     assert_eq!(watched.story("map-0"), [What::Initial, What::Updated]);
     assert_eq!(watched.story("map-1"), [What::Initial, What::DeletedStale]);
-    assert_eq!(watched.story("map-2"), [What::Initial], "what did not change is not told again");
+    assert_eq!(watched.story("map-2"), [What::Initial], "unchanged objects are not reported again");
     assert_eq!(watched.seen().len(), 9, "{:?}", watched.seen());
     Ok(())
 }
@@ -95,12 +95,12 @@ async fn a_relist_reports_only_changed_objects(bench: Bench) -> Result<(), Failu
         watched.start_again();
         watched.informer.wait_for_sync(PATIENCE).await?;
     }
-    assert_eq!(watched.seen().len(), 50, "nothing changed, so nothing was told");
+    assert_eq!(watched.seen().len(), 50, "nothing changed, so nothing is reported");
     let after = watched.informer.indexer();
     let same = before.iter().all(|old| {
         after.get(informer::Object::key(&**old)).is_some_and(|new| std::sync::Arc::ptr_eq(&new, old))
     });
-    assert!(same, "unchanged objects are the very same");
+    assert!(same, "unchanged objects are shared");
     Ok(())
 }
 

@@ -69,7 +69,7 @@ impl Working {
     fn begin(count: Arc<AtomicUsize>) -> Result<Self, Failure> {
         let others = count.fetch_add(1, Ordering::SeqCst);
         let working = Self(count);
-        if others == 0 { Ok(working) } else { Err("two work at a time".into()) }
+        if others == 0 { Ok(working) } else { Err("two workers are active".into()) }
     }
 }
 
@@ -245,7 +245,7 @@ async fn webhooks_of_a_manager_are_asked_by_the_server(bench: Bench) -> Result<(
     let by = loop {
         let name = format!("defaulted-{}", count.next().unwrap_or(0));
         let created = bench.api.create(&maps(), &bench.namespace, &map(&name, "value")).await?;
-        assert_eq!(created["data"]["value"], "x", "what was there stays");
+        assert_eq!(created["data"]["value"], "x", "existing data stays");
         match created["data"]["by"].as_str() {
             Some(by) => break by.to_owned(),
             None => poll::pause().await,

@@ -37,7 +37,7 @@ async fn a_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.settled(&watched, &maps()).await?;
     assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
     let state = watched.informer.state();
-    assert!(state.reflector.list_requests > 0, "it was asked for by a list");
+    assert!(state.reflector.list_requests > 0, "it is requested with a list");
     Ok(())
 }
 
@@ -47,10 +47,10 @@ async fn a_streaming_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.settled(&watched, &maps()).await?;
     assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
     let reflector = watched.informer.state().reflector;
-    assert_eq!((reflector.list_requests, reflector.streaming_fallbacks), (0, 0), "one watch was enough");
+    assert_eq!((reflector.list_requests, reflector.streaming_fallbacks), (0, 0), "one watch suffices");
     bench.create("later").await?;
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("later"), [What::Added], "what comes after the end mark is not initial");
+    assert_eq!(watched.story("later"), [What::Added], "objects after the end mark are not initial");
     Ok(())
 }
 
@@ -204,7 +204,7 @@ async fn a_watch_requests_and_receives_bookmarks(bench: Bench) -> Result<(), Fai
     while let Some(event) = watch.next().await {
         match event? {
             WatchEvent::Bookmark { version, .. } => bookmarks.push(version),
-            other => return Err(format!("nothing happens here, but {other:?}").into()),
+            other => return Err(format!("unexpected item {other:?}").into()),
         }
     }
     let last = bookmarks.last().ok_or("no bookmark before the end of the watch")?;
@@ -220,7 +220,7 @@ async fn a_bookmark_moves_the_version_of_a_quiet_informer(bench: Bench) -> Resul
     // Both servers send one bookmark per minute.
     let quiet = informer::cache::reflector::ReflectorStatus::default();
     crate::poll::until(|| before.is_older_than(&watched.informer.last_sync_resource_version())).await;
-    assert!(watched.seen().is_empty(), "bookmarks are not for handlers");
+    assert!(watched.seen().is_empty(), "handlers receive no bookmarks");
     assert_eq!(watched.informer.state().reflector.relists.total(), quiet.relists.total());
     Ok(())
 }

@@ -72,7 +72,7 @@ impl Spawned {
             }
         };
         tokio::time::timeout(READY_WITHIN, ready).await.map_err(|_| {
-            let late = format!("{} does not answer on {}", self.program.display(), self.address());
+            let late = format!("{} does not respond on {}", self.program.display(), self.address());
             ServerError::Listen(io::Error::new(io::ErrorKind::TimedOut, late))
         })
     }
@@ -171,5 +171,5 @@ fn send(pid: u32, what: Signal) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn send(_pid: u32, _what: Signal) -> io::Result<()> {
-    Err(io::Error::other("processes take no signals on this system"))
+    Err(io::Error::other("signals are not supported on this system"))
 }

@@ -191,7 +191,7 @@ pub(crate) fn key_of(object: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// The version of an object; 0 where there is none.
+/// Returns the version of an object; 0 if it has none.
 pub(crate) fn version_of(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"]
         .as_str()

@@ -32,7 +32,7 @@ impl Checks {
         }
     }
 
-    /// Records a violation where `holds` is false.
+    /// Records a violation unless `holds` is true.
     pub(crate) fn ensure(&self, invariant: &'static str, holds: bool, text: impl FnOnce() -> String) {
         if !holds {
             self.violated(invariant, text());

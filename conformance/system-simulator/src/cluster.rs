@@ -45,7 +45,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A new server with the kinds of the simulation. Needs a runtime with paused time.
+    /// Creates a server with the kinds of the simulation. Needs a runtime with paused time.
     pub(crate) fn new(trace: &Trace) -> Self {
         let server = ApiServer::builder()
             .extra_fields(&[EXTRA])
@@ -67,7 +67,7 @@ impl Cluster {
         &self.server
     }
 
-    /// The number of restores to an earlier version so far.
+    /// Returns the number of restores to an earlier version so far.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -77,7 +77,7 @@ impl Cluster {
         self.reachable.store(reachable, Ordering::SeqCst);
     }
 
-    /// Remembers the present version, for [`rewind`](Self::rewind).
+    /// Saves the present version for [`rewind`](Self::rewind).
     pub(crate) fn back_up(&self) {
         self.backups.lock().push(self.server.version());
     }
@@ -89,7 +89,7 @@ impl Cluster {
         self.server.rewind(version).is_ok()
     }
 
-    /// A transport whose requests carry `agent` as their `User-Agent`.
+    /// Returns a transport whose requests carry `agent` as their `User-Agent`.
     pub(crate) fn transport(&self, agent: &str) -> Transport {
         let agent = HeaderValue::try_from(agent).expect("agents are plain text");
         let cluster = self.clone();

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Fields that do not count: the server changes them in every write, or leaves them out of the items of
-/// lists.
+/// Ignored fields: the server changes them in every write, or omits them from the items of lists.
 const OF_THE_SERVER: [&str; 5] =
     ["apiVersion", "kind", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"];
 
-/// The paths of all values that differ, as `spec.containers[web].image`. Elements of lists are named by their
-/// `name` where each of them has one, otherwise by their position.
+/// Returns the paths of all values that differ, such as `spec.containers[web].image`. Elements of lists are
+/// named by their `name` if each of them has one, otherwise by their position.
 pub(crate) fn changed_paths(old: &Value, new: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     compare("", old, new, &mut found);
@@ -44,7 +43,7 @@ fn compare(at: &str, old: &Value, new: &Value, found: &mut BTreeSet<String>) {
                 compare(&format!("{at}[{name}]"), &of(&old), &of(&new), found);
             }
         }
-        // A member that appears or disappears: each of its own members counts.
+        // If a member appears or disappears, each of its own members counts.
         (Value::Null, Value::Object(_)) => compare(at, &Value::Object(serde_json::Map::new()), new, found),
         (Value::Object(_), Value::Null) => compare(at, old, &Value::Object(serde_json::Map::new()), found),
         (Value::Null, Value::Array(_)) => compare(at, &Value::Array(Vec::new()), new, found),

@@ -77,7 +77,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 33] = [
         Self::WatchEnds,
         Self::WatchResets,
@@ -114,7 +114,7 @@ impl Fault {
         Self::OwnedDeleted,
     ];
 
-    /// For a fault of requests: the verbs that it concerns, and the action of the server.
+    /// Returns, for a fault of requests, the affected verbs and the action of the server.
     fn of_requests(self, random: &mut Random) -> Option<(&'static [Verb], FaultAction)> {
         const WATCH: &[Verb] = &[Verb::Watch];
         const LIST: &[Verb] = &[Verb::List];

@@ -31,7 +31,7 @@ struct Intent {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Intents(Arc<Mutex<Vec<Intent>>>);
 
-/// A write under way.
+/// A write in progress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(usize);
 

@@ -18,13 +18,13 @@ struct Arguments {
     /// Seed of the first schedule; the others follow it.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Run as many schedules as fit in this time.
+    /// Run as many schedules as fit in this time, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Run the schedule of this seed alone and print its trace.
+    /// Run only the schedule of this seed, and print its trace.
     #[arg(long)]
     replay: Option<u64>,
-    /// Go on after a failure, and list the failures by invariant.
+    /// Continue after a failure, and list the failures by invariant.
     #[arg(long)]
     keep_going: bool,
     /// Number of threads.
@@ -47,7 +47,7 @@ struct Report {
     invariant: Option<&'static str>,
 }
 
-/// Schedules if neither their number nor a time is given.
+/// Number of schedules if neither their number nor a time is given.
 const SCHEDULES_DEFAULT: u64 = 1000;
 
 fn main() -> ExitCode {

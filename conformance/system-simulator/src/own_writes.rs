@@ -19,9 +19,9 @@ pub(crate) struct Observation {
     pub(crate) epoch: Option<u64>,
     /// The version of the server when the read returned: the cache cannot show a later one.
     pub(crate) server: u64,
-    /// How long the read took.
+    /// The duration of the read.
     pub(crate) took: Duration,
-    /// The version that the cache showed, or why the read failed.
+    /// The version that the cache showed, or the error of the read.
     pub(crate) read: Result<Option<u64>, String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Observation {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnWrites(Arc<Mutex<Vec<Observation>>>);
 
-/// How long a read may take: the wait for the informer, and the wait for own writes.
+/// Time limit of a read: the wait for the informer, and the wait for own writes.
 const READ_MAX: Duration = Duration::from_secs(40);
 
 impl OwnWrites {
@@ -53,7 +53,8 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
         let shows = match observation.read {
             Ok(Some(version)) => version >= observation.written,
             Ok(None) => history.look(|history| may_be_missing(history, observation, epoch, view)),
-            // The bound was too short. `reads-recover` checks that reads succeed once all faults are over.
+            // The time limit was too short. `reads-recover` checks that reads succeed once all faults are
+            // over.
             Err(_) => true,
         };
         checks.ensure("read-your-writes", shows, || {

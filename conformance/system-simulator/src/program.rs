@@ -21,7 +21,7 @@ use crate::scenario::{KindSetup, ProgramSetup, Representation, Scope, Selected};
 use crate::trace::Trace;
 use crate::view::{Content, Selection, TRANSFORMED, TypedView, View};
 
-/// How long a read waits for an informer, and a stop for its tasks.
+/// Time limit of a read that waits for an informer, and of a stop that waits for its tasks.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// State that all parts of a run share.
@@ -76,7 +76,7 @@ impl Program {
     }
 }
 
-/// The options of one kind.
+/// Returns the options of one kind.
 fn configured<K: Sample>(
     builder: informer_runtime::CacheBuilder,
     kind: &KindSetup,

@@ -11,13 +11,13 @@ use tower::ServiceExt;
 
 use crate::cluster::{Cluster, Transport};
 
-/// Reads and writes objects as JSON. Faults do not concern it.
+/// Reads and writes objects as JSON. Faults do not affect it.
 #[derive(Clone)]
 pub(crate) struct RawClient {
     transport: Transport,
 }
 
-/// A refused request: its status and the message of the server.
+/// A rejected request: its status, and the message of the server.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Refused {
 
 type Answered = Result<Value, Refused>;
 
-/// The path of a collection, or of an object in it.
+/// Returns the path of a collection, or of an object in it.
 fn path(gvr: &Gvr, namespace: &str, name: Option<&str>) -> String {
     let collection = gvr.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
     name.map_or(collection.clone(), |name| format!("{collection}/{name}"))
@@ -51,7 +51,7 @@ impl RawClient {
         self.send(Method::DELETE, &path(gvr, key.0, Some(key.1)), "application/json", &options).await
     }
 
-    /// All objects of a kind in all namespaces, and the version of the list.
+    /// Returns all objects of a kind in all namespaces, and the version of the list.
     pub(crate) async fn list(&self, gvr: &Gvr) -> Result<(Vec<Value>, String), Refused> {
         let mut list = self.send(Method::GET, &path(gvr, "", None), "application/json", &Value::Null).await?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ impl RawClient {
         }
     }
 
-    /// The events of a kind after a version, until the server ends the watch.
+    /// Returns the events of a kind after a version, until the server ends the watch.
     pub(crate) async fn watch(self, gvr: Gvr, version: String) -> impl Stream<Item = Value> + Unpin + Send {
         let query = format!("watch=true&timeoutSeconds=360000&resourceVersion={version}");
         let path = format!("{}?{query}", path(&gvr, "", None));
@@ -94,7 +94,7 @@ impl RawClient {
     }
 }
 
-/// The JSON values of a body that has one a line.
+/// Parses the JSON values of a body that has one value per line.
 fn lines(chunks: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Value> + Send {
     let mut rest = Vec::new();
     chunks.flat_map(move |chunk| {

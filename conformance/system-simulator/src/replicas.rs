@@ -39,7 +39,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Starts so many replicas.
+    /// Starts this number of replicas.
     pub(crate) fn start(count: usize, shared: &Shared) -> Self {
         let (stop, mut tasks, acting) = (CancellationToken::new(), JoinSet::new(), Acting::new(shared));
         let kills: Vec<_> = (0..count).map(|_| Arc::new(Notify::new())).collect();
@@ -94,7 +94,7 @@ impl Replica {
     fn trace_end(&self, name: &str, ended: &Result<(), ManagerError>) {
         match ended {
             Ok(()) => self.shared.trace.line(format_args!("{name} has stopped")),
-            Err(error) => self.shared.trace.line(format_args!("{name} has failed: {error}")),
+            Err(error) => self.shared.trace.line(format_args!("{name} failed: {error}")),
         }
     }
 

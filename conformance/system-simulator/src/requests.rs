@@ -11,16 +11,16 @@ use crate::cluster::PROGRAM_AGENT;
 /// The time in which requests are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// First pages of lists that one informer may ask for in a window: a backoff that starts at 1 s and doubles
+/// Maximum number of lists (first pages) per informer in a window: a backoff that starts at 1 s and doubles
 /// gives 6, and faults reset it.
 const LISTS_MAX: usize = 20;
 
-/// Watches that one informer may ask for in a window.
+/// Maximum number of watches per informer in a window.
 const WATCHES_MAX: usize = 40;
 
 /// Identifies the informer of a request.
 fn informer(request: &RequestRecord) -> Option<String> {
-    // Elections and shard groups look at their leases every 2 s.
+    // Elections and shard groups read their leases every 2 s.
     let leases = request.path.contains("/leases");
     let informs = matches!(request.verb, Verb::List | Verb::Watch) && !leases;
     if !informs || !request.user_agent.contains(PROGRAM_AGENT) {

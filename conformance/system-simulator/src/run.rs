@@ -21,7 +21,7 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// The log of the run, with simulated times.
     pub trace: Vec<String>,
-    /// How much time was simulated.
+    /// The simulated time.
     pub simulated: Duration,
     /// Requests that the server answered.
     pub requests: u64,
@@ -46,16 +46,16 @@ fn note_panics() {
     });
 }
 
-/// Runs a scenario in a runtime of its own, in simulated time.
+/// Runs a scenario in a separate runtime, in simulated time.
 ///
 /// # Panics
 ///
-/// When the operating system refuses the runtime.
+/// When the operating system cannot create the runtime.
 pub fn run(scenario: &Scenario) -> Outcome {
     run_with(scenario, false)
 }
 
-/// As [`run`], and prints each line of the trace when it is written.
+/// Like [`run`], but prints each line of the trace when it is written.
 pub fn run_printing(scenario: &Scenario) -> Outcome {
     run_with(scenario, true)
 }
@@ -65,7 +65,7 @@ fn run_with(scenario: &Scenario, prints: bool) -> Outcome {
     PANICS.take();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime =
-        builder.enable_time().start_paused(true).build().expect("a runtime without I/O can be made");
+        builder.enable_time().start_paused(true).build().expect("a runtime without I/O can be created");
     let (trace, played) = {
         let _guard = runtime.enter();
         let trace = Trace::new(prints);
@@ -94,16 +94,16 @@ async fn play(scenario: &Scenario, trace: &Trace) -> (Vec<Violation>, u64) {
     (checks.found(), requests)
 }
 
-/// How many scenarios, and which.
+/// The scenarios to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The seed of the first one; the others follow it.
     pub seed: u64,
     /// The largest number of schedules.
     pub schedules: u64,
-    /// No longer than this.
+    /// The maximum duration.
     pub time: Option<Duration>,
-    /// Threads that run them.
+    /// Number of threads.
     pub threads: usize,
     /// Continues after a failure, and counts failures by invariant.
     pub keep_going: bool,
@@ -112,21 +112,21 @@ pub struct Plan {
 /// The outcome of many scenarios.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Scenarios that ended.
+    /// Number of scenarios that ended.
     pub schedules: u64,
-    /// Steps in them.
+    /// Number of their steps.
     pub steps: u64,
-    /// Faults in them.
+    /// Number of their faults.
     pub faults: u64,
-    /// Requests that servers answered.
+    /// Number of requests that servers answered.
     pub requests: u64,
-    /// Time that was simulated.
+    /// Total simulated time.
     pub simulated: Duration,
-    /// The first seed that failed, and why.
+    /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
-    /// For each invariant that did not hold: the first seed, and in how many scenarios.
+    /// For each violated invariant: the first seed, and the number of scenarios.
     pub failures: BTreeMap<&'static str, (u64, u64, String)>,
-    /// How long it took.
+    /// The elapsed time.
     pub elapsed: Duration,
 }
 

@@ -26,7 +26,8 @@ pub(crate) trait Sample: KubeObject {
         Gvr::new(Self::group(&()), Self::version(&()), Self::plural(&()))
     }
 
-    /// A new object, with fields that no type of this program knows where the kind has such.
+    /// Returns a new object. If the kind allows it, the object has fields that are unknown to the types of
+    /// this program.
     fn draw(key: (&str, &str), random: &mut Random) -> Value;
 
     /// Changes an object as a controller does. Returns the paths of the fields that may differ afterwards.
@@ -38,7 +39,7 @@ pub(crate) trait Sample: KubeObject {
     /// An object for server-side apply, and the paths of its fields.
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>);
 
-    /// A field selector that chooses some objects, where the kind has selectable fields.
+    /// Returns a field selector that selects some objects, if the kind has selectable fields.
     fn field_selector() -> Option<&'static str> {
         None
     }

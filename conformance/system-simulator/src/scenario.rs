@@ -14,70 +14,70 @@ pub(crate) const KINDS: usize = 4;
 /// Names of objects in each namespace.
 const NAMES: usize = 4;
 
-/// How a program holds a kind.
+/// The representation in which a program caches a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Representation {
-    /// The bytes, decoded on access.
+    /// Bytes that are decoded on access.
     Lazy,
-    /// Decoded on arrival.
+    /// Typed objects that are decoded on arrival.
     Typed,
-    /// Compressed.
+    /// Compressed bytes.
     Packed,
     /// A tree of JSON values.
     Dynamic,
-    /// Metadata alone.
+    /// Only metadata.
     Metadata,
 }
 
-/// Which namespaces a program caches.
+/// The namespaces that a program caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All, with one informer a kind.
+    /// All namespaces, with one informer per kind.
     All,
     /// This many of the simulated namespaces, each with its own informer.
     Namespaces(usize),
 }
 
-/// Which objects of a kind a program caches.
+/// The objects of a kind that a program caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selected {
     /// All.
     All,
     /// Those with a label.
     Labels,
-    /// Those with a field, where the kind has selectable fields.
+    /// Those with a field, if the kind has selectable fields.
     Fields,
 }
 
 /// One kind in a program.
 #[derive(Debug, Clone, Copy)]
 pub struct KindSetup {
-    /// How it is held.
+    /// Its representation.
     pub representation: Representation,
-    /// Which objects are held.
+    /// The cached objects.
     pub selected: Selected,
 }
 
 /// One program under test.
 #[derive(Debug, Clone)]
 pub struct ProgramSetup {
-    /// Decides the random parts of its waits.
+    /// Seed of the random parts of its waits.
     pub seed: u64,
-    /// Which namespaces it caches.
+    /// The cached namespaces.
     pub scope: Scope,
-    /// True where it reads JSON alone.
+    /// True if it requests only JSON.
     pub json: bool,
-    /// True where it asks for streaming lists.
+    /// True if it requests streaming lists.
     pub streaming: bool,
-    /// Objects a page of a list.
+    /// Number of objects per page of a list.
     pub page_size: u32,
-    /// The resync period of handlers; 0 is none.
+    /// The resync period of handlers; 0 disables resyncs.
     pub resync_seconds: u64,
-    /// True where it transforms lazy objects before they are cached.
+    /// True if it transforms lazy objects before they are cached.
     pub transformed: bool,
-    /// True where its handler of watch errors panics now and then.
+    /// True if its handler of watch errors panics sometimes.
     pub hook_panics: bool,
-    /// True where its client has an interceptor.
+    /// True if its client has an interceptor.
     pub intercepted: bool,
     /// ConfigMap, Pod, Deployment, Fruit.
     pub kinds: [KindSetup; KINDS],
@@ -86,14 +86,14 @@ pub struct ProgramSetup {
 /// An object: its kind, namespace and name, as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// Which of the kinds.
+    /// The index of the kind.
     pub kind: usize,
     namespace: usize,
     name: usize,
 }
 
 impl Target {
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> (&'static str, String) {
         (NAMESPACES[self.namespace], format!("o{}", self.name))
     }
@@ -106,9 +106,9 @@ pub enum Write {
     Create,
     /// Reads it from the cache, changes it and updates it.
     Update,
-    /// As `Update`, by `create_or_update`.
+    /// Like `Update`, with `create_or_update`.
     CreateOrUpdate,
-    /// As `Update`, by `create_or_patch`.
+    /// Like `Update`, with `create_or_patch`.
     CreateOrPatch,
     /// Applies some fields.
     Apply,
@@ -133,15 +133,15 @@ pub enum Action {
     Fault(Fault),
 }
 
-/// A step: a pause and an action. `draw` decides the details, so that a step does the same whatever precedes
-/// it.
+/// A step: a pause and an action. `draw` decides the details, so that a step does the same whatever the
+/// preceding steps are.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// Simulated time before the action.
     pub pause: Duration,
     /// The action.
     pub action: Action,
-    /// Decides the details.
+    /// The random number that decides the details.
     pub draw: u64,
 }
 
@@ -160,7 +160,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of a seed.
+    /// Returns the scenario of a seed.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let programs: Vec<_> = (0..random.between(1, 4)).map(|_| ProgramSetup::draw(&mut random)).collect();
@@ -179,7 +179,7 @@ impl Scenario {
         Self { seed, programs, replicas, steps }
     }
 
-    /// How many faults it has.
+    /// Returns the number of its faults.
     pub fn faults(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.action, Action::Fault(_))).count()
     }

@@ -1,4 +1,4 @@
-//! The trace: what happened, in simulated time.
+//! The trace: a log of the run, in simulated time.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// An empty trace that begins now. Needs a runtime.
+    /// Creates an empty trace that begins now. Needs a runtime.
     pub(crate) fn new(prints: bool) -> Self {
         Self { begin: Instant::now(), lines: Arc::default(), prints }
     }
@@ -31,12 +31,12 @@ impl Trace {
         self.lines.lock().push(line);
     }
 
-    /// Simulated time since the trace began.
+    /// Returns the simulated time since the trace began.
     pub(crate) fn elapsed(&self) -> std::time::Duration {
         self.begin.elapsed()
     }
 
-    /// The lines so far.
+    /// Returns the lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().clone()
     }

@@ -19,14 +19,14 @@ use crate::check::Checks;
 use crate::handler::{HandlerControl, Observer};
 use crate::sample::Sample;
 
-/// Which objects of a kind a view selects.
+/// The objects of a kind that a view selects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
-    /// The namespaces; all if it is empty.
+    /// The namespaces; if empty, all of them.
     pub(crate) namespaces: Vec<String>,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
-    /// True where objects are transformed before they are cached.
+    /// True if objects are transformed before they are cached.
     pub(crate) transformed: bool,
 }
 
@@ -58,9 +58,9 @@ pub(crate) trait View: Send + Sync {
     fn handler(&self) -> &HandlerControl;
     fn has_synced(&self) -> bool;
     fn states(&self) -> Vec<InformerState>;
-    /// The objects that the view holds, by key.
+    /// Returns the objects that the view holds, by key.
     fn held(&self) -> BTreeMap<String, Value>;
-    /// The form in which the view should hold an object of the server.
+    /// Returns the representation in which the view should hold an object of the server.
     fn expected(&self, object: &Value) -> Value;
     /// Removes the handler.
     fn remove_handler(&self);

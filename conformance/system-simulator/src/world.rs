@@ -25,14 +25,14 @@ use crate::sample::{Fruit, POISON, Sample};
 use crate::scenario::{Action, Scenario, Step, Target};
 use crate::trace::Trace;
 
-/// How long a write and the read after it may take: every wait ends.
+/// Time limit of a write and the read after it.
 const WRITE_MAX: Duration = Duration::from_secs(600);
 
-/// How long nothing is written after a restore. Informers notice the restore when a silent watch ends; if the
-/// versions of the server have caught up before, they cannot notice it.
+/// The time without writes after a restore. Informers detect the restore when a silent watch ends. They
+/// cannot detect it if the versions of the server have caught up before.
 const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
 
-/// A backup is taken every so many steps.
+/// The number of steps between two backups.
 const BACKUP_EVERY: usize = 8;
 
 /// A kind as the independent client writes it.
@@ -68,7 +68,7 @@ pub(crate) struct World {
     auditors: Vec<Auditor>,
     programs: Vec<Program>,
     replicas: Option<Replicas>,
-    /// Writes of programs under way.
+    /// Writes of programs in progress.
     writes: JoinSet<()>,
     /// Faults that will end.
     remedies: JoinSet<Remedy>,
@@ -116,7 +116,7 @@ impl World {
         &self.shared.checks
     }
 
-    /// Requests that the server has received.
+    /// Returns the number of requests that the server has received.
     pub(crate) fn requests(&self) -> u64 {
         self.shared.cluster.server().requests().last().map_or(0, |request| request.number)
     }
@@ -144,7 +144,7 @@ impl World {
                 let text = format!("{step}");
                 self.writes.spawn(async move {
                     let ended = timeout(WRITE_MAX, write).await.is_ok();
-                    checks.ensure("every-wait-ends", ended, || format!("{text} has not ended"));
+                    checks.ensure("every-wait-ends", ended, || format!("{text} did not end in time"));
                 });
             }
             Action::Fault(fault) => self.fault(fault, &mut random).await,

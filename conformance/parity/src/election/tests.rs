@@ -1,17 +1,17 @@
 use super::*;
 
 fn problem(text: &str) -> String {
-    ElectionScript::parse("test", text).expect_err("it is no script").to_string()
+    ElectionScript::parse("test", text).expect_err("the script is invalid").to_string()
 }
 
 #[test]
 fn invalid_election_script_is_rejected_with_a_reason() {
     assert!(problem("about: x\ndo: [start]").ends_with("\"start\" needs a name"));
-    assert!(problem("about: x\ndo: [advance 5]").ends_with("needs a time, as 50ms"));
-    assert!(problem("about: x\ndo: [sleep 5ms]").contains("is no operation; there are start, stop"));
-    assert!(problem("about: x\ndo: [start a b]").ends_with("b is too much"));
-    assert!(problem("about: x\ndo: [advance 5ms]").ends_with("nobody takes part"));
-    assert!(problem("about: x\ndo: [stop a]").ends_with("a is stopped, and was not started"));
+    assert!(problem("about: x\ndo: [advance 5]").ends_with("needs a time such as 50ms"));
+    assert!(problem("about: x\ndo: [sleep 5ms]").contains("is not an operation; use one of start, stop"));
+    assert!(problem("about: x\ndo: [start a b]").ends_with("unexpected word b"));
+    assert!(problem("about: x\ndo: [advance 5ms]").ends_with("no candidate is started"));
+    assert!(problem("about: x\ndo: [stop a]").ends_with("a is stopped but was not started"));
     assert!(problem("about: x\ndo: [start a, start a]").ends_with("a is started twice"));
 }
 

@@ -117,7 +117,7 @@ impl Session {
     async fn carry_out(&self, command: &Command) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.log.settle().await;
         match command {
-            Command::Start { .. } => return Err("the job was started before".into()),
+            Command::Start { .. } => return Err("the job has already been started".into()),
             Command::Check => self.check(),
             Command::Add(name) => self.add(name, Duration::ZERO)?,
             Command::Remove(name) => {

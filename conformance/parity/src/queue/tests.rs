@@ -8,12 +8,12 @@ fn lines(operations: &str) -> Vec<String> {
 #[test]
 fn invalid_queue_script_is_rejected_with_the_remedy() {
     for (text, expected) in [
-        ("about: x\ndo: []", "it does nothing"),
-        ("about: x\ndo: [push a]", "there are add, add-after"),
+        ("about: x\ndo: []", "it has no operations"),
+        ("about: x\ndo: [push a]", "use one of add, add-after"),
         ("about: x\ndo: [add]", "needs a key"),
         ("about: x\ndo: [add-after a]", "needs a time"),
-        ("about: x\ndo: [add-after a soon]", "needs a time, as 50ms"),
-        ("about: x\ndo: [add a b]", "too much"),
+        ("about: x\ndo: [add-after a soon]", "needs a time such as 50ms"),
+        ("about: x\ndo: [add a b]", "unexpected word b"),
         ("about: x", "missing field"),
     ] {
         let problem = QueueScript::parse("bad", text).unwrap_err().to_string();

@@ -43,8 +43,9 @@ impl FromStr for ObjectText {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("{text:?} is no object; write it as \"[NAMESPACE/]NAME@VERSION[#UID] [app=VALUE]\"");
+        let bad = || {
+            format!("{text:?} is not an object; write it as \"[NAMESPACE/]NAME@VERSION[#UID] [app=VALUE]\"")
+        };
         let mut words = text.split(' ');
         let what = words.next().unwrap_or_default();
         let app = words.next().map(|label| label.strip_prefix("app=").map(str::to_owned).ok_or_else(bad));

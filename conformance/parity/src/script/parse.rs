@@ -128,7 +128,7 @@ fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
         (None, None) => {}
     }
     let [answer] = <[Answer; 1]>::try_from(answers).map_err(|answers| {
-        format!("it has {} answers; give one of list, status, stream, drop, refuse", answers.len())
+        format!("it has {} responses; set exactly one of list, status, stream, drop, refuse", answers.len())
     })?;
     check_fit(form.expect, &answer)?;
     Ok(Attempt { expect: form.expect, delay, answer })
@@ -138,13 +138,13 @@ fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
 fn check_fit(expect: Option<RequestKind>, answer: &Answer) -> Result<(), String> {
     let watches = matches!(expect, Some(RequestKind::Watch | RequestKind::WatchList));
     match (answer, expect) {
-        (Answer::Refuse(_), Some(_)) => {
-            Err("a closed port expects no request; leave `expect` out".to_owned())
-        }
+        (Answer::Refuse(_), Some(_)) => Err("a closed port expects no request; remove `expect`".to_owned()),
         (Answer::Refuse(_), None) => Ok(()),
-        (_, None) => Err("say with `expect` which request it answers".to_owned()),
-        (Answer::List(_), Some(kind)) if watches => Err(format!("a {kind} is not answered by a list")),
-        (Answer::Stream(..), Some(kind)) if !watches => Err(format!("a {kind} is not answered by a stream")),
+        (_, None) => Err("name in `expect` the request to which it responds".to_owned()),
+        (Answer::List(_), Some(kind)) if watches => Err(format!("a list is not a response to a {kind}")),
+        (Answer::Stream(..), Some(kind)) if !watches => {
+            Err(format!("a stream is not a response to a {kind}"))
+        }
         _ => Ok(()),
     }
 }
@@ -199,7 +199,7 @@ fn read_step(form: StepForm) -> Result<Step, String> {
     steps.extend(form.command.map(Step::Do));
     match <[Step; 1]>::try_from(steps) {
         Ok([step]) => Ok(step),
-        Err(steps) => Err(format!("it says {} things; one step is one thing", steps.len())),
+        Err(steps) => Err(format!("it has {} actions; a step has exactly one", steps.len())),
     }
 }
 
@@ -217,7 +217,7 @@ fn event(event_type: &str, object: &Value) -> Step {
 
 /// Parses `800ms` or `2s`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is no time; write it as 800ms or 2s, at most {WAIT_MAX:?}");
+    let bad = || format!("{text:?} is not a time; write it as 800ms or 2s, at most {WAIT_MAX:?}");
     let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => Duration::from_millis(number.parse().map_err(|_| bad())?),
         (None, Some(number)) => Duration::from_secs(number.parse().map_err(|_| bad())?),

@@ -50,9 +50,8 @@ impl StatusForm {
         };
         let reason = match full.reason.clone() {
             Some(reason) => reason,
-            None => usual_reason(full.code).ok_or_else(|| {
-                format!("the code {} has no usual reason; say which with `reason`", full.code)
-            })?,
+            None => usual_reason(full.code)
+                .ok_or_else(|| format!("the code {} has no default reason; set `reason`", full.code))?,
         };
         let FullForm { code, says, too_large, retry_after, text, .. } = full;
         Ok(StatusAnswer { code, says, reason, too_large, retry_after, text })

@@ -1,4 +1,4 @@
-//! Mutual exclusion: at most one leader at a time, and one reconcile for each key.
+//! Mutual exclusion: at most one leader, and one reconcile per key, at any time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Acting {
     pub(super) intents: Intents,
 }
 
-/// Ends with the action.
+/// Marks an action as running until it is dropped.
 pub(crate) struct ActingGuard {
     acting: Acting,
     what: String,
@@ -35,14 +35,14 @@ impl Acting {
         }
     }
 
-    /// Begins an action. Another one on the same subject at the same time is a violation.
+    /// Begins an action. It is a violation if another action on the same subject is running.
     pub(crate) fn begin(&self, what: impl Into<String>) -> ActingGuard {
         let what = what.into();
         self.trace.line(format_args!("  {what} begins"));
         let mut counts = self.counts.lock();
         let count = counts.entry(what.clone()).or_default();
         *count += 1;
-        self.checks.ensure("one-acts", *count == 1, || format!("{what}: {count} act at a time"));
+        self.checks.ensure("one-acts", *count == 1, || format!("{what}: {count} at the same time"));
         ActingGuard { acting: self.clone(), what }
     }
 }

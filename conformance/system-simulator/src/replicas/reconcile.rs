@@ -15,7 +15,7 @@ use crate::sample::Sample;
 /// The annotation that the sharded controller keeps equal to the number of replicas.
 pub(crate) const SHARDED: &str = "sim.example.com/replicas";
 
-/// The content of the Secret of a ConfigMap.
+/// Returns the content of the Secret of a ConfigMap.
 pub(crate) fn copy_of(data: Option<&BTreeMap<String, String>>) -> String {
     data.into_iter().flatten().map(|(name, value)| format!("{name}={value};")).collect()
 }
@@ -42,7 +42,7 @@ pub(super) async fn mirror(
             Ok(())
         })
         .await?;
-    // A read that waits for a write in vain fails the reconcile.
+    // A read that times out waiting for a write fails the reconcile.
     drop(ctx.client.get::<Secret>(key).await?);
     Ok(Outcome::Done)
 }

@@ -30,8 +30,8 @@ fn normalized(mut object: Value) -> Value {
     object
 }
 
-/// As [`normalized`], without the fields that protobuf of a newer server carries under unknown numbers:
-/// representations that are read from protobuf do not show them.
+/// Like [`normalized`], but also without the fields that protobuf of a newer server has under unknown
+/// numbers: representations that are decoded from protobuf do not have them.
 fn known(object: Value) -> Value {
     let mut object = normalized(object);
     for path in ["/spec/containers", "/spec/template/spec/containers"] {
@@ -43,7 +43,7 @@ fn known(object: Value) -> Value {
     object
 }
 
-/// The JSON that a cached object should have.
+/// Returns the JSON that a cached object should have.
 fn parsed(text: Result<impl AsRef<str>, impl ToString>) -> Value {
     match text {
         Ok(text) => match serde_json::from_str(text.as_ref()) {

@@ -11,28 +11,29 @@ use crate::program::{KindOfProgram, Program};
 use crate::scenario::Write;
 use crate::{own_writes, requests, view};
 
-/// How long views may take to converge after the last fault: a watch that fell silent is given up after its
-/// timeout of up to 10 min, a backoff lasts up to a minute.
+/// The time in which views must converge after the last fault: a silent watch is closed after its timeout of
+/// up to 10 min, and a backoff lasts up to one minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Longer than a watch that fell silent is kept: its timeout is up to 10 min, and 30 s more.
+/// Longer than a silent watch stays open: its timeout is up to 10 min, plus 30 s.
 const WATCHES_END: Duration = Duration::from_secs(11 * 60);
 
-/// Longer than informers take to watch again after their watches have ended.
+/// Longer than informers take to open new watches.
 const WATCHES_RESUME: Duration = Duration::from_secs(120);
 
-/// The first pause between two comparisons of all views; each pause is twice as long, up to the longest.
+/// The first pause between two comparisons of all views. Each pause is twice as long as the previous one, up
+/// to the longest.
 const COMPARISON_PAUSE: Duration = Duration::from_millis(100);
 const COMPARISON_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a write and the read after it may take without faults.
+/// Time limit of a write and the read after it, without faults.
 const WRITE_IN_CALM_MAX: Duration = Duration::from_secs(1);
 
-/// How long a cache may take to stop.
+/// Time limit for a cache to stop.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 impl World {
-    /// Undoes all faults, and waits for the writes under way.
+    /// Undoes all faults, and waits for the writes in progress.
     pub(super) async fn calm(&mut self) {
         self.shared.cluster.server().faults().clear();
         self.shared.cluster.set_reachable(true);
@@ -119,7 +120,7 @@ impl World {
         self.controllers_difference().await
     }
 
-    /// Makes each program write each kind once more, without faults: it must succeed at once.
+    /// Makes each program write each kind once more, without faults. The writes must succeed immediately.
     async fn write_in_calm(&self) {
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             self.write_one_in_calm(kind).await;
