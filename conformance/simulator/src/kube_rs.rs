@@ -235,7 +235,7 @@ impl KubeWorld {
             Answer::Open(mut open) => self.take_page(&mut open),
             Answer::Failed(_) => self.list_failed(),
             Answer::Hangs => {
-                self.found.insert("a list without an answer is waited for without end");
+                self.found.insert("a list without a response never times out");
                 self.list_failed()
             }
         }
@@ -291,7 +291,7 @@ impl KubeWorld {
         self.store = std::mem::replace(&mut self.buffer, vec![None; self.store.len()]);
         let version = self.version.as_u64().unwrap_or_default();
         if version < self.shown && !self.server.restored {
-            self.found.insert("a list goes back in time");
+            self.found.insert("a list returns an older state");
         }
         self.shown = self.shown.max(version);
         self.state = State::Listed;
@@ -442,15 +442,15 @@ impl KubeWorld {
             self.server.objects.iter().flatten().any(|it| !it.readable && (it.in_view || !selector));
         let refused_streaming = self.streaming && !self.network.streaming;
         self.found.insert(match self.state {
-            _ if unreadable && self.unreadable_list => {
-                "one object that cannot be read blocks the list for ever"
+            _ if unreadable && self.unreadable_list => "one undecodable object blocks the list forever",
+            _ if refused_streaming => {
+                "a streaming list is requested forever from a server without streaming lists"
             }
-            _ if refused_streaming => "a server without streaming lists is asked for one for ever",
             _ if self.last_refusal == Some(SourceErrorKind::Expired) => {
-                "a watch whose version has expired (status 410) is asked for again for ever"
+                "a watch whose version has expired (status 410) is repeated forever"
             }
-            _ if self.is_held_back() => "a server that went back is never noticed",
-            _ => "it never rests, for another reason",
+            _ if self.is_held_back() => "a server that was restored to an older state is never detected",
+            _ => "it never comes to rest, for another reason",
         });
     }
 
@@ -476,10 +476,10 @@ impl KubeWorld {
             let readable = truth.as_ref().is_none_or(|object| object.readable);
             let truth = truth.clone().filter(|object| object.in_view || !selector);
             if readable && serial(&self.store[number]) != serial(&truth) {
-                self.found.insert("the store is not what the server has");
+                self.found.insert("the store differs from the server");
             }
             if self.store[number].is_none() && self.view[number].is_some() {
-                self.found.insert("an object that a relist no longer has is never announced as deleted");
+                self.found.insert("an object that is missing from a relist is never reported as deleted");
             }
         }
     }

@@ -123,7 +123,7 @@ fn kube_rs(arguments: &Arguments, seed: u64) -> Report {
             found.entry(what).or_insert((index + 1, 0)).1 += 1;
         }
     }
-    println!("| what goes wrong | first in schedule | in schedules |\n|---|---|---|");
+    println!("| problem | first in schedule | in schedules |\n|---|---|---|");
     found.iter().for_each(|(what, (first, count))| println!("| {what} | {first} | {count} |"));
     let mut report = Report::default();
     report.figures.push(("schedules of the peer's model".to_owned(), schedules as f64));

@@ -81,8 +81,8 @@ fn empty_script_comes_to_rest_and_passing_script_is_not_shrunk() {
 #[test]
 fn shrinking_removes_every_unneeded_step() {
     for bug in [
-        "an object that a relist no longer has is never announced as deleted",
-        "a server without streaming lists is asked for one for ever",
+        "an object that is missing from a relist is never reported as deleted",
+        "a streaming list is requested forever from a server without streaming lists",
     ] {
         let shows = |script: &Script| run_kube_rs_model(script).contains(&bug);
         let whole = (0..100).map(Script::of_seed).find(shows).expect("some schedule shows the bug");
@@ -126,10 +126,10 @@ fn schedules_reproduce_known_bugs_of_the_kube_rs_watcher() {
     let found: std::collections::BTreeSet<_> =
         (0..1500).flat_map(|seed| run_kube_rs_model(&Script::of_seed(seed))).collect();
     for bug in [
-        "a server without streaming lists is asked for one for ever",
-        "a watch whose version has expired (status 410) is asked for again for ever",
-        "an object that a relist no longer has is never announced as deleted",
-        "one object that cannot be read blocks the list for ever",
+        "a streaming list is requested forever from a server without streaming lists",
+        "a watch whose version has expired (status 410) is repeated forever",
+        "an object that is missing from a relist is never reported as deleted",
+        "one undecodable object blocks the list forever",
         "the wait after failing lists does not grow",
     ] {
         assert!(found.contains(bug), "{bug}; found: {found:?}");
