@@ -10,24 +10,24 @@ use crate::{Bench, Failure, Scenario, Watched, Way, What};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_cut_watch_resumes_without_a_list),
+        scenario!(a_cut_watch_goes_on_without_a_list),
         scenario!(changes_during_a_cut_arrive_afterwards),
         scenario!(a_deletion_during_a_cut_arrives_with_its_last_state),
-        scenario!(an_object_recreated_during_a_cut_is_deleted_and_added),
-        scenario!(an_informer_waits_for_a_server_that_has_not_started),
-        scenario!(a_sync_timeout_reports_an_unreachable_server),
+        scenario!(what_is_deleted_and_created_again_during_a_cut_is_another_object),
+        scenario!(an_informer_waits_for_a_server_that_is_not_there_yet),
+        scenario!(a_wait_for_an_unreachable_server_says_so),
         scenario!(cuts_in_the_middle_of_frames_lose_nothing),
         scenario!(a_list_that_breaks_off_changes_nothing),
         scenario!(cuts_in_quick_succession_lose_nothing),
         scenario!(many_informers_on_one_connection_survive_its_loss),
-        scenario!(handlers_and_readers_continue_while_the_server_is_down),
+        scenario!(handlers_and_readers_go_on_while_the_server_is_away),
         scenario!(a_restart_of_the_server_loses_nothing).alone(),
         scenario!(a_restart_of_the_store_behind_the_server_loses_nothing).alone(),
-        scenario!(a_silent_connection_is_detected).slow(),
+        scenario!(a_silent_connection_is_noticed).slow(),
     ]
 }
 
-async fn a_cut_watch_resumes_without_a_list(bench: Bench) -> Result<(), Failure> {
+async fn a_cut_watch_goes_on_without_a_list(bench: Bench) -> Result<(), Failure> {
     for way in [Way::List, Way::Stream] {
         let (cable, client) = bench.cable().await?;
         let watched = Watched::synced(bench.maps_by(&client, way)).await?;
@@ -79,7 +79,9 @@ async fn a_deletion_during_a_cut_arrives_with_its_last_state(bench: Bench) -> Re
     Ok(())
 }
 
-async fn an_object_recreated_during_a_cut_is_deleted_and_added(bench: Bench) -> Result<(), Failure> {
+async fn what_is_deleted_and_created_again_during_a_cut_is_another_object(
+    bench: Bench,
+) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create("a").await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
@@ -94,7 +96,7 @@ async fn an_object_recreated_during_a_cut_is_deleted_and_added(bench: Bench) -> 
     Ok(())
 }
 
-async fn an_informer_waits_for_a_server_that_has_not_started(bench: Bench) -> Result<(), Failure> {
+async fn an_informer_waits_for_a_server_that_is_not_there_yet(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     cable.unplug().await;
     bench.create("a").await?;
@@ -105,7 +107,7 @@ async fn an_informer_waits_for_a_server_that_has_not_started(bench: Bench) -> Re
     bench.settled(&watched, &maps()).await
 }
 
-async fn a_sync_timeout_reports_an_unreachable_server(bench: Bench) -> Result<(), Failure> {
+async fn a_wait_for_an_unreachable_server_says_so(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     cable.unplug().await;
     let watched = Watched::start(bench.maps_by(&client, Way::List))?;
@@ -197,7 +199,7 @@ async fn many_informers_on_one_connection_survive_its_loss(bench: Bench) -> Resu
     Ok(())
 }
 
-async fn handlers_and_readers_continue_while_the_server_is_down(bench: Bench) -> Result<(), Failure> {
+async fn handlers_and_readers_go_on_while_the_server_is_away(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 3).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
@@ -251,7 +253,7 @@ async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) ->
     Ok(())
 }
 
-async fn a_silent_connection_is_detected(bench: Bench) -> Result<(), Failure> {
+async fn a_silent_connection_is_noticed(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
     cable.freeze();

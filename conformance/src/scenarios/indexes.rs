@@ -9,7 +9,7 @@ use crate::{Bench, Failure, Scenario, Watched, Way};
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(an_index_follows_the_objects),
-        scenario!(an_index_added_later_covers_cached_objects),
+        scenario!(an_index_that_comes_later_covers_what_is_there),
         scenario!(namespaces_are_indexed),
         scenario!(a_snapshot_is_one_version),
         scenario!(listers_select_without_the_server),
@@ -33,7 +33,7 @@ async fn an_index_follows_the_objects(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn an_index_added_later_covers_cached_objects(bench: Bench) -> Result<(), Failure> {
+async fn an_index_that_comes_later_covers_what_is_there(bench: Bench) -> Result<(), Failure> {
     let map = json!({"metadata": {"name": "a", "labels": {"app": "web"}}});
     bench.api.create(&maps(), &bench.namespace, &map).await?;
     let watched = Watched::synced(bench.maps(Way::Stream)).await?;

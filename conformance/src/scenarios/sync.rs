@@ -21,11 +21,11 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(a_streaming_list_fills_the_cache),
         scenario!(an_empty_kind_syncs),
         scenario!(a_streaming_list_of_an_empty_kind_syncs),
-        scenario!(changes_arrive_in_order),
-        scenario!(every_change_of_concurrent_writers_arrives),
+        scenario!(changes_arrive_in_their_order),
+        scenario!(every_change_of_many_writers_arrives),
         scenario!(a_consistent_list_comes_in_pages),
         scenario!(an_uncached_kind_is_listed_in_pages),
-        scenario!(a_watch_requests_and_receives_bookmarks),
+        scenario!(a_watch_asks_for_bookmarks_and_gets_them),
         scenario!(a_bookmark_moves_the_version_of_a_quiet_informer).slow(),
         scenario!(an_object_with_finalizers_is_updated_then_deleted),
     ]
@@ -72,7 +72,7 @@ async fn a_streaming_list_of_an_empty_kind_syncs(bench: Bench) -> Result<(), Fai
     Ok(())
 }
 
-async fn changes_arrive_in_order(bench: Bench) -> Result<(), Failure> {
+async fn changes_arrive_in_their_order(bench: Bench) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let mut versions = vec![version(&bench.create("one").await?)];
     for value in ["1", "2", "3"] {
@@ -89,7 +89,7 @@ async fn changes_arrive_in_order(bench: Bench) -> Result<(), Failure> {
     bench.settled(&watched, &maps()).await
 }
 
-async fn every_change_of_concurrent_writers_arrives(bench: Bench) -> Result<(), Failure> {
+async fn every_change_of_many_writers_arrives(bench: Bench) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let writers = (0..8).map(|writer| {
         let bench = bench.clone();
@@ -186,7 +186,7 @@ pub(super) fn event(namespace: &str, name: &str) -> serde_json::Value {
     })
 }
 
-async fn a_watch_requests_and_receives_bookmarks(bench: Bench) -> Result<(), Failure> {
+async fn a_watch_asks_for_bookmarks_and_gets_them(bench: Bench) -> Result<(), Failure> {
     let (_, version) = bench.api.list(&maps(), &bench.namespace).await?;
     let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
     let request = WatchRequest {
