@@ -73,7 +73,7 @@ async fn half_a_frame_of_a_watch_is_a_broken_connection_that_is_resumed_without_
     beside.server.create(&pod("default/next")).await.unwrap();
     beside.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
     let error = beside.pods.state().reflector.last_error.unwrap().to_string();
-    assert!(error.starts_with("watch pods: ") && error.contains("broke off"), "{error}");
+    assert!(error.starts_with("watch pods: ") && error.contains("the response ended"), "{error}");
     assert_eq!(beside.server.requests(list::<Pod>()).count(), 1);
 }
 
