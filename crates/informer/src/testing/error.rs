@@ -3,7 +3,7 @@ use std::fmt;
 
 use informer_core::Gvr;
 
-/// An error: an operation of a test on its server failed.
+/// The error of a failed operation on the test server.
 #[derive(Debug)]
 pub struct TestServerError {
     attempt: String,
@@ -20,7 +20,7 @@ impl TestServerError {
         Self { attempt: attempt.to_owned(), gvr: Some(gvr.clone()), cause: cause.into() }
     }
 
-    /// Returns an error of the server itself, without an object.
+    /// Returns an error that concerns no resource: choosing, preparing or cleaning up the server failed.
     pub(super) fn environment(
         attempt: impl Into<String>,
         cause: impl Into<Box<dyn Error + Send + Sync>>,

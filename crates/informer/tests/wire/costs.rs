@@ -16,11 +16,12 @@ use crate::fixture::eventually;
 const PODS: usize = 50;
 
 thread_local! {
-    /// Each test has a thread of its own, on which everything runs.
+    /// The number of decoded pods. Each test runs on its own thread, and so does its informer, so tests do
+    /// not share the counter.
     static DECODED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A lazy pod that counts how often one is made of bytes.
+/// A [`Lazy`] pod that counts in [`DECODED`] how many pods were decoded from the bytes of a response.
 struct Counted(Lazy<Pod>);
 
 impl Object for Counted {
