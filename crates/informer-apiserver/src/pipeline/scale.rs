@@ -81,7 +81,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Admits the scale. The write of the object that follows skips admission.
+    /// Runs admission for the Scale object. The subsequent write of the scaled object skips admission.
     async fn admit_scale(
         &self,
         scope: Scope<'_>,
@@ -167,7 +167,7 @@ impl Pipeline {
         }
         let write = ManagedWrite { manager, mode: WriteMode::Scale, conversion: None, normalized: false };
         self.update_managers(scales, live, object, write);
-        // The scale is validated as it was sent.
+        // Restore the scale that was sent, because validation must see it. Keep only the new managed fields.
         let managed = take_fields(object);
         *object = sent;
         set_fields(object, managed);
@@ -215,7 +215,7 @@ fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
             let path = &paths.spec;
             return Err(ApiError::internal(&format!("the spec replicas field \".{path}\" does not exist")));
         }
-        // The default of all built-in kinds that have a scale.
+        // Without `spec.replicas`, every built-in kind with a scale has one replica.
         None => 1,
     };
     let mut status =
