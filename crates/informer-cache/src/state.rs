@@ -20,21 +20,22 @@ pub struct InformerState {
     pub synced: bool,
     /// The phase of the reflector, its last error, and its requests by kind and reason.
     pub reflector: ReflectorStatus,
-    /// Objects in the cache.
+    /// Number of objects in the cache.
     pub objects: usize,
     /// The version of the last list, event or bookmark in the cache.
     pub version: ResourceVersion,
-    /// Changes that were read from the source and wait for the pump.
+    /// Number of changes that were read from the source and wait for the pump.
     pub queue_depth: usize,
     /// The counters of the pump, including the bytes held.
     pub counters: PumpCounters,
-    /// Current objects that could not be decoded.
+    /// Number of objects whose current state could not be decoded.
     pub undecodable: usize,
-    /// Objects that could not be decoded, over time.
+    /// Number of reported states that could not be decoded, since the informer was created.
     pub undecodable_total: u64,
-    /// Index functions that failed for some object.
+    /// Number of index functions that failed for some object.
     pub index_failures: usize,
-    /// Contained panics of the source, of a hook of the reflector, or of the metrics.
+    /// Number of panics of the source, of the reflector's hooks, and of the metrics. They were caught, and
+    /// the informer continued.
     pub panics: u64,
     /// The panic that ended the informer's own tasks, until the next first list is in the cache. Until then
     /// the informer is not [synced](Self::synced), and reads return the last state. The tasks are restarted

@@ -45,7 +45,7 @@ pub(crate) struct Index<O> {
     values: Sharded<Value>,
 }
 
-/// The candidates of a list that remain after using an index.
+/// The objects that a list still has to check after it has used an index.
 pub(crate) struct Narrowed<'a> {
     postings: Vec<&'a Posting>,
     /// The namespace that still has to be checked. `None` if a namespace index has already selected the
@@ -70,7 +70,8 @@ struct Value {
     posting: Posting,
 }
 
-/// One change of a state. Applying the same operations brings both sides of a store to the same version.
+/// One change of a state. A store keeps two copies of its state, one for readers and one for the writer
+/// (left-right). Applying the same operations brings both copies to the same version.
 pub(crate) enum Op<O> {
     /// Fills a slot. `fresh` means that the slot was empty, so its key must be added.
     Put { slot: u32, hash: u64, entry: Slot<O>, fresh: bool },

@@ -19,7 +19,7 @@ pub(super) struct Entry<O> {
     pub(super) object: Option<Arc<O>>,
     pub(super) uid: Box<str>,
     pub(super) version: ResourceVersion,
-    /// The entry is still valid at this instant.
+    /// The last instant at which the entry is valid.
     expires: Instant,
 }
 
