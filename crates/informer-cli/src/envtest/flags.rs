@@ -1,16 +1,16 @@
-//! Flags as Go programs take them: `--name=value`, `--name value`, and `--name` for switches.
+//! Parses flags in the syntax of Go programs: `--name=value`, `--name value`, and `--name` for switches.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::failure::Failure;
 
-/// The use of a flag.
+/// Whether a flag takes a value, and whether it has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It takes a value that has an effect.
+    /// The flag takes a value that has an effect.
     Value,
-    /// It is accepted without effect; `switch` is true if it takes no value.
+    /// The flag is accepted but has no effect; `switch` is true if it takes no value.
     Nothing { switch: bool },
 }
 
@@ -19,7 +19,7 @@ pub(super) enum Use {
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) does: Use,
-    /// The help text: its effect, or why it has none.
+    /// The help text: the effect of the flag, or the reason why it has none.
     pub(super) about: &'static str,
 }
 

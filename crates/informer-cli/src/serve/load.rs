@@ -93,17 +93,18 @@ impl Kinds {
     }
 }
 
-/// Returns true if both have the same group, version and kind, whatever their plurals.
+/// Returns true if two kinds have the same group, version and kind. Their plurals may differ: the plural of a
+/// guessed kind may be wrong.
 fn is_same(one: &Kind, other: &Kind) -> bool {
     one.kind() == other.kind() && one.gvr().api_version() == other.gvr().api_version()
 }
 
-/// Guesses a kind without a definition: namespaced, with a regular plural.
+/// Returns a guess for a custom kind that no CRD defines: namespaced, with a regular plural.
 fn guessed(error: &LoadError) -> Option<Kind> {
     let LoadError::UnknownKind { kind, api_version, .. } = error else { return None };
     let (group, version) = api_version.split_once('/')?;
-    // Groups without a dot, and those of Kubernetes itself, are built in: the kind or the version is
-    // misspelt.
+    // Groups without a dot, and those of Kubernetes itself, are built in. Do not guess there: the manifest
+    // misspells the kind or the version.
     let custom =
         group.contains('.') && !group.ends_with(".k8s.io") && !version.is_empty() && !kind.is_empty();
     custom.then(|| Kind::custom(group, version, kind))
