@@ -24,7 +24,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::from),
-        // Numbers that survive a round trip through any formatter.
+        // Multiples of 1/4, which survive a round trip through any formatter.
         any::<i16>().prop_map(|number| Value::from(f64::from(number) / 4.0)),
         string().prop_map(Value::String),
     ];
@@ -84,7 +84,8 @@ pub(crate) fn write(value: &Value, choices: &mut impl Iterator<Item = u8>) -> St
     text
 }
 
-/// Generates choices for [`write`]: a short sequence that is repeated.
+/// Generates random bytes for the `choices` of [`write`], which needs any number of them: callers repeat the
+/// short sequence with `cycle`.
 pub(crate) fn choices() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 1..16)
 }

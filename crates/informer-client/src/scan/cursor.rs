@@ -15,9 +15,10 @@ const MAX_SKIP_DEPTH: usize = usize::MAX;
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub(super) at: usize,
-    /// The recorded containers, ordered by their start; those before the cursor are dropped as it moves.
+    /// The recorded containers (objects and arrays), ordered by their start; those before the cursor are
+    /// dropped as it moves.
     spans: &'a [Span],
-    /// The offset of the text in the coordinates of the spans.
+    /// The offset of `text` in the longer text that `spans` refers to.
     spans_from: usize,
 }
 
@@ -43,8 +44,8 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0, spans: &[], spans_from: 0 }
     }
 
-    /// Returns a cursor that skips recorded containers. `from` is the offset of the text in their
-    /// coordinates.
+    /// Returns a cursor that skips recorded containers without scanning them. `from` is the offset of `text`
+    /// in the longer text that `spans` refers to.
     pub(crate) fn with_spans(text: &'a str, spans: &'a [Span], from: usize) -> Self {
         Self { text, at: 0, spans, spans_from: from }
     }
@@ -139,13 +140,14 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// Moves to the end of the container that begins here, if it is recorded.
+    /// Moves to the end of the object or array that begins here. Returns false if its end is not recorded.
     fn jump(&mut self) -> bool {
         let here = self.spans_from + self.at;
         let behind = self.spans.iter().position(|span| span.start >= here).unwrap_or(self.spans.len());
         self.spans = &self.spans[behind..];
         match self.spans.first() {
-            // A container without an end was recorded with `end == start`.
+            // `end == start` means that the closing bracket was not recorded. The caller then scans the
+            // container.
             Some(span) if span.start == here && span.end > here => {
                 self.at = span.end - self.spans_from;
                 self.at <= self.text.len()

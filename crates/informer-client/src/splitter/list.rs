@@ -11,7 +11,7 @@ pub(crate) struct ListSplitter {
     /// The number of consumed bytes of the body. It is also correct if the caller does not call `next` again
     /// after an item at the end of a frame.
     used: u64,
-    /// The member of the current value.
+    /// The member of the list whose key was read last: the next value belongs to it.
     member: Member,
     seen_items: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Member {
     Other,
 }
 
-/// The state of the parser: the position of the next byte.
+/// The state of the parser: the syntactic position of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before the opening brace.
@@ -59,13 +59,14 @@ enum State {
 
 impl ListSplitter {
     pub(crate) fn new(limits: Limits) -> Self {
-        // Levels: an item, its members, and those of its metadata.
+        // Record containers down to level 2. Level 0 is an item, level 1 its members, and level 2 the members
+        // of its metadata.
         let value = ValueReader::new(limits, 2);
         Self { value, state: State::Start, limits, used: 0, member: Member::Other, seen_items: false }
     }
 
-    /// Returns the next part that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None` if
-    /// the frame is consumed.
+    /// Returns the next part of the list whose last byte is in `frame[*at..]`, and advances `at` past the
+    /// consumed bytes. Returns `None` once the frame is consumed.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
