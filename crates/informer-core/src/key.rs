@@ -113,7 +113,8 @@ impl TryFrom<&str> for ObjectKey {
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
-        // Copies of a key usually share one allocation on their way through the queues.
+        // Fast path: the copies of a key in caches and queues usually share one allocation, so that equal
+        // keys are recognized without comparing their strings.
         Arc::ptr_eq(&self.text, &other.text) || self.text == other.text
     }
 }

@@ -34,23 +34,23 @@ pub enum ControllerPhase {
     Stopped,
 }
 
-/// The caller's task with regard to the sources.
+/// The answer to [`ControllerLifecycle::start_sources`]: whether the caller must start the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceStart {
-    /// Start them now, then call [`ControllerLifecycle::sources_started`].
+    /// The caller must start the sources now, and then call [`ControllerLifecycle::sources_started`].
     Start,
-    /// They are started and synced.
+    /// The sources are started and synced.
     Started,
-    /// They failed to start or to sync, or their start was abandoned.
+    /// The sources failed to start or to sync, or their start was abandoned.
     Failed,
 }
 
 /// The next step for reconciles that outlast the stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainStep {
-    /// Cancel their cancellation token.
+    /// Cancel the cancellation token of the reconciles.
     Cancel,
-    /// Drop their futures.
+    /// Drop the futures of the reconciles.
     Drop,
 }
 
@@ -177,7 +177,8 @@ impl ControllerLifecycle {
         }
     }
 
-    /// When [`tick`](Self::tick) must be called unless all reconciles have ended before.
+    /// Returns the time at which [`tick`](Self::tick) must be called, unless all reconciles have ended
+    /// before.
     pub fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Draining { until } | Phase::Cancelling { until } => Some(until),
