@@ -107,7 +107,8 @@ struct ClientInner {
     /// The longest wait for own writes; `None`: reads do not wait.
     read_your_writes: Option<Duration>,
     metrics: Arc<Observers<dyn ClientMetrics>>,
-    /// The list map keys of custom resources.
+    /// The list map keys of custom resources, from the CRDs passed to [`ClientBuilder::crd`]. Updates match
+    /// list elements by them.
     list_keys: HashMap<Gvk, ListKeys>,
 }
 
@@ -127,7 +128,7 @@ impl CachedClient {
         &self.shared.cache
     }
 
-    /// Adds the client to the metrics of a manager. Only the first manager counts.
+    /// Reports the client's metrics to a manager, too. Only the first call has an effect.
     #[cfg(feature = "prometheus")]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
         let is_first = self.shared.metrics.set_manager(Arc::clone(&manager));

@@ -77,7 +77,8 @@ const ADDRESS: &str = "0.0.0.0:9443";
 #[must_use = "add it to a manager"]
 pub struct WebhookServer {
     server: HttpServer,
-    /// The list map keys of custom resources.
+    /// The list map keys of custom resources, from their CRDs. The patches of defaulters match list elements
+    /// by them.
     list_keys: HashMap<Gvk, ListKeys>,
     /// Set when it is added to a manager.
     #[cfg(feature = "prometheus")]

@@ -3,9 +3,9 @@
 //! # Invariants
 //!
 //! 1. A write is pending until it was seen in the store, until a floor covers it, or until the informer
-//!    rewinds.
-//! 2. A floor is a version that the store must reach. It covers the writes of one namespace, or of all of
-//!    them.
+//!    rewinds, which means that it follows a restore of the server to an older version.
+//! 2. A floor replaces individually tracked writes by the newest version among them, which the store must
+//!    reach. It covers the writes of one namespace, or of all of them.
 //! 3. At most `max_size` keys and uids and [`MAX_FLOORS`] namespaces are pending. Beyond that, floors replace
 //!    keys.
 //! 4. A write that the store shows once is shown until the informer rewinds, so it need not be remembered.
@@ -71,14 +71,14 @@ pub(super) struct CompletedWrite {
     pub(super) ended: Ticket,
 }
 
-/// The subject of an [`Expectation`].
+/// The objects that an [`Expectation`] concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     /// One object.
     Key(ObjectKey),
-    /// The floor of a namespace; empty for objects without a namespace.
+    /// The objects of a namespace, as a floor. The name is empty for cluster-scoped objects.
     Namespace(String),
-    /// The floor of all namespaces.
+    /// The objects of all namespaces, as a floor.
     Everywhere,
 }
 
@@ -246,8 +246,8 @@ impl PendingWrites {
         }
     }
 
-    /// Returns what the store must show before a read of `scope`. The cost does not depend on confirmed
-    /// writes.
+    /// Returns the expectations that the store must meet before a read of `scope` returns. The cost does not
+    /// depend on confirmed writes.
     pub(super) fn pending(&mut self, scope: &Scope, rewinds: u64) -> Vec<Expectation> {
         self.follow(rewinds);
         let mut pending: Vec<Expectation> = self.floor.iter().cloned().collect();

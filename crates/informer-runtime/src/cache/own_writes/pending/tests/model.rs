@@ -15,7 +15,7 @@ struct Change {
     version: u64,
     key: ObjectKey,
     uid: u64,
-    /// Whether the object has the label; `None` for a deletion.
+    /// Whether the object has the label that an informer with `labelled_only` selects; `None` for a deletion.
     labelled: Option<bool>,
 }
 
@@ -57,22 +57,24 @@ impl Write {
 
 struct Informer {
     watches: Watches,
-    /// The changes of the server that it has received or skipped.
+    /// The version of the last change on the server that the informer has received or skipped.
     position: u64,
-    /// The latest version that it knows.
+    /// The version of the informer's store.
     store: u64,
     held: BTreeMap<ObjectKey, (u64, u64)>,
     rewinds: u64,
     pending: PendingWrites,
     /// All covered writes completed since the last rewind.
     writes: Vec<Write>,
-    /// It was created after some of the writes, whose selection it does not know.
+    /// The informer was created after some of the writes. It does not know whether it selects their objects.
     is_late: bool,
-    /// It has received more changes than the restored server has.
+    /// The informer has received changes that a restore of the server undid.
     must_rewind: bool,
-    /// It must rewind, and writes were completed since the restore. The contract does not cover them.
+    /// The informer must rewind, and writes were completed since the restore. Read-your-writes does not cover
+    /// them.
     has_uncovered: bool,
-    /// A restore undid writes that it had not received, so it did not rewind. It waits for them.
+    /// A restore undid writes that the informer had not received, so it did not rewind. Its reads wait for
+    /// these writes.
     waits_in_vain: bool,
 }
 
@@ -108,7 +110,7 @@ impl Informer {
         self.store = change.version;
     }
 
-    /// A complete list.
+    /// Replaces the store by a complete list.
     fn list(&mut self, changes: &[Change]) {
         self.held.clear();
         (self.position, self.store) = (0, 0);
@@ -130,8 +132,8 @@ impl Informer {
         }
         let selection = write.change.labelled.map(|labelled| self.watches.selection(labelled));
         self.pending.record(&write.completed(selection), self.rewinds);
-        // Its version is from before the restore, so that it may reach that of a write which it has not
-        // received.
+        // The store's version is from before the restore. It may reach the version of a write that the
+        // informer has not received.
         if self.must_rewind {
             self.has_uncovered = true;
         } else {
@@ -204,7 +206,7 @@ fn all_keys() -> impl Iterator<Item = ObjectKey> + Clone {
 struct World {
     /// All changes up to the present.
     changes: Vec<Change>,
-    /// Writes that the server has made and not completed.
+    /// Writes that the server has stored, but not responded to yet.
     in_flight: Vec<Write>,
     /// Writes that created or labelled an object and whose response is in flight or lost.
     unknown: Vec<Change>,
@@ -212,9 +214,9 @@ struct World {
     uids: u64,
     informers: Vec<Informer>,
     recent: PendingWrites,
-    /// All writes in `recent`, whether or not it remembers them.
+    /// All writes that were recorded in `recent`, even those that `recent` no longer tracks individually.
     completed: Vec<Write>,
-    /// A restore undid some of them.
+    /// A restore undid some of the writes recorded in `recent`.
     recent_is_undone: bool,
     recent_rewinds: u64,
     max_size: usize,
@@ -273,7 +275,8 @@ impl World {
 
     fn write(&mut self, key: ObjectKey, labelled: Option<bool>) {
         let began = self.tick();
-        // A read cannot wait for the removal of an object that it does not know.
+        // A read cannot wait until an object is removed from the store if the response that created or
+        // labelled it is missing. The model therefore keeps the label of such an object.
         let hides =
             |change: &Change| change.key == key && (labelled.is_none() || change.labelled == Some(true));
         let labelled = if self.unknown.iter().any(hides) { Some(true) } else { labelled };
@@ -323,7 +326,7 @@ impl World {
     /// Restores the state of an earlier version.
     fn restore(&mut self, back: usize) {
         self.changes.truncate(self.changes.len().saturating_sub(back));
-        // Their responses are lost with the server.
+        // The responses to these writes are lost with the server.
         self.in_flight.clear();
         let version = self.version();
         let is_kept = |write: &Write| write.change.version <= version;
@@ -361,7 +364,7 @@ impl World {
         informer.is_late = true;
         informer.waits_in_vain = self.recent_is_undone;
         self.informers.push(informer);
-        // Its rewinds count from now on.
+        // Include the new informer in the sum, so that only later rewinds clear `recent`.
         self.recent_rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
     }
 
