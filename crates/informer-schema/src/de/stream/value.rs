@@ -10,7 +10,8 @@ use crate::field::Base;
 use crate::transcode::view::{View, map_entry, one};
 use crate::wire::{Raw, Reader};
 
-/// Returns true if numbers are packed.
+/// Returns true if `raw` holds the packed numbers of a list. Kubernetes writes each number of type `base` as
+/// a varint field of its own.
 pub(super) fn is_packed_block(base: Base, raw: &Raw<'_>) -> bool {
     matches!((base, raw), (Base::Int32 | Base::Int64 | Base::Bool, Raw::Bytes(_)))
 }
