@@ -63,7 +63,7 @@ pub(super) struct Driver<K> {
 pub(super) enum Found {
     Keys,
     Nothing,
-    /// Nothing is ready, and nothing will be.
+    /// The queue has ended: no key is ready, and none will be.
     End,
 }
 
@@ -277,8 +277,8 @@ impl<K> Drop for Idler<'_, K> {
     }
 }
 
-/// Wakes all getters after a panic of Clone: that getter has consumed a wake-up and may have promoted other
-/// keys.
+/// Wakes all getters if a getter panics in `Clone` of a key: it has consumed a wake-up and may have promoted
+/// other keys.
 struct WakeOnPanic<'d, K: Eq + Clone> {
     driver: &'d Driver<K>,
 }
@@ -293,9 +293,9 @@ impl<K: Eq + Clone> Drop for WakeOnPanic<'_, K> {
 
 #[derive(Clone, Copy, Debug)]
 enum Sleep {
-    /// Another getter keeps the timer, or no key waits.
+    /// Sleeps without a timer, because another getter is the keeper or no key waits for its delay.
     Plain,
-    /// Keeps the timer for this deadline.
+    /// Is the keeper: sleeps until this deadline at the latest.
     Keeper(Nanos),
 }
 

@@ -18,17 +18,20 @@
 
 use super::slots::SlotId;
 
-/// The minimum number of places.
+/// The number of places in the smallest table that is not empty.
 const MIN_SLOTS: usize = 64;
 
-/// A table with fewer entries than a sixteenth of its places shrinks to a quarter of the places, which is far
-/// from growing again.
+/// If fewer than one in this many places has an entry, the table shrinks to a quarter of its places. At that
+/// size it is far from growing again.
 const SHRINK_BELOW: usize = 16;
 
-/// A table with more places, 256 KiB of entries, writes its entries in batches.
+/// The maximum number of places, with 256 KiB of entries, at which an added entry is written at once. A
+/// larger table writes its entries in batches, so that the processor waits for several cache lines
+/// concurrently.
 const NEAR_PLACES: usize = 1 << 15;
 
-/// The batch size: more than the cache lines that a core fetches concurrently, and few to search.
+/// The number of entries in a batch. It exceeds the number of cache lines that a core fetches concurrently,
+/// and is small enough for a linear search.
 const WRITTEN_AT_ONCE: usize = 32;
 
 /// The number of tags that are compared in one step, as the bytes of an integer.
@@ -44,15 +47,16 @@ impl KeyHash {
         Self(u32::from_le_bytes([a ^ e, b ^ f, c ^ g, d ^ h]))
     }
 
-    /// The lowest bits, because the home depends on the highest. Zero is a free place.
+    /// Returns the lowest byte of the hash, because the home depends on the highest bits. Never zero: a zero
+    /// tag marks a free place.
     const fn tag(self) -> u8 {
         let [tag, ..] = self.0.to_le_bytes();
         if tag == 0 { 1 } else { tag }
     }
 }
 
-/// A hash in the high half, a slot's number plus one in the low half. Zero is a free place, so that a new
-/// table needs no initialization beyond zeroed memory.
+/// A hash in the high half, a slot's number plus one in the low half. A zero entry marks a free place, so
+/// that a new table needs no initialization beyond zeroed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry(u64);
 
@@ -227,8 +231,8 @@ impl Index {
         let places = (before * 2).max(MIN_SLOTS);
         self.tags.resize(places, 0);
         self.entries.resize(places, 0);
-        // Entries that would overwrite entries at the front that have not moved yet, or that would wrap at
-        // the end. They were displaced by their neighbors, and are few.
+        // Entries that are inserted last, because before they would overwrite entries at the front that have
+        // not moved yet, or would wrap at the end. They were displaced by their neighbors, and are few.
         let mut late = Vec::new();
         for from in (0..before).rev() {
             if self.tags[from] == 0 {
@@ -285,7 +289,8 @@ fn home(hash: KeyHash, places: usize) -> usize {
     ((u64::from(hash.0) << places.trailing_zeros()) >> 32) as usize
 }
 
-/// Sets the highest bit of every zero byte, and of some bytes after one.
+/// Returns a mask with the highest bit set for every zero byte. It may also be set for other bytes after a
+/// zero byte.
 const fn zeros(tags: u64) -> u64 {
     const LOW: u64 = u64::from_le_bytes([1; TAGS_AT_ONCE]);
     tags.wrapping_sub(LOW) & !tags & LOW << 7
