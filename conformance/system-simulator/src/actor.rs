@@ -18,7 +18,7 @@ pub(crate) trait Actor: Send + Sync {
     /// Writes an object, then reads it back. A rejected write is only traced.
     fn write(&self, write: Write, key: (&'static str, String), draw: u64) -> BoxFuture<'static, ()>;
 
-    /// Reads that followed writes, for the check at the end.
+    /// Returns the records of this actor's reads after its writes. The read-your-writes check evaluates them.
     fn own_writes(&self) -> &OwnWrites;
 }
 
@@ -164,7 +164,7 @@ impl Inner {
         }
     }
 
-    /// Runs a write that may change `paths`, and records what it stored.
+    /// Runs a write that may change `paths`, and records the version of the stored object.
     async fn stored<K: Sample>(
         &self,
         key: &str,
@@ -178,7 +178,7 @@ impl Inner {
         Ok(Written::Stored(version))
     }
 
-    /// Reads what was just written, and records what the cache showed.
+    /// Reads the object that was just written, and records the version that the cache showed.
     async fn read_back<K: Sample>(&self, key: &str, written: u64, epoch: u64) {
         let namespace = key.split('/').next().unwrap_or_default();
         let cached = self.selection.namespaces.is_empty()
@@ -205,7 +205,7 @@ impl Inner {
         });
     }
 
-    /// The version that the cache shows; `None` if it has no such object.
+    /// Returns the version of the object in the cache; `None` if the cache does not hold the object.
     async fn read<K: Sample>(&self, key: &str) -> Result<Option<u64>, ReadError> {
         let of_text = |version: Option<&str>| version.and_then(|version| version.parse().ok()).unwrap_or(0);
         match self.representation {

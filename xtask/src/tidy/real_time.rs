@@ -70,11 +70,11 @@ fn timed_in_scenario(file: &syn::File) -> impl Iterator<Item = &'static str> {
 
 /// A function in test code.
 struct Function {
-    /// The file.
+    /// The file that contains the function.
     path: String,
     name: String,
     is_test: bool,
-    /// Whether its runtime starts with paused time.
+    /// Whether the function runs on a tokio runtime that starts with paused time.
     is_paused: bool,
     body: TokenStream,
 }
