@@ -89,11 +89,11 @@ async fn answer(
     let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
     sleep(WORK).await;
-    // Unconditional: the write succeeds even if another replica leads by now.
+    // The patch of the ledger has no precondition: it succeeds even if another replica leads by now.
     let ledger = Patch::merge(json!({"data": {"fence": fence, "by": by}}));
     ctx.client.patch::<ConfigMap>(&format!("{NAMESPACE}/{LEDGER}"), &ledger).await?;
-    // Conditional on the uid and the resourceVersion that were read: rejected with a conflict after another
-    // write.
+    // The update has the uid and the resourceVersion that were read as preconditions. After another write,
+    // the server rejects it with a conflict.
     ctx.client.update(&edited).await?;
     Ok(Outcome::Done)
 }
@@ -103,9 +103,9 @@ async fn answer(
 struct Seen {
     leader: String,
     answers: usize,
-    /// The highest fence of all answers, and of the ledger.
+    /// The highest fence in the answers, and the highest one in the ledger.
     fences: [u64; 2],
-    /// The number of writes with an older fence than a previous write.
+    /// The number of answers with an older fence than a previous answer, and the same number for the ledger.
     late: [usize; 2],
 }
 
@@ -193,12 +193,12 @@ async fn watch(
     sleep(PATIENCE / 10).await;
     let late = seen.lock().late;
     println!("{} was paused past its lease: {} late, and {} in the ledger", held.name(), late[0], late[1]);
-    // At most one write: the pending one of the single worker, and only into the ledger, which has no
-    // precondition.
+    // A former leader may complete one write: the one that its single worker was about to send, and only to
+    // the ledger, because that write has no precondition.
     if late[0] > 0 || late[1] > 1 { Err("a former leader continued to write".into()) } else { Ok(()) }
 }
 
-/// A takeover takes seconds; a busy machine may need longer.
+/// Added to the expected time of a takeover, because a busy machine may need longer.
 const SLACK: Duration = Duration::from_secs(20);
 
 fn within(took: Duration, limit: Duration) -> Result {

@@ -4,12 +4,12 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     pub(crate) server: Vec<u32>,
-    /// Their processor time counts, but not their memory.
+    /// Processes that work for the server. Their processor time is measured, but not their memory.
     pub(crate) beside: Vec<u32>,
 }
 
 impl Processes {
-    /// Returns resident megabytes; zero if the system does not report them.
+    /// Returns the resident memory of the server in megabytes; zero if the system does not report it.
     pub(crate) fn resident(&self) -> f64 {
         let of = |pid: &u32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -19,14 +19,14 @@ impl Processes {
         self.server.iter().map(of).sum::<f64>() / 1024.0
     }
 
-    /// Returns seconds of processor time; zero if the system does not report them.
+    /// Returns the processor time of all processes in seconds; zero if the system does not report it.
     pub(crate) fn cpu(&self) -> f64 {
         /// Ticks per second; constant since Linux 2.6.
         const TICKS: f64 = 100.0;
         let of = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The second field is the name in parentheses, which may hold spaces; the 14th and the 15th are
-            // the times.
+            // The second field is the program name in parentheses, which may contain spaces. The 14th and the
+            // 15th field are the user and system time.
             let fields: Vec<&str> =
                 stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             let ticks =

@@ -1,4 +1,4 @@
-//! Measures one object that changes, and many watches that receive the changes; and watches that never read.
+//! Measures many watches that receive the changes of one object, and watches that are never read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,9 +17,9 @@ use crate::{Failure, Figures, Load, create};
 
 const NAMESPACE: &str = "watched";
 const STALLED: &str = "stalled";
-/// Number of watches that never read.
+/// Number of watches that are never read.
 const STALLED_WATCHES: usize = 100;
-/// Number of changes of each of some pods in the meantime.
+/// Maximum number of changes of one pod in each round of [`stall`].
 const STALLED_WRITES: usize = 5_000;
 /// The timeout of one round of deliveries.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// measured.
 struct Told {
     began: Instant,
-    /// Microseconds from that instant to each write.
+    /// Microseconds from `began` to each write.
     sent: Box<[AtomicU64]>,
     writes: AtomicUsize,
     delivered: AtomicUsize,
@@ -41,7 +41,7 @@ struct Told {
 type Delays = Arc<Mutex<Vec<u32>>>;
 
 impl Told {
-    /// Creates counters for a number of writes.
+    /// Creates zero counters of deliveries, with space for the times of `writes` writes.
     fn new(writes: usize) -> Self {
         Self {
             began: Instant::now(),
@@ -80,7 +80,7 @@ pub(crate) async fn measure(
 ) -> Result<(), Failure> {
     let mut writer = target.connect().await?;
     fill(&mut writer, NAMESPACE, 1).await?;
-    // The initial state, and each write, first separately and then in a row.
+    // One entry for the initial state, then the writes one at a time, then the writes in a row.
     let told = Arc::new(Told::new(1 + 2 * load.writes));
     let mut all = Vec::new();
     let before = server.resident();
@@ -92,7 +92,7 @@ pub(crate) async fn measure(
     }
     let held = (server.resident() - before) * 1024.0 / load.watchers as f64;
     figures.put("an idle watch, RSS KB", held);
-    // All of them receive the initial state first.
+    // All watches receive the initial state first.
     told.send();
     reached(&told, load.watchers).await?;
     all.iter().for_each(|delays| delays.lock().clear());
@@ -132,7 +132,7 @@ pub(crate) async fn stall(
     let told = Told::new(2 * writes);
     let mut grown = [0.0; 2];
     let mut held = Vec::new();
-    // The first round has no watches. Its memory is that of the history.
+    // The first round has no watches: the server's memory grows only by the history of changes.
     for (at, watches) in [0, STALLED_WATCHES].into_iter().enumerate() {
         for _ in 0..watches {
             held.push(open(target, STALLED).await?);
@@ -202,8 +202,9 @@ async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: 
 async fn reached(told: &Told, count: usize) -> Result<(), Failure> {
     told.awaited.store(count, Ordering::SeqCst);
     let all = async {
-        // Both sides first write their counter and then read the other one, so at least one of them sees the
-        // other.
+        // `read` increments `delivered` before it loads `awaited`, and this function stores `awaited` before
+        // it loads `delivered`. At least one of them sees the value of the other, so no notification is
+        // missed.
         while told.delivered.load(Ordering::SeqCst) < count {
             told.reached.notified().await;
         }
