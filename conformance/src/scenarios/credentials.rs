@@ -12,17 +12,17 @@ use crate::{Bench, Cable, Failure, Scenario, Watched, Way, What};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_client_certificate_is_enough),
-        scenario!(a_token_file_that_changes_is_read_again).slow(),
-        scenario!(a_token_that_is_withdrawn_is_named_and_replaced).slow(),
-        scenario!(a_token_of_a_service_account_is_enough),
-        scenario!(a_server_with_an_unknown_certificate_is_refused),
-        scenario!(a_client_without_credentials_is_told_who_it_is),
+        scenario!(a_client_certificate_authenticates),
+        scenario!(a_changed_token_file_is_read_again).slow(),
+        scenario!(a_revoked_token_is_reported_and_replaced).slow(),
+        scenario!(a_service_account_token_authenticates),
+        scenario!(a_server_with_an_untrusted_certificate_is_rejected),
+        scenario!(a_client_without_credentials_is_reported_as_anonymous),
         scenario!(a_client_certificate_survives_cuts),
     ]
 }
 
-async fn a_client_certificate_is_enough(bench: Bench) -> Result<(), Failure> {
+async fn a_client_certificate_authenticates(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let config = bench.server.config_by_certificate(bench.server.address()).await?;
     let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::Stream)).await?;
@@ -78,7 +78,7 @@ async fn by_token_file(bench: &Bench, cable: &Cable, path: &Path) -> Result<Shar
     Ok(bench.maps_by(&Client::new(config)?, Way::List))
 }
 
-async fn a_token_of_a_service_account_is_enough(bench: Bench) -> Result<(), Failure> {
+async fn a_service_account_token_authenticates(bench: Bench) -> Result<(), Failure> {
     let cable = Cable::to(bench.server.address()).await?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("token");
@@ -88,7 +88,7 @@ async fn a_token_of_a_service_account_is_enough(bench: Bench) -> Result<(), Fail
     bench.settled(&watched, &maps()).await
 }
 
-async fn a_token_file_that_changes_is_read_again(bench: Bench) -> Result<(), Failure> {
+async fn a_changed_token_file_is_read_again(bench: Bench) -> Result<(), Failure> {
     let cable = Cable::to(bench.server.address()).await?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("token");
@@ -119,7 +119,7 @@ async fn a_token_file_that_changes_is_read_again(bench: Bench) -> Result<(), Fai
     Ok(())
 }
 
-async fn a_token_that_is_withdrawn_is_named_and_replaced(bench: Bench) -> Result<(), Failure> {
+async fn a_revoked_token_is_reported_and_replaced(bench: Bench) -> Result<(), Failure> {
     let cable = Cable::to(bench.server.address()).await?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("token");
@@ -152,7 +152,7 @@ async fn a_token_that_is_withdrawn_is_named_and_replaced(bench: Bench) -> Result
     bench.settled(&watched, &maps()).await
 }
 
-async fn a_server_with_an_unknown_certificate_is_refused(bench: Bench) -> Result<(), Failure> {
+async fn a_server_with_an_untrusted_certificate_is_rejected(bench: Bench) -> Result<(), Failure> {
     let mut config = bench.server.config(bench.server.address()).await?;
     config.root_cert = None;
     let client = Client::new(config)?;
@@ -165,7 +165,7 @@ async fn a_server_with_an_unknown_certificate_is_refused(bench: Bench) -> Result
     Ok(())
 }
 
-async fn a_client_without_credentials_is_told_who_it_is(bench: Bench) -> Result<(), Failure> {
+async fn a_client_without_credentials_is_reported_as_anonymous(bench: Bench) -> Result<(), Failure> {
     let config = bench.server.config_by_token_file(bench.server.address(), None).await?;
     let watched = Watched::start(bench.maps_by(&Client::new(config)?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;

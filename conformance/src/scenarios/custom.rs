@@ -12,13 +12,13 @@ use crate::{Bench, Failure, Scenario, Watched, What};
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(custom_objects_are_watched),
-        scenario!(a_kind_that_is_defined_later_syncs),
-        scenario!(one_undecodable_object_blocks_nobody),
-        scenario!(an_undecodable_object_that_is_mended_comes_back),
-        scenario!(a_lazy_object_that_cannot_be_typed_is_named),
+        scenario!(an_informer_syncs_after_its_kind_is_defined),
+        scenario!(an_undecodable_object_does_not_block_others),
+        scenario!(a_repaired_undecodable_object_is_cached_again),
+        scenario!(a_typed_read_of_an_invalid_object_names_object_and_field),
         scenario!(two_versions_of_a_kind_show_the_same_objects),
-        scenario!(the_deletion_of_a_definition_deletes_and_its_return_recovers),
-        scenario!(a_changed_definition_ends_watches_and_loses_nothing),
+        scenario!(deleting_a_crd_deletes_its_objects_and_recreating_it_recovers),
+        scenario!(a_changed_crd_ends_watches_and_loses_nothing),
     ]
 }
 
@@ -82,7 +82,7 @@ async fn custom_objects_are_watched(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn a_kind_that_is_defined_later_syncs(bench: Bench) -> Result<(), Failure> {
+async fn an_informer_syncs_after_its_kind_is_defined(bench: Bench) -> Result<(), Failure> {
     let custom = bench.custom(&["v1"]);
     let watched = Watched::start(widgets::<Dynamic>(&bench, &custom, "v1"))?;
     watched.until_state(|state| state.reflector.failures > 0).await?;
@@ -93,7 +93,7 @@ async fn a_kind_that_is_defined_later_syncs(bench: Bench) -> Result<(), Failure>
     bench.settled(&watched, &custom.gvr("v1")).await
 }
 
-async fn one_undecodable_object_blocks_nobody(bench: Bench) -> Result<(), Failure> {
+async fn an_undecodable_object_does_not_block_others(bench: Bench) -> Result<(), Failure> {
     let custom = bench.define(&["v1"]).await?;
     make(&bench, &custom, "good", json!(1)).await?;
     make(&bench, &custom, "bad", json!("large")).await?;
@@ -110,7 +110,7 @@ async fn one_undecodable_object_blocks_nobody(bench: Bench) -> Result<(), Failur
     Ok(())
 }
 
-async fn an_undecodable_object_that_is_mended_comes_back(bench: Bench) -> Result<(), Failure> {
+async fn a_repaired_undecodable_object_is_cached_again(bench: Bench) -> Result<(), Failure> {
     let custom = bench.define(&["v1"]).await?;
     make(&bench, &custom, "a", json!(1)).await?;
     let watched = Watched::synced(widgets::<Typed<Widget>>(&bench, &custom, "v1")).await?;
@@ -129,7 +129,7 @@ async fn an_undecodable_object_that_is_mended_comes_back(bench: Bench) -> Result
     Ok(())
 }
 
-async fn a_lazy_object_that_cannot_be_typed_is_named(bench: Bench) -> Result<(), Failure> {
+async fn a_typed_read_of_an_invalid_object_names_object_and_field(bench: Bench) -> Result<(), Failure> {
     let custom = bench.define(&["v1"]).await?;
     make(&bench, &custom, "bad", json!({"width": 1})).await?;
     let watched = Watched::synced(widgets::<Lazy<Widget>>(&bench, &custom, "v1")).await?;
@@ -163,7 +163,7 @@ async fn two_versions_of_a_kind_show_the_same_objects(bench: Bench) -> Result<()
     Ok(())
 }
 
-async fn the_deletion_of_a_definition_deletes_and_its_return_recovers(bench: Bench) -> Result<(), Failure> {
+async fn deleting_a_crd_deletes_its_objects_and_recreating_it_recovers(bench: Bench) -> Result<(), Failure> {
     let custom = bench.define(&["v1"]).await?;
     make(&bench, &custom, "a", json!(1)).await?;
     make(&bench, &custom, "b", json!(1)).await?;
@@ -187,7 +187,7 @@ async fn the_deletion_of_a_definition_deletes_and_its_return_recovers(bench: Ben
     Ok(())
 }
 
-async fn a_changed_definition_ends_watches_and_loses_nothing(bench: Bench) -> Result<(), Failure> {
+async fn a_changed_crd_ends_watches_and_loses_nothing(bench: Bench) -> Result<(), Failure> {
     let custom = bench.define(&["v1"]).await?;
     make(&bench, &custom, "a", json!(1)).await?;
     let watched = Watched::synced(widgets::<Lazy<Widget>>(&bench, &custom, "v1")).await?;

@@ -10,24 +10,24 @@ use crate::{Bench, Failure, Scenario, Watched, Way, What};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_cut_watch_goes_on_without_a_list),
+        scenario!(a_cut_watch_resumes_without_a_list),
         scenario!(changes_during_a_cut_arrive_afterwards),
         scenario!(a_deletion_during_a_cut_arrives_with_its_last_state),
-        scenario!(what_is_deleted_and_created_again_during_a_cut_is_another_object),
-        scenario!(an_informer_waits_for_a_server_that_is_not_there_yet),
-        scenario!(a_wait_for_an_unreachable_server_says_so),
+        scenario!(an_object_recreated_during_a_cut_is_reported_as_deleted_and_added),
+        scenario!(an_informer_waits_for_an_unavailable_server),
+        scenario!(a_sync_timeout_reports_an_unreachable_server),
         scenario!(cuts_in_the_middle_of_frames_lose_nothing),
-        scenario!(a_list_that_breaks_off_changes_nothing),
+        scenario!(a_truncated_list_does_not_change_the_cache),
         scenario!(cuts_in_quick_succession_lose_nothing),
         scenario!(many_informers_on_one_connection_survive_its_loss),
-        scenario!(handlers_and_readers_go_on_while_the_server_is_away),
+        scenario!(handlers_and_readers_work_while_the_server_is_down),
         scenario!(a_restart_of_the_server_loses_nothing).alone(),
-        scenario!(a_restart_of_the_store_behind_the_server_loses_nothing).alone(),
-        scenario!(a_silent_connection_is_noticed).slow(),
+        scenario!(a_restart_of_the_storage_backend_loses_nothing).alone(),
+        scenario!(a_silent_connection_is_detected).slow(),
     ]
 }
 
-async fn a_cut_watch_goes_on_without_a_list(bench: Bench) -> Result<(), Failure> {
+async fn a_cut_watch_resumes_without_a_list(bench: Bench) -> Result<(), Failure> {
     for way in [Way::List, Way::Stream] {
         let (cable, client) = bench.cable().await?;
         let watched = Watched::synced(bench.maps_by(&client, way)).await?;
@@ -79,7 +79,7 @@ async fn a_deletion_during_a_cut_arrives_with_its_last_state(bench: Bench) -> Re
     Ok(())
 }
 
-async fn what_is_deleted_and_created_again_during_a_cut_is_another_object(
+async fn an_object_recreated_during_a_cut_is_reported_as_deleted_and_added(
     bench: Bench,
 ) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
@@ -96,7 +96,7 @@ async fn what_is_deleted_and_created_again_during_a_cut_is_another_object(
     Ok(())
 }
 
-async fn an_informer_waits_for_a_server_that_is_not_there_yet(bench: Bench) -> Result<(), Failure> {
+async fn an_informer_waits_for_an_unavailable_server(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     cable.unplug().await;
     bench.create("a").await?;
@@ -107,7 +107,7 @@ async fn an_informer_waits_for_a_server_that_is_not_there_yet(bench: Bench) -> R
     bench.settled(&watched, &maps()).await
 }
 
-async fn a_wait_for_an_unreachable_server_says_so(bench: Bench) -> Result<(), Failure> {
+async fn a_sync_timeout_reports_an_unreachable_server(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     cable.unplug().await;
     let watched = Watched::start(bench.maps_by(&client, Way::List))?;
@@ -145,7 +145,7 @@ async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), F
     Ok(())
 }
 
-async fn a_list_that_breaks_off_changes_nothing(bench: Bench) -> Result<(), Failure> {
+async fn a_truncated_list_does_not_change_the_cache(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 200).await?;
     let mut watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
@@ -199,7 +199,7 @@ async fn many_informers_on_one_connection_survive_its_loss(bench: Bench) -> Resu
     Ok(())
 }
 
-async fn handlers_and_readers_go_on_while_the_server_is_away(bench: Bench) -> Result<(), Failure> {
+async fn handlers_and_readers_work_while_the_server_is_down(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 3).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
@@ -233,7 +233,7 @@ async fn a_restart_of_the_server_loses_nothing(bench: Bench) -> Result<(), Failu
     Ok(())
 }
 
-async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) -> Result<(), Failure> {
+async fn a_restart_of_the_storage_backend_loses_nothing(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 20).await?;
     let mut informers = Vec::new();
     for way in [Way::List, Way::Stream] {
@@ -253,7 +253,7 @@ async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) ->
     Ok(())
 }
 
-async fn a_silent_connection_is_noticed(bench: Bench) -> Result<(), Failure> {
+async fn a_silent_connection_is_detected(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
     cable.freeze();

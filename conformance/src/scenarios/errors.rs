@@ -14,17 +14,17 @@ use crate::{Bench, Failure, Scenario, ServerError, Watched, Way};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_kind_that_is_not_there_is_named),
-        scenario!(a_wait_names_only_what_is_late),
-        scenario!(a_forbidden_kind_is_named_and_syncs_once_granted),
-        scenario!(a_right_that_is_withdrawn_shows_at_the_next_watch),
-        scenario!(a_list_without_the_right_to_watch_says_so),
-        scenario!(a_namespaced_right_is_enough_for_a_namespaced_informer),
-        scenario!(many_requests_at_once_wait_for_their_turn),
+        scenario!(a_sync_timeout_names_a_missing_kind),
+        scenario!(a_sync_timeout_names_only_unsynced_kinds),
+        scenario!(a_forbidden_kind_is_named_and_syncs_after_the_grant),
+        scenario!(a_revoked_permission_is_reported_at_the_next_watch),
+        scenario!(a_missing_watch_permission_is_reported),
+        scenario!(a_namespaced_permission_suffices_for_a_namespaced_informer),
+        scenario!(requests_above_the_stream_limit_wait),
     ]
 }
 
-async fn a_kind_that_is_not_there_is_named(bench: Bench) -> Result<(), Failure> {
+async fn a_sync_timeout_names_a_missing_kind(bench: Bench) -> Result<(), Failure> {
     let kind = ResourceKind::new("nobody.example.com", "v1", "Ghost", "ghosts");
     let informer: SharedInformer<Dynamic> =
         SharedInformer::new(KubeListWatch::of(bench.client(), kind).namespace(&*bench.namespace));
@@ -38,7 +38,7 @@ async fn a_kind_that_is_not_there_is_named(bench: Bench) -> Result<(), Failure> 
     Ok(())
 }
 
-async fn a_wait_names_only_what_is_late(bench: Bench) -> Result<(), Failure> {
+async fn a_sync_timeout_names_only_unsynced_kinds(bench: Bench) -> Result<(), Failure> {
     let factory = SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace);
     let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.metadata::<Secret>());
     factory.dynamic(ResourceKind::new("nobody.example.com", "v1", "Ghost", "ghosts"));
@@ -90,7 +90,7 @@ fn last_kind(watched: &Watched<Map>) -> Option<SourceErrorKind> {
     watched.informer.state().reflector.last_error.map(|error| error.kind())
 }
 
-async fn a_forbidden_kind_is_named_and_syncs_once_granted(bench: Bench) -> Result<(), Failure> {
+async fn a_forbidden_kind_is_named_and_syncs_after_the_grant(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
@@ -103,7 +103,7 @@ async fn a_forbidden_kind_is_named_and_syncs_once_granted(bench: Bench) -> Resul
     bench.settled(&watched, &maps()).await
 }
 
-async fn a_right_that_is_withdrawn_shows_at_the_next_watch(bench: Bench) -> Result<(), Failure> {
+async fn a_revoked_permission_is_reported_at_the_next_watch(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     grant(&bench, "guest-1", &["list", "watch"]).await?;
     let cable = crate::Cable::to(bench.server.address()).await?;
@@ -134,7 +134,7 @@ async fn grant_again(bench: &Bench, user: &str) -> Result<(), Failure> {
     grant(bench, user, &["list", "watch"]).await
 }
 
-async fn a_list_without_the_right_to_watch_says_so(bench: Bench) -> Result<(), Failure> {
+async fn a_missing_watch_permission_is_reported(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     grant(&bench, "guest-2", &["list"]).await?;
     let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-2").await?, Way::List))?;
@@ -146,7 +146,7 @@ async fn a_list_without_the_right_to_watch_says_so(bench: Bench) -> Result<(), F
     Ok(())
 }
 
-async fn a_namespaced_right_is_enough_for_a_namespaced_informer(bench: Bench) -> Result<(), Failure> {
+async fn a_namespaced_permission_suffices_for_a_namespaced_informer(bench: Bench) -> Result<(), Failure> {
     grant(&bench, "guest-3", &["get", "list", "watch"]).await?;
     bench.create("a").await?;
     let client = guest(&bench, "guest-3").await?;
@@ -160,7 +160,7 @@ async fn a_namespaced_right_is_enough_for_a_namespaced_informer(bench: Bench) ->
     Ok(())
 }
 
-async fn many_requests_at_once_wait_for_their_turn(bench: Bench) -> Result<(), Failure> {
+async fn requests_above_the_stream_limit_wait(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 20).await?;
     let mut informers = Vec::new();
     // This is more than an HTTP/2 connection carries at once.

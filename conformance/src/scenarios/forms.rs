@@ -12,10 +12,10 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(metadata_informers_get_no_content),
         scenario!(metadata_informers_stream_their_list),
-        scenario!(all_forms_show_the_same_objects),
+        scenario!(all_representations_show_the_same_objects),
         scenario!(typed_objects_follow_changes),
-        scenario!(managed_fields_are_cut_unless_asked_for),
-        scenario!(a_transform_changes_what_is_cached_and_told),
+        scenario!(managed_fields_are_dropped_unless_requested),
+        scenario!(a_transform_changes_cached_objects_and_events),
         scenario!(cluster_scoped_objects_have_no_namespace),
     ]
 }
@@ -50,7 +50,7 @@ async fn metadata_informers_stream_their_list(bench: Bench) -> Result<(), Failur
     bench.settled(&watched, &maps()).await
 }
 
-async fn all_forms_show_the_same_objects(bench: Bench) -> Result<(), Failure> {
+async fn all_representations_show_the_same_objects(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 9).await?;
     let factory = SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace);
     let lazy = Watched::start(factory.informer::<ConfigMap>())?;
@@ -85,7 +85,7 @@ async fn typed_objects_follow_changes(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn managed_fields_are_cut_unless_asked_for(bench: Bench) -> Result<(), Failure> {
+async fn managed_fields_are_dropped_unless_requested(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let source: KubeListWatch<Dynamic> =
         KubeListWatch::of(bench.client(), ResourceKind::of::<ConfigMap>()).namespace(&*bench.namespace);
@@ -101,7 +101,7 @@ async fn managed_fields_are_cut_unless_asked_for(bench: Bench) -> Result<(), Fai
     Ok(())
 }
 
-async fn a_transform_changes_what_is_cached_and_told(bench: Bench) -> Result<(), Failure> {
+async fn a_transform_changes_cached_objects_and_events(bench: Bench) -> Result<(), Failure> {
     bench.create("seen").await?;
     bench.create("refused").await?;
     let informer = SharedInformer::builder(bench.source::<Map>(&bench.client(), Way::List))

@@ -14,20 +14,20 @@ use crate::{Bench, Failure, Scenario, Watched, Way, What};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_late_handler_is_told_of_the_cache_first),
-        scenario!(handlers_that_come_while_objects_change_miss_nothing),
-        scenario!(a_slow_handler_holds_up_nobody),
-        scenario!(a_slow_handler_may_be_told_the_sum_of_the_changes),
-        scenario!(a_panicking_handler_hurts_nobody),
-        scenario!(a_removed_handler_is_told_nothing_more),
-        scenario!(a_resync_asks_the_server_nothing),
-        scenario!(a_filtered_handler_sees_objects_come_and_go),
-        scenario!(events_come_as_a_stream),
-        scenario!(the_cache_shows_what_the_handler_is_told),
+        scenario!(a_late_handler_receives_the_cached_objects_first),
+        scenario!(handlers_added_during_changes_miss_no_event),
+        scenario!(a_slow_handler_does_not_delay_others),
+        scenario!(a_slow_handler_can_receive_merged_updates),
+        scenario!(a_panicking_handler_does_not_affect_others),
+        scenario!(a_removed_handler_receives_no_further_events),
+        scenario!(a_resync_sends_no_requests),
+        scenario!(a_filtered_handler_receives_adds_and_deletes_when_the_match_changes),
+        scenario!(events_are_available_as_a_stream),
+        scenario!(the_cache_is_never_older_than_handler_events),
     ]
 }
 
-async fn a_late_handler_is_told_of_the_cache_first(bench: Bench) -> Result<(), Failure> {
+async fn a_late_handler_receives_the_cached_objects_first(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 10).await?;
     let first = Watched::synced(bench.maps(Way::List)).await?;
     bench.change("map-0", "1").await?;
@@ -42,7 +42,7 @@ async fn a_late_handler_is_told_of_the_cache_first(bench: Bench) -> Result<(), F
     Ok(())
 }
 
-async fn handlers_that_come_while_objects_change_miss_nothing(bench: Bench) -> Result<(), Failure> {
+async fn handlers_added_during_changes_miss_no_event(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 10).await?;
     let first = Watched::synced(bench.maps(Way::Stream)).await?;
     let mut late = Vec::new();
@@ -58,7 +58,7 @@ async fn handlers_that_come_while_objects_change_miss_nothing(bench: Bench) -> R
     Ok(())
 }
 
-async fn a_slow_handler_holds_up_nobody(bench: Bench) -> Result<(), Failure> {
+async fn a_slow_handler_does_not_delay_others(bench: Bench) -> Result<(), Failure> {
     let gate = Arc::new(Semaphore::new(0));
     let informer = bench.maps(Way::List);
     let (slow_calls, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&gate));
@@ -84,7 +84,7 @@ async fn a_slow_handler_holds_up_nobody(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn a_slow_handler_may_be_told_the_sum_of_the_changes(bench: Bench) -> Result<(), Failure> {
+async fn a_slow_handler_can_receive_merged_updates(bench: Bench) -> Result<(), Failure> {
     let gate = Arc::new(Semaphore::new(0));
     let informer = bench.maps(Way::List);
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -120,7 +120,7 @@ async fn a_slow_handler_may_be_told_the_sum_of_the_changes(bench: Bench) -> Resu
     Ok(())
 }
 
-async fn a_panicking_handler_hurts_nobody(bench: Bench) -> Result<(), Failure> {
+async fn a_panicking_handler_does_not_affect_others(bench: Bench) -> Result<(), Failure> {
     let informer = bench.maps(Way::List);
     let fragile = informer.add_handler(on_event(|event: Event<Map>| {
         assert!(event.key().name() != "map-3", "simulated: the handler panics for map-3");
@@ -135,7 +135,7 @@ async fn a_panicking_handler_hurts_nobody(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn a_removed_handler_is_told_nothing_more(bench: Bench) -> Result<(), Failure> {
+async fn a_removed_handler_receives_no_further_events(bench: Bench) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let (handler, seen) = recorder();
     let registration = watched.informer.add_handler(handler)?;
@@ -150,7 +150,7 @@ async fn a_removed_handler_is_told_nothing_more(bench: Bench) -> Result<(), Fail
     Ok(())
 }
 
-async fn a_resync_asks_the_server_nothing(bench: Bench) -> Result<(), Failure> {
+async fn a_resync_sends_no_requests(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 4).await?;
     let quiet = Watched::synced(bench.maps(Way::List)).await?;
     let options = HandlerOptions::default().resync(Duration::from_secs(1));
@@ -162,7 +162,9 @@ async fn a_resync_asks_the_server_nothing(bench: Bench) -> Result<(), Failure> {
     eager.replayed().map(drop)
 }
 
-async fn a_filtered_handler_sees_objects_come_and_go(bench: Bench) -> Result<(), Failure> {
+async fn a_filtered_handler_receives_adds_and_deletes_when_the_match_changes(
+    bench: Bench,
+) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let (handler, seen) = recorder();
     let chosen = |map: &Map| map.labels().get("chosen").is_some();
@@ -179,7 +181,7 @@ async fn a_filtered_handler_sees_objects_come_and_go(bench: Bench) -> Result<(),
     Ok(())
 }
 
-async fn events_come_as_a_stream(bench: Bench) -> Result<(), Failure> {
+async fn events_are_available_as_a_stream(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let mut events = watched.informer.events();
@@ -195,7 +197,7 @@ async fn events_come_as_a_stream(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn the_cache_shows_what_the_handler_is_told(bench: Bench) -> Result<(), Failure> {
+async fn the_cache_is_never_older_than_handler_events(bench: Bench) -> Result<(), Failure> {
     let informer = bench.maps(Way::List);
     let (cache, wrong) = (informer.indexer().clone(), Arc::new(Mutex::new(Vec::new())));
     let found = Arc::clone(&wrong);

@@ -19,13 +19,13 @@ use crate::{Bench, Failure, Scenario, Server, Watched, Way, What};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_watch_whose_version_was_compacted_is_listed_anew).alone(),
-        scenario!(deletions_lost_by_a_compaction_are_told_as_stale).alone(),
-        scenario!(a_page_token_that_was_compacted_makes_one_whole_list).alone(),
+        scenario!(a_watch_from_a_compacted_version_causes_a_relist).alone(),
+        scenario!(deletions_missed_by_a_compaction_are_reported_as_stale).alone(),
+        scenario!(a_compacted_continue_token_causes_one_unpaginated_list).alone(),
         scenario!(a_compaction_under_an_open_watch_changes_nothing).alone(),
-        scenario!(a_server_that_forgot_its_history_in_a_restart_is_listed_anew).alone(),
+        scenario!(a_server_restart_that_loses_history_causes_a_relist).alone(),
         scenario!(a_streaming_informer_survives_a_compaction).alone(),
-        scenario!(a_server_restored_from_a_backup_is_believed_by_the_next_list).alone(),
+        scenario!(the_next_list_detects_a_server_restored_from_a_backup).alone(),
     ]
 }
 
@@ -55,7 +55,7 @@ async fn forget(bench: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn a_watch_whose_version_was_compacted_is_listed_anew(bench: Bench) -> Result<(), Failure> {
+async fn a_watch_from_a_compacted_version_causes_a_relist(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     happen(&bench, "first").await?;
     let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
@@ -72,7 +72,7 @@ async fn a_watch_whose_version_was_compacted_is_listed_anew(bench: Bench) -> Res
     Ok(())
 }
 
-async fn deletions_lost_by_a_compaction_are_told_as_stale(bench: Bench) -> Result<(), Failure> {
+async fn deletions_missed_by_a_compaction_are_reported_as_stale(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     for name in ["kept", "lost", "replaced"] {
         happen(&bench, name).await?;
@@ -122,7 +122,7 @@ impl ListWatch<Happening> for Interrupted {
     }
 }
 
-async fn a_page_token_that_was_compacted_makes_one_whole_list(bench: Bench) -> Result<(), Failure> {
+async fn a_compacted_continue_token_causes_one_unpaginated_list(bench: Bench) -> Result<(), Failure> {
     let namespace = bench.namespace.clone();
     let object = |number: usize| (namespace.clone(), event(&namespace, &format!("event-{number}")));
     crate::load(&bench.api, &events(), 40, object).await?;
@@ -153,7 +153,7 @@ async fn a_compaction_under_an_open_watch_changes_nothing(bench: Bench) -> Resul
     Ok(())
 }
 
-async fn a_server_that_forgot_its_history_in_a_restart_is_listed_anew(bench: Bench) -> Result<(), Failure> {
+async fn a_server_restart_that_loses_history_causes_a_relist(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
@@ -195,7 +195,7 @@ async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), 
     bench.settled(&watched, &maps()).await
 }
 
-async fn a_server_restored_from_a_backup_is_believed_by_the_next_list(bench: Bench) -> Result<(), Failure> {
+async fn the_next_list_detects_a_server_restored_from_a_backup(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 10).await?;
     bench.server.backup().await?;
     let ways = [Way::List, Way::Stream];

@@ -9,10 +9,10 @@ use crate::{Bench, Failure, Scenario, Watched, Way};
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(an_index_follows_the_objects),
-        scenario!(an_index_that_comes_later_covers_what_is_there),
+        scenario!(an_index_added_later_covers_cached_objects),
         scenario!(namespaces_are_indexed),
-        scenario!(a_snapshot_is_one_version),
-        scenario!(listers_select_without_the_server),
+        scenario!(a_snapshot_does_not_change),
+        scenario!(listers_select_without_requests),
     ]
 }
 
@@ -33,7 +33,7 @@ async fn an_index_follows_the_objects(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn an_index_that_comes_later_covers_what_is_there(bench: Bench) -> Result<(), Failure> {
+async fn an_index_added_later_covers_cached_objects(bench: Bench) -> Result<(), Failure> {
     let map = json!({"metadata": {"name": "a", "labels": {"app": "web"}}});
     bench.api.create(&maps(), &bench.namespace, &map).await?;
     let watched = Watched::synced(bench.maps(Way::Stream)).await?;
@@ -62,7 +62,7 @@ async fn namespaces_are_indexed(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn a_snapshot_is_one_version(bench: Bench) -> Result<(), Failure> {
+async fn a_snapshot_does_not_change(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 5).await?;
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let before = watched.informer.snapshot();
@@ -77,7 +77,7 @@ async fn a_snapshot_is_one_version(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn listers_select_without_the_server(bench: Bench) -> Result<(), Failure> {
+async fn listers_select_without_requests(bench: Bench) -> Result<(), Failure> {
     for (name, app) in [("a", "web"), ("b", "api"), ("c", "web")] {
         let map = json!({"metadata": {"name": name, "labels": {"app": app}}});
         bench.api.create(&maps(), &bench.namespace, &map).await?;

@@ -11,16 +11,16 @@ use crate::{Bench, Failure, Scenario, Watched, Way, What};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_stopped_informer_keeps_its_cache_and_tells_the_difference_when_started_again),
+        scenario!(a_stopped_informer_keeps_its_cache_and_reports_differences_after_a_restart),
         scenario!(an_informer_runs_until_the_last_run_is_dropped),
         scenario!(a_factory_starts_waits_and_stops),
         scenario!(a_factory_shares_informers),
-        scenario!(a_relist_tells_only_what_changed),
-        scenario!(two_hundred_starts_and_stops_leave_nothing_behind),
+        scenario!(a_relist_reports_only_changes),
+        scenario!(two_hundred_starts_and_stops_leak_nothing),
     ]
 }
 
-async fn a_stopped_informer_keeps_its_cache_and_tells_the_difference_when_started_again(
+async fn a_stopped_informer_keeps_its_cache_and_reports_differences_after_a_restart(
     bench: Bench,
 ) -> Result<(), Failure> {
     bench.create_many("map", 6).await?;
@@ -86,7 +86,7 @@ async fn a_factory_shares_informers(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn a_relist_tells_only_what_changed(bench: Bench) -> Result<(), Failure> {
+async fn a_relist_reports_only_changes(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 50).await?;
     let mut watched = Watched::synced(bench.maps(Way::Stream)).await?;
     let before: Vec<_> = watched.informer.indexer().list();
@@ -104,7 +104,7 @@ async fn a_relist_tells_only_what_changed(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn two_hundred_starts_and_stops_leave_nothing_behind(bench: Bench) -> Result<(), Failure> {
+async fn two_hundred_starts_and_stops_leak_nothing(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     let informer: SharedInformer<Map> = bench.maps_by(&client, Way::List);
     for _ in 0..200 {

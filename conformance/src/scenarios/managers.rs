@@ -29,11 +29,11 @@ use crate::{Bench, Failure, Scenario};
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(one_of_two_managers_leads_and_the_other_takes_over_when_it_stops),
-        scenario!(of_three_managers_another_one_leads_when_the_leader_is_killed).slow(),
-        scenario!(webhooks_of_a_manager_are_asked_by_the_server),
-        scenario!(objects_are_converted_by_a_webhook_of_a_manager),
-        scenario!(a_manager_starts_though_its_cache_needs_its_own_webhook),
-        scenario!(events_of_a_manager_become_a_series),
+        scenario!(another_manager_leads_after_the_leader_is_killed).slow(),
+        scenario!(the_server_calls_the_webhooks_of_a_manager),
+        scenario!(a_conversion_webhook_of_a_manager_converts_objects),
+        scenario!(a_manager_starts_although_its_cache_needs_its_own_webhook),
+        scenario!(repeated_events_of_a_manager_become_a_series),
     ]
 }
 
@@ -140,7 +140,7 @@ async fn leader(replicas: &mut Vec<Running>) -> Running {
     }
 }
 
-async fn of_three_managers_another_one_leads_when_the_leader_is_killed(bench: Bench) -> Result<(), Failure> {
+async fn another_manager_leads_after_the_leader_is_killed(bench: Bench) -> Result<(), Failure> {
     let (working, mut replicas) = (Arc::default(), Vec::new());
     for identity in ["a", "b", "c"] {
         replicas.push(Running::start(candidate(&bench, identity, &working)).await?);
@@ -212,7 +212,7 @@ fn map(name: &str, key: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {key: "x"}})
 }
 
-async fn webhooks_of_a_manager_are_asked_by_the_server(bench: Bench) -> Result<(), Failure> {
+async fn the_server_calls_the_webhooks_of_a_manager(bench: Bench) -> Result<(), Failure> {
     let certificate = Certificate::new()?;
     let webhooks = WebhookServer::at("127.0.0.1:0", certificate.tls())
         .default(|request: AdmissionRequest<ConfigMap>, mut map: ConfigMap| async move {
@@ -342,7 +342,7 @@ fn greeting_definition(group: &str, client_config: &Value) -> Value {
     })
 }
 
-async fn objects_are_converted_by_a_webhook_of_a_manager(bench: Bench) -> Result<(), Failure> {
+async fn a_conversion_webhook_of_a_manager_converts_objects(bench: Bench) -> Result<(), Failure> {
     let certificate = Certificate::new()?;
     let conversion = Conversion::hub::<Greeting>().spoke(
         |old: OldGreeting| Ok::<_, std::fmt::Error>(Greeting { metadata: old.metadata, text: old.words }),
@@ -384,7 +384,7 @@ fn greeter(told: &mpsc::UnboundedSender<String>, warm_up: bool) -> Controller {
     })
 }
 
-async fn a_manager_starts_though_its_cache_needs_its_own_webhook(bench: Bench) -> Result<(), Failure> {
+async fn a_manager_starts_although_its_cache_needs_its_own_webhook(bench: Bench) -> Result<(), Failure> {
     let certificate = Certificate::new()?;
     let port = ReservedPort::new()?;
     let address = port.address();
@@ -415,7 +415,7 @@ async fn a_manager_starts_though_its_cache_needs_its_own_webhook(bench: Bench) -
     Ok(())
 }
 
-async fn events_of_a_manager_become_a_series(bench: Bench) -> Result<(), Failure> {
+async fn repeated_events_of_a_manager_become_a_series(bench: Bench) -> Result<(), Failure> {
     let running = Running::start(Manager::new(bench.client())).await?;
     let recorder = running.handle.recorder("conformance");
     let events = Gvr::new("events.k8s.io", "v1", "events");

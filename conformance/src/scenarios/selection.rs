@@ -18,7 +18,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(fields_select_pods_by_node),
         scenario!(fields_select_secrets_by_type),
         scenario!(one_object_is_watched_by_its_name),
-        scenario!(a_field_that_the_server_does_not_know_is_named),
+        scenario!(an_unsupported_field_selector_is_named),
         scenario!(shares_of_a_kind_hold_each_object_once),
     ]
 }
@@ -155,7 +155,7 @@ async fn one_object_is_watched_by_its_name(bench: Bench) -> Result<(), Failure> 
     Ok(())
 }
 
-async fn a_field_that_the_server_does_not_know_is_named(bench: Bench) -> Result<(), Failure> {
+async fn an_unsupported_field_selector_is_named(bench: Bench) -> Result<(), Failure> {
     let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
     let watched = Watched::start(SharedInformer::new(source.fields("data.value=1".parse()?)))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;

@@ -21,12 +21,12 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(a_streaming_list_fills_the_cache),
         scenario!(an_empty_kind_syncs),
         scenario!(a_streaming_list_of_an_empty_kind_syncs),
-        scenario!(changes_arrive_in_their_order),
+        scenario!(changes_arrive_in_order),
         scenario!(every_change_of_many_writers_arrives),
-        scenario!(a_consistent_list_comes_in_pages),
+        scenario!(a_consistent_list_is_paginated),
         scenario!(an_uncached_kind_is_listed_in_pages),
-        scenario!(a_watch_asks_for_bookmarks_and_gets_them),
-        scenario!(a_bookmark_moves_the_version_of_a_quiet_informer).slow(),
+        scenario!(a_watch_requests_and_receives_bookmarks),
+        scenario!(a_bookmark_advances_the_version_of_an_idle_informer).slow(),
         scenario!(an_object_with_finalizers_is_updated_then_deleted),
     ]
 }
@@ -72,7 +72,7 @@ async fn a_streaming_list_of_an_empty_kind_syncs(bench: Bench) -> Result<(), Fai
     Ok(())
 }
 
-async fn changes_arrive_in_their_order(bench: Bench) -> Result<(), Failure> {
+async fn changes_arrive_in_order(bench: Bench) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let mut versions = vec![version(&bench.create("one").await?)];
     for value in ["1", "2", "3"] {
@@ -114,7 +114,7 @@ async fn every_change_of_many_writers_arrives(bench: Bench) -> Result<(), Failur
     Ok(())
 }
 
-async fn a_consistent_list_comes_in_pages(bench: Bench) -> Result<(), Failure> {
+async fn a_consistent_list_is_paginated(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 23).await?;
     let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
     let (mut names, mut token, mut versions) = (Vec::new(), None, Vec::new());
@@ -186,7 +186,7 @@ pub(super) fn event(namespace: &str, name: &str) -> serde_json::Value {
     })
 }
 
-async fn a_watch_asks_for_bookmarks_and_gets_them(bench: Bench) -> Result<(), Failure> {
+async fn a_watch_requests_and_receives_bookmarks(bench: Bench) -> Result<(), Failure> {
     let (_, version) = bench.api.list(&maps(), &bench.namespace).await?;
     let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
     let request = WatchRequest {
@@ -212,7 +212,7 @@ async fn a_watch_asks_for_bookmarks_and_gets_them(bench: Bench) -> Result<(), Fa
     Ok(())
 }
 
-async fn a_bookmark_moves_the_version_of_a_quiet_informer(bench: Bench) -> Result<(), Failure> {
+async fn a_bookmark_advances_the_version_of_an_idle_informer(bench: Bench) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let before = watched.informer.last_sync_resource_version();
     let other = json!({"metadata": {"name": "elsewhere"}});
