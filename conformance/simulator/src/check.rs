@@ -5,7 +5,7 @@ use std::fmt;
 pub struct Violation {
     /// Its name, as in the documentation.
     pub invariant: &'static str,
-    /// The observation.
+    /// The observed state that violates it.
     pub text: String,
 }
 

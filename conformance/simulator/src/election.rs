@@ -160,7 +160,7 @@ impl Election {
         match message {
             Message::Request(action) => {
                 let answer = self.serve(index, &action, sent, random)?;
-                tell!(self, "candidate {index} asked {action:?}: {answer:?}");
+                tell!(self, "candidate {index} requested {action:?}: {answer:?}");
                 if !answer_lost && !self.candidates[index].is_cut_off(self.now) {
                     self.fly(index, request, Message::Answer(answer), random);
                 }
@@ -233,10 +233,15 @@ impl Election {
     fn wake(&mut self, index: usize, random: &mut Random, coverage: &mut Coverage) -> Checked {
         if self.candidates[index].returns_at.is_some_and(|at| at <= self.now) {
             self.candidates[index].return_anew(self.now, self.origin, random);
-            tell!(self, "candidate {index} is back as {}", self.candidates[index].identity);
+            tell!(self, "candidate {index} restarts as {}", self.candidates[index].identity);
         }
         if self.candidates[index].timeout.is_some_and(|at| at <= self.now) {
-            return self.answered(index, ElectionResponse::Failed("no answer".to_owned()), random, coverage);
+            return self.answered(
+                index,
+                ElectionResponse::Failed("no response".to_owned()),
+                random,
+                coverage,
+            );
         }
         self.turn(index, random, coverage)
     }
@@ -293,7 +298,12 @@ impl Election {
         let candidate = &mut self.candidates[index];
         if let ElectionAction::Update(version, _) = &action {
             let fresh = version.as_u64() == Some(candidate.seen);
-            ensure!("fresh-writes", fresh, "a write at {version} of who has seen {}", candidate.seen);
+            ensure!(
+                "fresh-writes",
+                fresh,
+                "a write at version {version} by a candidate that has read version {}",
+                candidate.seen
+            );
         }
         candidate.request += 1;
         candidate.requests += 1;
@@ -307,7 +317,7 @@ impl Election {
             self.fly(
                 index,
                 request,
-                Message::Answer(ElectionResponse::Failed("the server said 500".to_owned())),
+                Message::Answer(ElectionResponse::Failed("the server responded with 500".to_owned())),
                 random,
             );
             return Ok(());
@@ -332,7 +342,11 @@ impl Election {
         for (index, other) in self.candidates.iter().enumerate().filter(|(index, _)| *index != leader) {
             let held = other.held_until(self.origin).is_some_and(|until| until > self.now);
             let alone = !held && other.works_until <= self.now || self.forked_until > self.now;
-            ensure!("one-leader", alone, "candidate {leader} leads while {index} may: {other:?}");
+            ensure!(
+                "one-leader",
+                alone,
+                "candidate {leader} leads while candidate {index} may still act: {other:?}"
+            );
         }
         Ok(())
     }
@@ -346,12 +360,17 @@ impl Election {
             let held = candidate.held_until(self.origin).is_some_and(|until| until > self.now);
             // The driver has not run yet if it was paused until now.
             let waits = candidate.wakes_at(self.origin).is_some_and(|at| at <= self.now);
-            ensure!("lost-in-time", held || waits, "candidate {index} leads, and its lease has passed");
+            ensure!("lost-in-time", held || waits, "candidate {index} leads after its lease has expired");
         }
         let alone = leaders <= 1 || self.forked_until > self.now;
         let waits =
             self.candidates.iter().any(|it| it.wakes_at(self.origin).is_some_and(|at| at <= self.now));
-        ensure!("one-leader", alone || waits, "{leaders} lead at once: {:?}", self.candidates);
+        ensure!(
+            "one-leader",
+            alone || waits,
+            "{leaders} candidates lead at the same time: {:?}",
+            self.candidates
+        );
         Ok(())
     }
 
@@ -361,7 +380,7 @@ impl Election {
         ensure!(
             "lost-in-time",
             !left.is_zero() || candidate.was_paused(self.now, self.times.lease),
-            "candidate {index} has lost its lease, and nothing is left to end its work: {lost}"
+            "candidate {index} has lost its lease without time left to end its work: {lost}"
         );
         candidate.works_until = candidate.after(self.now, left).saturating_sub(1);
         self.ended(index, random)
@@ -387,7 +406,7 @@ impl Election {
             .position(|it| it.doing == Doing::Leads && random.one_in(2))
             .unwrap_or(index);
         let until = self.now + (1 + random.below(20)) as Micros * SECOND;
-        tell!(self, "{} befalls candidate {index}", fault.as_str());
+        tell!(self, "fault {} at candidate {index}", fault.as_str());
         match fault {
             Fault::LeaseAnswerLost | Fault::LeaseLate => {
                 self.armed.push_back(fault);
@@ -449,7 +468,7 @@ impl Election {
                 break leader;
             }
             let went = self.step(random, coverage, within)?;
-            ensure!("election-liveness", went, "nobody leads: {:?}", self.candidates);
+            ensure!("election-liveness", went, "no candidate leads: {:?}", self.candidates);
             steps += 1;
         };
         let term = self.lease.terms;
@@ -457,11 +476,11 @@ impl Election {
         while self.step(random, coverage, kept)? {
             steps += 1;
         }
-        ensure!("leader-is-kept", self.lease.terms == term, "the leader changed, and nothing had gone wrong");
+        ensure!("leader-is-kept", self.lease.terms == term, "the leader changed without a fault");
         ensure!(
             "leader-is-kept",
             self.leader() == Some(leader),
-            "the leader ended, and nothing had gone wrong"
+            "the leader stopped leading without a fault"
         );
         Ok(steps + self.hand_over(leader, random, coverage)?)
     }
@@ -479,7 +498,7 @@ impl Election {
         // The new leader may be the same candidate after a restart.
         while self.lease.terms == terms {
             let went = self.step(random, coverage, within)?;
-            ensure!("released-is-taken", went, "a lease that was given back is not taken: {:?}", self.lease);
+            ensure!("released-is-taken", went, "no candidate takes the released lease: {:?}", self.lease);
             steps += 1;
         }
         Ok(steps)

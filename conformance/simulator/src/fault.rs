@@ -134,7 +134,7 @@ faults! {
     /// The client cannot read an object.
     Unreadable "unreadable",
     // The election.
-    /// A request for the Lease is processed, and its response is lost.
+    /// A request for the Lease is processed, but its response is lost.
     LeaseAnswerLost "lease-answer-lost",
     /// A request for the Lease is processed long after its timeout.
     LeaseLate "lease-late",

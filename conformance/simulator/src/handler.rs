@@ -200,30 +200,42 @@ impl Handler {
     ) -> Checked {
         let object = event.object();
         let key = object.number();
-        ensure!("legal-history", !self.leaving, "{event} came to a handler that was removed");
+        ensure!("legal-history", !self.leaving, "{event}: the handler was removed before");
         match event {
             Event::Added { object, .. } => {
                 let before = &self.view[key];
-                ensure!("legal-history", before.is_none(), "{event}, which is known as {before:?}");
+                ensure!("legal-history", before.is_none(), "{event}: the handler already knows {before:?}");
                 let back = self.gone.iter().any(|(gone, version)| {
                     *gone == uid(object) && (!self.selector || object.version() <= *version)
                 });
-                ensure!("no-resurrection", restored || !back, "{event} is back");
+                ensure!(
+                    "no-resurrection",
+                    restored || !back,
+                    "{event}: the deletion of this object was reported before"
+                );
                 self.view[key] = Some(Arc::clone(object));
             }
             Event::Updated { old, new, resync } => {
                 let before = self.view[key].replace(Arc::clone(new));
                 let same = before.as_ref().is_some_and(|before| Arc::ptr_eq(before, old));
-                ensure!("legal-history", same, "{event}, but what was told before is {before:?}");
-                ensure!("legal-history", old.uid() == new.uid(), "{event} is of another uid");
-                ensure!("legal-history", !resync || Arc::ptr_eq(old, new), "{event} changes something");
+                ensure!("legal-history", same, "{event}: the previous event reported {before:?}");
+                ensure!(
+                    "legal-history",
+                    old.uid() == new.uid(),
+                    "{event}: the uid differs from that of the old state"
+                );
+                ensure!(
+                    "legal-history",
+                    !resync || Arc::ptr_eq(old, new),
+                    "{event}: a resync has two different states"
+                );
                 let back = new.version() < old.version();
                 ensure!("no-going-back", restored || !back, "{event}");
             }
             Event::Deleted { last, .. } => {
                 let before = self.view[key].take();
                 let same = before.as_ref().is_some_and(|before| before.uid() == last.uid());
-                ensure!("legal-history", same, "{event}, but what was told before is {before:?}");
+                ensure!("legal-history", same, "{event}: the previous event reported {before:?}");
                 self.gone.push((uid(last), last.version()));
             }
         }
@@ -233,7 +245,11 @@ impl Handler {
         match store.get(object.key()) {
             Some(shown) if shown.uid() == object.uid() => {
                 let behind = shown.version() < object.version();
-                ensure!("lister-not-behind", restored || !behind, "{event}, and the store shows {shown:?}");
+                ensure!(
+                    "lister-not-behind",
+                    restored || !behind,
+                    "{event}: the store has the older {shown:?}"
+                );
             }
             _ => {}
         }
@@ -244,7 +260,11 @@ impl Handler {
     pub(crate) fn check_sync(&self) -> Checked {
         let left: u32 = self.initial.iter().map(|left| u32::from(*left)).sum();
         let early = left > 0 && !self.leaving && self.listener.has_synced();
-        ensure!("sync-not-early", !early, "a handler is synced with {left} initial events left");
+        ensure!(
+            "sync-not-early",
+            !early,
+            "the handler is synced before it has handled {left} initial events"
+        );
         Ok(())
     }
 }

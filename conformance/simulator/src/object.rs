@@ -15,7 +15,7 @@ thread_local! {
 
 fn new_key(number: usize) -> ObjectKey {
     let namespace = if number.is_multiple_of(2) { "a" } else { "a-b" };
-    ObjectKey::new(namespace, &format!("k{number}")).expect("letters and digits are a name")
+    ObjectKey::new(namespace, &format!("k{number}")).expect("letters and digits are a valid name")
 }
 
 /// Returns the key with a number.

@@ -81,7 +81,7 @@ fn end(world: World, before: i64) -> Checked<Coverage> {
     let coverage = std::mem::take(&mut world.coverage);
     drop(world);
     let left = alive() - before;
-    ensure!("nothing-left", left == 0, "{left} objects are still held");
+    ensure!("nothing-left", left == 0, "{left} objects are still alive");
     Ok(coverage)
 }
 
@@ -89,7 +89,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Violation {
     let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),
-        _ => "(no text)".to_owned(),
+        _ => "(no message)".to_owned(),
     };
     Violation { invariant: "no-panic", text }
 }

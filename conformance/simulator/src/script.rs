@@ -219,13 +219,12 @@ impl FromStr for Script {
     fn from_str(text: &str) -> Result<Self, ParseScriptError> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let first = lines.next().and_then(|line| line.strip_prefix("setup "));
-        let first = first.ok_or_else(|| ParseScriptError("a script begins with its setup".to_owned()))?;
+        let first = first.ok_or_else(|| ParseScriptError("the first line must be the setup".to_owned()))?;
         let mut setup = Setup::draw(&mut Random::new(0));
         for pair in first.split_whitespace() {
             let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
-            let (name, value) = parsed.ok_or_else(|| {
-                ParseScriptError(format!("{pair:?} is not a setting; write it as NAME=VALUE"))
-            })?;
+            let (name, value) = parsed
+                .ok_or_else(|| ParseScriptError(format!("{pair:?} is not a setting; write NAME=NUMBER")))?;
             setup.set(name, value)?;
         }
         Ok(Self { setup, steps: lines.map(parse_step).collect::<Result<_, _>>()? })

@@ -10,7 +10,7 @@ use crate::script::Verb;
 pub(crate) enum Theme {
     /// All parts equally, with any fault.
     Everything,
-    /// Requests of the reflector and their answers.
+    /// Requests of the reflector and their responses.
     Requests,
     /// Events of watches and the history of the server.
     Events,

@@ -150,7 +150,7 @@ impl Work {
     ) -> Checked {
         let effect = self.queue.add(key, after, priority, now);
         let Some(effect) = effect else {
-            ensure!("queue-forgets-nothing", false, "a queue that is open refused a key");
+            ensure!("queue-forgets-nothing", false, "the open queue rejected a key");
             return Ok(());
         };
         self.promote(now);
@@ -203,7 +203,7 @@ impl Work {
             ensure!(
                 "controller-runs",
                 works,
-                "its source has delivered, and it does not run: {:?}",
+                "the source has delivered its initial objects, and the controller does not run: {:?}",
                 self.life
             );
         }
@@ -261,14 +261,26 @@ impl Work {
             Some(handout) => {
                 let number = *handout.key();
                 let key = &mut self.keys[number];
-                ensure!("queue-one-at-a-time", !key.processing, "key {number} was handed out twice");
-                ensure!("queue-forgets-nothing", key.ready, "key {number} was handed out and nobody asked");
+                ensure!(
+                    "queue-one-at-a-time",
+                    !key.processing,
+                    "key {number} was handed out while another worker processes it"
+                );
+                ensure!(
+                    "queue-forgets-nothing",
+                    key.ready,
+                    "key {number} was handed out, and it was not added"
+                );
                 let takes = self.life.accepts_requests();
-                ensure!("no-work-before-sync", !takes || self.fed, "key {number} is worked on too soon");
+                ensure!(
+                    "no-work-before-sync",
+                    !takes || self.fed,
+                    "key {number} is reconciled before the initial sync"
+                );
                 ensure!(
                     "no-work-after-stop",
                     !takes || !self.closed,
-                    "key {number} is worked on after the stop"
+                    "key {number} is reconciled after the stop"
                 );
                 if !takes {
                     // The next reconcile reads the present state anyway.
@@ -281,19 +293,23 @@ impl Work {
                 ensure!(
                     "priorities-kept",
                     got == wanted,
-                    "key {number} has the priority {got}, not {wanted}"
+                    "key {number} has priority {got}, expected {wanted}"
                 );
                 *key = Key { ready: false, processing: true, ..*key };
                 let ready = self.keys.iter().filter(|key| key.ready && !key.processing);
                 let first = ready.map(|key| key.priority).max().unwrap_or(i32::MIN);
                 let in_order = !self.strict || got >= first;
-                ensure!("news-come-first", in_order, "key {number} of {got} came before one of {first}");
+                ensure!(
+                    "news-come-first",
+                    in_order,
+                    "key {number} with priority {got} was handed out before one with {first}"
+                );
                 self.workers[index].seen = look(number);
                 self.workers[index].handout = Some(handout);
             }
             None => {
                 let ready = self.keys.iter().any(|key| key.ready && !key.processing);
-                ensure!("queue-forgets-nothing", !ready, "a key is ready, and a worker got none");
+                ensure!("queue-forgets-nothing", !ready, "a key is ready, and a worker received none");
                 self.workers[index].asleep = true;
                 self.sleepers.push_back(index);
                 if self.timer.is_none() {
@@ -327,7 +343,7 @@ impl Work {
         ensure!(
             "retries-as-promised",
             delay == promised,
-            "{ending:?} of key {number}: {delay:?}, not {promised:?}"
+            "key {number} ended with {ending:?}: requeued after {delay:?}, expected {promised:?}"
         );
         if matches!(ending, Ending::Done | Ending::Later(_) | Ending::FailsForGood) {
             self.reconciled[number] = self.workers[index].seen.take();
@@ -348,7 +364,11 @@ impl Work {
         }
         let comes_again = key.ready || key.due.is_some();
         let (kept, effect) = self.queue.finish(handout, delay.map(|delay| (delay, priority)), now);
-        ensure!("queue-forgets-nothing", kept == comes_again, "key {number} is to come again: {comes_again}");
+        ensure!(
+            "queue-forgets-nothing",
+            kept == comes_again,
+            "key {number}: the reconcile requires a requeue: {comes_again}"
+        );
         self.workers[index].away = random.one_in(4);
         self.settle(effect, now);
         Ok(())
@@ -399,18 +419,26 @@ impl Work {
         ensure!(
             "queue-as-model",
             counts == (ready, waiting, processing),
-            "ready, waiting, in process: {counts:?}, and by the model {:?}",
+            "ready, delayed, processing: {counts:?}, in the model {:?}",
             (ready, waiting, processing)
         );
-        ensure!("queue-as-model", queue.next_due() == due, "the next deadline is not that of the model");
+        ensure!(
+            "queue-as-model",
+            queue.next_due() == due,
+            "the next deadline differs from that of the model"
+        );
         let idle = self.workers.iter().filter(|worker| worker.handout.is_none() && !worker.away);
         let awake = idle.clone().filter(|worker| !worker.asleep).count();
         let wanted = ready.min(idle.count());
-        ensure!("queue-wakes-workers", awake >= wanted, "{ready} keys are ready, and {awake} workers look");
+        ensure!(
+            "queue-wakes-workers",
+            awake >= wanted,
+            "{ready} keys are ready, and {awake} workers are awake"
+        );
         let timed = self.timer.map_or(awake > 0 || self.sleepers.is_empty(), |timer| {
             due.is_none_or(|due| timer <= due || timer <= now)
         });
-        ensure!("queue-wakes-workers", timed || due.is_none(), "a key is due at a time that no timer knows");
+        ensure!("queue-wakes-workers", timed || due.is_none(), "a key becomes due, and no timer is set");
         Ok(())
     }
 
@@ -454,11 +482,15 @@ impl Work {
             self.get(0, time, |_| None)?;
         }
         let took = time.saturating_duration_since(now);
-        ensure!("drains-in-time", took <= DRAIN_WITHIN + CANCEL_GRACE, "the controller took {took:?} to end");
+        ensure!(
+            "drains-in-time",
+            took <= DRAIN_WITHIN + CANCEL_GRACE,
+            "the controller took {took:?} to stop"
+        );
         self.stop(time)?;
         self.life.end();
         let over = self.life.phase() == ControllerPhase::Stopped && !self.life.run();
-        ensure!("drains-in-time", over, "a controller that has ended is {:?}", self.life);
+        ensure!("drains-in-time", over, "the stopped controller is in the state {:?}", self.life);
         Ok((how, took))
     }
 
@@ -479,12 +511,12 @@ impl Work {
         ensure!(
             "nothing-left",
             self.queue.is_finished(),
-            "a queue that is empty and shut down is not finished"
+            "the queue is empty and shut down, and not finished"
         );
         ensure!(
             "nothing-left",
             self.queue.add(0, None, 0, now).is_none(),
-            "a queue that is shut down takes keys"
+            "the queue accepts keys after its shutdown"
         );
         Ok(())
     }

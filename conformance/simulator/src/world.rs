@@ -252,7 +252,7 @@ impl World {
     fn after_write(&mut self, key: usize) {
         let (version, selector) = (self.server.version, self.network.selector);
         let object = self.server.objects[key].as_ref();
-        tell!(self, "server: key {key} is {object:?} @{version}");
+        tell!(self, "server: key {key} becomes {object:?} @{version}");
         if self.random.one_in(3) && self.barriers.len() < BARRIERS_MAX {
             let object = self.server.objects[key].as_ref();
             let present = object.is_some_and(|object| object.in_view || !selector);
@@ -281,10 +281,10 @@ impl World {
     fn check_trigger(&self, event: &Event<SimObject>) -> Checked<Option<Trigger<SimObject>>> {
         let trigger = Trigger::from(event.clone());
         let (holds, wanted) = (self.concerns(&trigger), self.should_concern(event));
-        ensure!("predicates", holds == wanted, "a predicate holds for {event}: {holds}");
+        ensure!("predicates", holds == wanted, "a predicate returns {holds} for {event}");
         let news = !matches!(event, Event::Added { initial: true, .. } | Event::Updated { resync: true, .. });
         let priority = trigger.priority();
-        ensure!("news-come-first", news == (priority == 0), "{event} has the priority {priority}");
+        ensure!("news-come-first", news == (priority == 0), "{event} is queued with priority {priority}");
         Ok(holds.then_some(trigger))
     }
 

@@ -11,7 +11,7 @@ use informer_simulator::{
 const SCHEDULES: u64 = 300;
 
 #[test]
-fn invariants_hold_under_random_faults() {
+fn invariants_hold_under_all_faults() {
     let plan = Plan { seed: 7_000_000, schedules: SCHEDULES, time: None, threads: 2 };
     let tally = run_many(&plan, &|_| {});
     assert_eq!(tally.failure, None, "replay it with cargo xtask simulate --seed");
@@ -24,7 +24,7 @@ fn invariants_hold_under_random_faults() {
     let seen = tally.coverage.rows().into_iter().map(|(name, _)| name);
     let strange: Vec<_> =
         seen.filter(|name| name.starts_with("transition ") && !known.contains(name)).collect();
-    assert!(strange.is_empty(), "the rules do not allow {strange:?}");
+    assert!(strange.is_empty(), "transitions that TRANSITIONS does not list: {strange:?}");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn script_round_trips_through_text() {
+fn a_formatted_script_parses_to_the_same_script() {
     for seed in 0..200 {
         let script = Script::of_seed(seed);
         assert_eq!(script.to_string().parse::<Script>(), Ok(script));
@@ -45,9 +45,9 @@ fn script_round_trips_through_text() {
 }
 
 #[test]
-fn invalid_script_is_rejected_with_its_line() {
+fn an_invalid_script_is_rejected_with_its_line() {
     let refused = |text: &str| text.parse::<Script>().unwrap_err().to_string();
-    assert!(refused("").contains("begins with its setup"));
+    assert!(refused("").contains("must be the setup"));
     assert!(refused("setup keys").contains("keys"));
     assert!(refused("setup colour=1").contains("colour"));
     assert!(refused("setup keys=10\nfault nobody 3").contains("nobody"));
@@ -55,7 +55,7 @@ fn invalid_script_is_rejected_with_its_line() {
 }
 
 #[test]
-fn schedules_have_minimum_length_and_all_faults() {
+fn schedules_have_the_expected_number_of_steps_and_faults() {
     let mut seen = vec![0; Fault::ALL.len()];
     for seed in 0..5000 {
         let script = Script::of_seed(seed);
@@ -70,7 +70,7 @@ fn schedules_have_minimum_length_and_all_faults() {
 }
 
 #[test]
-fn empty_script_comes_to_rest_and_passing_script_is_not_shrunk() {
+fn a_script_without_steps_passes_and_shrinking_a_passing_script_changes_nothing() {
     let mut script = Script::of_seed(5);
     script.steps.clear();
     assert_eq!(run(&script).violation, None);
@@ -79,7 +79,7 @@ fn empty_script_comes_to_rest_and_passing_script_is_not_shrunk() {
 }
 
 #[test]
-fn shrinking_removes_every_unneeded_step() {
+fn a_failing_script_is_shrunk_until_every_step_is_needed() {
     for bug in [
         "an object that is missing from a relist is never reported as deleted",
         "a streaming list is requested forever from a server without streaming lists",
@@ -122,7 +122,7 @@ fn scripts_of_fixed_bugs_pass() {
 }
 
 #[test]
-fn schedules_reproduce_known_bugs_of_the_kube_rs_watcher() {
+fn schedules_reveal_the_known_issues_of_the_kube_rs_watcher() {
     let found: std::collections::BTreeSet<_> =
         (0..1500).flat_map(|seed| run_kube_rs_model(&Script::of_seed(seed))).collect();
     for bug in [

@@ -1,4 +1,4 @@
-//! Actors: programs that write objects, and read them back at once.
+//! Actors: programs that write objects and immediately read them back.
 
 use std::marker::PhantomData;
 
@@ -75,7 +75,7 @@ impl<K: Sample> Actor for TypedActor<K> {
             let (epoch, mut random) = (inner.shared.cluster.epoch(), Random::new(draw));
             let written = inner.perform::<K>(write, (namespace, name), &mut random).await;
             match written {
-                Ok(Written::Nothing) => inner.shared.trace.line(format_args!("{label}: nothing to do")),
+                Ok(Written::Nothing) => inner.shared.trace.line(format_args!("{label}: no change needed")),
                 Ok(Written::Deleted) => inner.shared.trace.line(format_args!("{label}: deleted")),
                 Ok(Written::Stored(version)) => {
                     inner.shared.trace.line(format_args!("{label}: @{version}"));
@@ -132,7 +132,7 @@ impl Inner {
                     true => self.client.create_or_patch(new, change).await,
                     false => self.client.create_or_update(new, change).await,
                 };
-                // Nothing was sent: another informer than the one that was read may still lag behind the
+                // No write was sent. Another informer than the one that was read may still lag behind the
                 // object.
                 if matches!(written, Ok((_, OperationResult::Unchanged))) {
                     return Ok(Written::Nothing);

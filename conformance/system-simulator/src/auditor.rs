@@ -40,7 +40,7 @@ pub(crate) struct Gap {
     pub(crate) versions: RangeInclusive<u64>,
 }
 
-/// The states of one kind, in the order of the server, and the gaps between them.
+/// The states of one kind, in the server's order, and the gaps between them.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) states: Vec<State>,
@@ -52,12 +52,12 @@ pub(crate) struct Recorded {
 pub(crate) struct History(Arc<Mutex<Recorded>>);
 
 impl History {
-    /// Calls `look` with all that was recorded so far.
+    /// Calls `look` with everything recorded so far.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Recorded) -> T) -> T {
         look(&self.0.lock())
     }
 
-    /// Compares the last recorded states with what the server has. Returns a difference: a state that the
+    /// Compares the last recorded states with the server's objects. Returns a difference: a state that the
     /// auditor's watch has not delivered yet.
     pub(crate) fn difference(&self, objects: &[Value]) -> Option<String> {
         let recorded = self.0.lock();
@@ -111,7 +111,7 @@ struct Follower {
     trace: Trace,
     history: History,
     live: BTreeMap<String, Value>,
-    /// The version up to which all states are recorded.
+    /// All states up to this version are recorded.
     seen: u64,
 }
 
@@ -126,7 +126,7 @@ impl Follower {
         }
     }
 
-    /// Follows from a version for as long as watches from the last version are possible.
+    /// Watches from a version, and from the last version after each end, until the server rejects it.
     async fn follow(&mut self, mut version: String) {
         let epoch = self.cluster.epoch();
         while self.cluster.epoch() == epoch {
@@ -178,7 +178,7 @@ impl Follower {
     }
 
     fn record(&self, key: String, version: u64, object: Option<Value>, follows: bool) {
-        let kind = if object.is_some() { "state" } else { "gone" };
+        let kind = if object.is_some() { "state" } else { "deleted" };
         self.trace.line(format_args!("  server: {} {key} {kind} @{version}", self.gvr.resource));
         let epoch = self.cluster.epoch();
         self.history.0.lock().states.push(State { epoch, version, key, object, follows });

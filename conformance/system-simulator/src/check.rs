@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::trace::Trace;
 
-/// Violations that are kept, each of another invariant.
+/// The maximum number of recorded violations, one per invariant.
 const VIOLATIONS_MAX: usize = 20;
 
 /// Collects violations from all tasks of a run: the first one of each invariant.
@@ -32,14 +32,14 @@ impl Checks {
         }
     }
 
-    /// Records a violation unless `holds` is true.
+    /// Records a violation if `holds` is false.
     pub(crate) fn ensure(&self, invariant: &'static str, holds: bool, text: impl FnOnce() -> String) {
         if !holds {
             self.violated(invariant, text());
         }
     }
 
-    /// The first violation of each invariant, in the order in which they were seen.
+    /// Returns the first violation of each invariant, in the order of detection.
     pub(crate) fn found(&self) -> Vec<Violation> {
         self.found.lock().clone()
     }

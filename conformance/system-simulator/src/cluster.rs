@@ -18,7 +18,7 @@ use tower::{BoxError, ServiceExt};
 
 use crate::trace::Trace;
 
-/// The API server as a client sees it: a service that may be unreachable.
+/// The connection of a client to the API server, which may be unreachable.
 pub(crate) type Transport = BoxCloneSyncService<Request<Full<Bytes>>, Response<ApiBody>, BoxError>;
 
 /// The simulated clock starts at this wall time: every run of a seed writes the same timestamps.
@@ -39,7 +39,7 @@ pub(crate) struct Cluster {
     epoch: Arc<AtomicU64>,
     /// Counts the requests of programs.
     requests: Arc<AtomicU64>,
-    /// Versions that a rewind can go back to.
+    /// Versions that a rewind can restore.
     backups: Arc<Mutex<Vec<u64>>>,
     trace: Trace,
 }
@@ -77,7 +77,7 @@ impl Cluster {
         self.reachable.store(reachable, Ordering::SeqCst);
     }
 
-    /// Saves the present version for [`rewind`](Self::rewind).
+    /// Records the present version, for [`rewind`](Self::rewind).
     pub(crate) fn back_up(&self) {
         self.backups.lock().push(self.server.version());
     }
@@ -121,13 +121,13 @@ impl Cluster {
                 return Err("connection refused (simulated)".into());
             }
             let answer = self.server.service().oneshot(request).await?;
-            self.trace.line(format_args!("  answer {number}: {}", answer.status()));
+            self.trace.line(format_args!("  response {number}: {}", answer.status()));
             Ok(answer)
         })
     }
 }
 
-/// Matches the requests of programs under test.
+/// Restricts a match to the requests of programs under test.
 pub(crate) fn of_programs(matching: FaultMatch) -> FaultMatch {
     FaultMatch { client: Some(PROGRAM_AGENT.to_owned()), ..matching }
 }

@@ -1,15 +1,16 @@
-//! Which fields of an object differ between two states.
+//! Finds the fields of an object that differ between two states.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Ignored fields: the server changes them in every write, or omits them from the items of lists.
+/// Ignored fields: the server changes them in every write, or omits them from the items of
+/// lists.
 const OF_THE_SERVER: [&str; 5] =
     ["apiVersion", "kind", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"];
 
-/// Returns the paths of all values that differ, such as `spec.containers[web].image`. Elements of lists are
-/// named by their `name` if each of them has one, otherwise by their position.
+/// Returns the paths of all values that differ, as `spec.containers[web].image`. List elements are named by
+/// their `name` if each of them has one, otherwise by their position.
 pub(crate) fn changed_paths(old: &Value, new: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     compare("", old, new, &mut found);
@@ -43,7 +44,7 @@ fn compare(at: &str, old: &Value, new: &Value, found: &mut BTreeSet<String>) {
                 compare(&format!("{at}[{name}]"), &of(&old), &of(&new), found);
             }
         }
-        // If a member appears or disappears, each of its own members counts.
+        // A member was added or removed: report each of its members.
         (Value::Null, Value::Object(_)) => compare(at, &Value::Object(serde_json::Map::new()), new, found),
         (Value::Object(_), Value::Null) => compare(at, old, &Value::Object(serde_json::Map::new()), found),
         (Value::Null, Value::Array(_)) => compare(at, &Value::Array(Vec::new()), new, found),
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_server_do_not_count() {
+    fn fields_set_by_the_server_are_ignored() {
         let old = json!({"metadata": {"resourceVersion": "1", "generation": 1}, "data": {"a": "1"}});
         let new = json!({"metadata": {"resourceVersion": "2", "generation": 2}});
         assert_eq!(changed_paths(&old, &new).into_iter().collect::<Vec<_>>(), ["data.a"]);

@@ -30,7 +30,7 @@ pub enum Fault {
     Trickle,
     /// Lists are cut off.
     ListBreaks,
-    /// Streaming lists are refused.
+    /// Streaming lists are rejected.
     StreamingRefused,
     /// The end of the initial events is not announced.
     NoInitialEnd,
@@ -44,13 +44,13 @@ pub enum Fault {
     Unavailable,
     /// Status 403.
     Forbidden,
-    /// No answer ever comes.
+    /// Requests never get a response.
     NeverAnswered,
-    /// Answers come later.
+    /// Responses are delayed.
     Delayed,
-    /// Writes are carried out and their answers are lost.
+    /// Writes are applied, and their responses are lost.
     AnswerLost,
-    /// Writes are carried out and answered with an error.
+    /// Writes are applied, and the response is an error.
     FalseAnswer,
     /// The server cannot be reached for some time.
     Unreachable,
@@ -114,7 +114,7 @@ impl Fault {
         Self::OwnedDeleted,
     ];
 
-    /// Returns, for a fault of requests, the affected verbs and the action of the server.
+    /// Returns the verbs that a fault of requests applies to, and the action of the server.
     fn of_requests(self, random: &mut Random) -> Option<(&'static [Verb], FaultAction)> {
         const WATCH: &[Verb] = &[Verb::Watch];
         const LIST: &[Verb] = &[Verb::List];

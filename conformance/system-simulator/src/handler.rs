@@ -33,7 +33,7 @@ impl HandlerControl {
         })
     }
 
-    /// Makes the next call wait until this is set to false.
+    /// Makes the next calls wait until this is set to false.
     pub(crate) fn set_hanging(&self, hangs: bool) {
         self.hangs.send_replace(hangs);
     }
@@ -52,13 +52,13 @@ impl HandlerControl {
         self.removed.load(Ordering::SeqCst)
     }
 
-    /// Uid and version of each object, as the events so far add up.
+    /// Returns the state that the events so far lead to: uid and version of each object.
     pub(crate) fn known(&self) -> BTreeMap<String, (String, String)> {
         self.known.lock().clone()
     }
 }
 
-/// The handler itself.
+/// The handler that is added to the informer.
 pub(crate) struct Observer {
     pub(crate) name: String,
     pub(crate) control: Arc<HandlerControl>,
@@ -100,7 +100,7 @@ impl<O: Object> EventHandler<O> for Observer {
         assert!(!control.panics.swap(false, Ordering::SeqCst), "simulated: the handler panics");
         async move {
             let mut hangs = control.hangs.subscribe();
-            // The sender is in `control`.
+            // `control` holds the sender, so the channel does not close.
             let _ = hangs.wait_for(|hangs| !hangs).await;
         }
     }

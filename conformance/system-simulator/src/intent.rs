@@ -1,4 +1,4 @@
-//! The fields that programs meant to change: no write may change any other field.
+//! The fields that programs intended to change: no write may change any other field.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct Intent {
     epoch: u64,
     /// The fields that may differ afterwards.
     paths: Vec<String>,
-    /// The version that the write made; `None` if the answer was lost or the write was rejected.
+    /// The version that the write created; `None` if the response was lost or the write was rejected.
     version: Option<u64>,
     what: String,
 }
@@ -31,12 +31,12 @@ struct Intent {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Intents(Arc<Mutex<Vec<Intent>>>);
 
-/// A write in progress.
+/// A write in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(usize);
 
 impl Intents {
-    /// Records that a write begins which may change `paths` of an object.
+    /// Records the start of a write that may change `paths` of an object.
     pub(crate) fn begin(
         &self,
         gvr: &Gvr,
@@ -56,7 +56,7 @@ impl Intents {
         Ticket(intents.len() - 1)
     }
 
-    /// Records the version that a write made.
+    /// Records the version that a write created.
     pub(crate) fn answered(&self, ticket: Ticket, version: u64) {
         if let Some(intent) = self.0.lock().get_mut(ticket.0) {
             intent.version = Some(version);
@@ -83,19 +83,20 @@ impl Intents {
 
 fn check_transition(intents: &[&Intent], state: &State, (old, new): (&Value, &Value), checks: &Checks) {
     let of_object = intents.iter().filter(|intent| intent.key == state.key && intent.epoch == state.epoch);
-    // A write whose answer was lost may have caused any transition.
+    // A write whose response was lost may have caused any transition.
     let (claimed, uncertain): (Vec<&&Intent>, Vec<&&Intent>) = of_object
         .filter(|intent| intent.version.is_none_or(|version| version == state.version))
         .partition(|intent| intent.version.is_some());
     let Some(claimant) = claimed.first() else { return };
     let changed = changed_paths(old, new);
-    // A write that changes nothing is answered with the version of another one: several may claim a version.
+    // The response to a write without changes has the version of another write, so several may claim a
+    // version.
     let paths = claimed.iter().chain(&uncertain).flat_map(|intent| intent.paths.iter().map(String::as_str));
     let allowed: Vec<&str> = paths.chain(OF_CONTROLLERS).collect();
     let is_meant = |path: &String| allowed.iter().any(|prefix| is_within(path, prefix));
     let strange: Vec<_> = changed.iter().filter(|path| !is_meant(path)).cloned().collect();
     checks.ensure("fields-kept", strange.is_empty(), || {
         let what = &claimant.what;
-        format!("{what} of {} @{} meant {allowed:?} and changed {strange:?}", state.key, state.version)
+        format!("{what} of {} @{} may change {allowed:?}, and changed {strange:?}", state.key, state.version)
     });
 }

@@ -43,11 +43,11 @@ struct Arguments {
 struct Report {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
-    /// The invariant that did not hold.
+    /// The violated invariant.
     invariant: Option<&'static str>,
 }
 
-/// Number of schedules if neither their number nor a time is given.
+/// The default number of schedules, if no time is given.
 const SCHEDULES_DEFAULT: u64 = 1000;
 
 fn main() -> ExitCode {

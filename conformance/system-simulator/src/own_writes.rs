@@ -1,4 +1,4 @@
-//! Read-your-writes: what programs read after their writes, compared with the history of the server.
+//! Read-your-writes: compares the reads of programs after their writes with the history of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::view::View;
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     pub(crate) key: String,
-    /// The version that the write made.
+    /// The version that the write created.
     pub(crate) written: u64,
     /// The epoch of the server; `None` if the server was restored between the write and the read.
     pub(crate) epoch: Option<u64>,
@@ -21,7 +21,7 @@ pub(crate) struct Observation {
     pub(crate) server: u64,
     /// The duration of the read.
     pub(crate) took: Duration,
-    /// The version that the cache showed, or the error of the read.
+    /// The version that the cache returned, or the error of the read.
     pub(crate) read: Result<Option<u64>, String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Observation {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnWrites(Arc<Mutex<Vec<Observation>>>);
 
-/// Time limit of a read: the wait for the informer, and the wait for own writes.
+/// The maximum duration of a read: the wait for the informer, and the wait for own writes.
 const READ_MAX: Duration = Duration::from_secs(40);
 
 impl OwnWrites {
@@ -37,13 +37,13 @@ impl OwnWrites {
         self.0.lock().push(observation);
     }
 
-    /// Takes the observations so far.
+    /// Returns the observations so far, and clears them.
     pub(crate) fn take(&self) -> Vec<Observation> {
         std::mem::take(&mut self.0.lock())
     }
 }
 
-/// Checks that each read shows the write before it, or a later state.
+/// Checks that each read returns the state of the preceding write, or a later one.
 pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &History, checks: &Checks) {
     for observation in observations {
         checks.ensure("reads-end", observation.took <= READ_MAX, || {
@@ -53,8 +53,7 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
         let shows = match observation.read {
             Ok(Some(version)) => version >= observation.written,
             Ok(None) => history.look(|history| may_be_missing(history, observation, epoch, view)),
-            // The time limit was too short. `reads-recover` checks that reads succeed once all faults are
-            // over.
+            // The time limit expired. `reads-recover` checks that reads succeed once all faults are over.
             Err(_) => true,
         };
         checks.ensure("read-your-writes", shows, || {

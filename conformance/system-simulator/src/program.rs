@@ -21,7 +21,7 @@ use crate::scenario::{KindSetup, ProgramSetup, Representation, Scope, Selected};
 use crate::trace::Trace;
 use crate::view::{Content, Selection, TRANSFORMED, TypedView, View};
 
-/// Time limit of a read that waits for an informer, and of a stop that waits for its tasks.
+/// The timeout of a read for its informer, and of a stop for its tasks.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// State that all parts of a run share.
@@ -46,7 +46,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program. Its informers run from now on.
+    /// Starts a program and its informers.
     pub(crate) fn start(index: usize, setup: &ProgramSetup, shared: &Shared) -> Self {
         let agent = format!("{PROGRAM_AGENT}-{index}");
         let api = informer_client::Client::from_service(shared.cluster.transport(&agent), "a");
@@ -120,7 +120,7 @@ fn configured<K: Sample>(
     }
 }
 
-/// Counts in an annotation how often an object was transformed: it must be once.
+/// Counts the transformations of an object in an annotation; the count must be 1.
 fn transformed<K: Sample>(object: Arc<Lazy<K>>) -> Result<Arc<Lazy<K>>, informer_runtime::BoxError> {
     let mut value: Value = serde_json::from_str(&object.json()?)?;
     let annotations = &mut value["metadata"]["annotations"];

@@ -17,7 +17,7 @@ pub(crate) struct RawClient {
     transport: Transport,
 }
 
-/// A rejected request: its status, and the message of the server.
+/// A rejected request: its status and the server's message.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
@@ -94,7 +94,7 @@ impl RawClient {
     }
 }
 
-/// Parses the JSON values of a body that has one value per line.
+/// Returns the JSON values of a body with one value per line.
 fn lines(chunks: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Value> + Send {
     let mut rest = Vec::new();
     chunks.flat_map(move |chunk| {

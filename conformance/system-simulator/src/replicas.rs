@@ -27,7 +27,7 @@ use crate::program::Shared;
 /// The time between the end of a process and its restart.
 const RESTART: Duration = Duration::from_secs(2);
 
-/// How long a manager may take to stop: its own limit of 30 s, and the release of its lease.
+/// The maximum duration of a manager's stop: its own limit of 30 s, and the release of its lease.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// The replicas of one operator. Each is restarted when it ends, as by a kubelet.
@@ -39,7 +39,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Starts this number of replicas.
+    /// Starts `count` replicas.
     pub(crate) fn start(count: usize, shared: &Shared) -> Self {
         let (stop, mut tasks, acting) = (CancellationToken::new(), JoinSet::new(), Acting::new(shared));
         let kills: Vec<_> = (0..count).map(|_| Arc::new(Notify::new())).collect();
@@ -50,7 +50,7 @@ impl Replicas {
         Self { stop, kills, tasks, shared: shared.clone() }
     }
 
-    /// Kills one of the processes: its future is dropped, and it releases no lease.
+    /// Kills one of the processes: its future is dropped, so it does not release its lease.
     pub(crate) fn kill_one(&self, random: &mut Random) {
         if !self.kills.is_empty() {
             self.kills[random.below(self.kills.len())].notify_one();

@@ -1,4 +1,4 @@
-//! Bounds the requests of informers: no loop of requests, and few lists for each fault.
+//! Checks that the requests of informers are bounded: no request loops, and few lists per fault.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use informer_apiserver::{RequestRecord, Verb};
 use crate::check::Checks;
 use crate::cluster::PROGRAM_AGENT;
 
-/// The time in which requests are counted.
+/// The length of the window in which requests are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Maximum number of lists (first pages) per informer in a window: a backoff that starts at 1 s and doubles
-/// gives 6, and faults reset it.
+/// The maximum number of lists (first pages) per informer and window. A backoff that starts at 1 s and
+/// doubles allows 6, and faults reset it.
 const LISTS_MAX: usize = 20;
 
-/// Maximum number of watches per informer in a window.
+/// The maximum number of watches per informer and window.
 const WATCHES_MAX: usize = 40;
 
-/// Identifies the informer of a request.
+/// Returns an identifier of the informer that sent a request; `None` for other requests.
 fn informer(request: &RequestRecord) -> Option<String> {
     // Elections and shard groups read their leases every 2 s.
     let leases = request.path.contains("/leases");
@@ -47,7 +47,7 @@ pub(crate) fn check(log: &[RequestRecord], checks: &Checks) {
         let crowded = times.windows(most + 1).find(|window| window[most] - window[0] < WINDOW);
         checks.ensure("requests-bounded", crowded.is_none(), || {
             format!(
-                "{informer}: more than {most} within {WINDOW:?} from {:?} on",
+                "{informer}: more than {most} requests within {WINDOW:?} after {:?}",
                 crowded.map(|window| window[0])
             )
         });

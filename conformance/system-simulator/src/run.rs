@@ -17,13 +17,13 @@ use crate::world::World;
 /// The outcome of one scenario.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The invariants that did not hold, the first one first.
+    /// The violated invariants, in the order of detection.
     pub violations: Vec<Violation>,
     /// The log of the run, with simulated times.
     pub trace: Vec<String>,
     /// The simulated time.
     pub simulated: Duration,
-    /// Requests that the server answered.
+    /// Number of requests that the server received.
     pub requests: u64,
 }
 
@@ -46,16 +46,16 @@ fn note_panics() {
     });
 }
 
-/// Runs a scenario in a separate runtime, in simulated time.
+/// Runs a scenario in its own runtime, in simulated time.
 ///
 /// # Panics
 ///
-/// When the operating system cannot create the runtime.
+/// When the runtime cannot be created.
 pub fn run(scenario: &Scenario) -> Outcome {
     run_with(scenario, false)
 }
 
-/// Like [`run`], but prints each line of the trace when it is written.
+/// Like [`run`], and prints each line of the trace when it is written.
 pub fn run_printing(scenario: &Scenario) -> Outcome {
     run_with(scenario, true)
 }
@@ -65,7 +65,7 @@ fn run_with(scenario: &Scenario, prints: bool) -> Outcome {
     PANICS.take();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime =
-        builder.enable_time().start_paused(true).build().expect("a runtime without I/O can be created");
+        builder.enable_time().start_paused(true).build().expect("a runtime without I/O needs no resources");
     let (trace, played) = {
         let _guard = runtime.enter();
         let trace = Trace::new(prints);
@@ -97,13 +97,13 @@ async fn play(scenario: &Scenario, trace: &Trace) -> (Vec<Violation>, u64) {
 /// The scenarios to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The seed of the first one; the others follow it.
+    /// The first seed; the others follow it.
     pub seed: u64,
-    /// The largest number of schedules.
+    /// The maximum number of schedules.
     pub schedules: u64,
-    /// The maximum duration.
+    /// The maximum time.
     pub time: Option<Duration>,
-    /// Number of threads.
+    /// The number of threads.
     pub threads: usize,
     /// Continues after a failure, and counts failures by invariant.
     pub keep_going: bool,
@@ -112,19 +112,19 @@ pub struct Plan {
 /// The outcome of many scenarios.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Number of scenarios that ended.
+    /// Completed scenarios.
     pub schedules: u64,
     /// Number of their steps.
     pub steps: u64,
     /// Number of their faults.
     pub faults: u64,
-    /// Number of requests that servers answered.
+    /// Number of requests that the servers received.
     pub requests: u64,
-    /// Total simulated time.
+    /// The simulated time.
     pub simulated: Duration,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
-    /// For each violated invariant: the first seed, and the number of scenarios.
+    /// For each violated invariant: the first seed, the number of scenarios, and the first message.
     pub failures: BTreeMap<&'static str, (u64, u64, String)>,
     /// The elapsed time.
     pub elapsed: Duration,

@@ -1,4 +1,4 @@
-//! The kinds of the simulation: what their objects look like, and how programs change them.
+//! The kinds of the simulation: the content of their objects, and the changes by programs.
 
 mod config_map;
 mod deployment;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) use fruit::{Fruit, POISON};
 
-/// Namespaces of all objects. The second one is not in caches of one namespace.
+/// Namespaces of all objects. A cache of selected namespaces holds the first ones.
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 /// Values of the label `app`, by which some caches select.
@@ -21,25 +21,24 @@ pub(crate) const APPS: [&str; 2] = ["web", "db"];
 
 /// A kind whose objects the simulation creates and changes.
 pub(crate) trait Sample: KubeObject {
-    /// The collection.
+    /// Returns the collection.
     fn gvr() -> Gvr {
         Gvr::new(Self::group(&()), Self::version(&()), Self::plural(&()))
     }
 
-    /// Returns a new object. If the kind allows it, the object has fields that are unknown to the types of
-    /// this program.
+    /// Returns a new object. For some kinds it has fields that the Rust type lacks.
     fn draw(key: (&str, &str), random: &mut Random) -> Value;
 
     /// Changes an object as a controller does. Returns the paths of the fields that may differ afterwards.
     fn change(&mut self, random: &mut Random) -> Vec<String>;
 
-    /// A change for the independent client: a JSON merge patch that needs no knowledge of the object.
+    /// Returns a change for the independent client: a JSON merge patch that fits any object of the kind.
     fn raw_change(random: &mut Random) -> Value;
 
-    /// An object for server-side apply, and the paths of its fields.
+    /// Returns an object for server-side apply, and the paths of its fields.
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>);
 
-    /// Returns a field selector that selects some objects, if the kind has selectable fields.
+    /// Returns a field selector that matches some objects; `None` if the kind has no selectable fields.
     fn field_selector() -> Option<&'static str> {
         None
     }
@@ -78,7 +77,7 @@ fn change_metadata(meta: &mut ObjectMeta, random: &mut Random) -> Vec<String> {
     }
 }
 
-/// A merge patch of a label or an annotation.
+/// Returns a merge patch of a label or an annotation.
 fn raw_metadata_change(random: &mut Random) -> Value {
     match random.below(2) {
         0 => json!({"metadata": {"labels": {"app": random.pick(&APPS)}}}),
@@ -86,7 +85,7 @@ fn raw_metadata_change(random: &mut Random) -> Value {
     }
 }
 
-/// Metadata of an applied object: name, namespace and one annotation.
+/// Returns the metadata of an applied object: name, namespace and one annotation.
 fn applied_metadata(key: (&str, &str), random: &mut Random) -> (ObjectMeta, Vec<String>) {
     let annotations = [("applied".to_owned(), random.below(100).to_string())].into();
     let meta = ObjectMeta {

@@ -14,7 +14,7 @@ pub(crate) const KINDS: usize = 4;
 /// Names of objects in each namespace.
 const NAMES: usize = 4;
 
-/// The representation in which a program caches a kind.
+/// The representation of a kind in a program's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Representation {
     /// Bytes that are decoded on access.
@@ -25,14 +25,14 @@ pub enum Representation {
     Packed,
     /// A tree of JSON values.
     Dynamic,
-    /// Only metadata.
+    /// Only the metadata.
     Metadata,
 }
 
 /// The namespaces that a program caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All namespaces, with one informer per kind.
+    /// All, with one informer per kind.
     All,
     /// This many of the simulated namespaces, each with its own informer.
     Namespaces(usize),
@@ -45,7 +45,7 @@ pub enum Selected {
     All,
     /// Those with a label.
     Labels,
-    /// Those with a field, if the kind has selectable fields.
+    /// Those with a field value; all if the kind has no selectable fields.
     Fields,
 }
 
@@ -61,23 +61,23 @@ pub struct KindSetup {
 /// One program under test.
 #[derive(Debug, Clone)]
 pub struct ProgramSetup {
-    /// Seed of the random parts of its waits.
+    /// Seed of the jitter of its waits.
     pub seed: u64,
     /// The cached namespaces.
     pub scope: Scope,
-    /// True if it requests only JSON.
+    /// Requests only JSON.
     pub json: bool,
-    /// True if it requests streaming lists.
+    /// Requests streaming lists.
     pub streaming: bool,
-    /// Number of objects per page of a list.
+    /// The number of objects per page of a list.
     pub page_size: u32,
-    /// The resync period of handlers; 0 disables resyncs.
+    /// The resync period of handlers; 0 for no resync.
     pub resync_seconds: u64,
-    /// True if it transforms lazy objects before they are cached.
+    /// Transforms lazy objects before they are cached.
     pub transformed: bool,
-    /// True if its handler of watch errors panics sometimes.
+    /// Its handler of watch errors panics sometimes.
     pub hook_panics: bool,
-    /// True if its client has an interceptor.
+    /// Its client has an interceptor.
     pub intercepted: bool,
     /// ConfigMap, Pod, Deployment, Fruit.
     pub kinds: [KindSetup; KINDS],
@@ -133,8 +133,8 @@ pub enum Action {
     Fault(Fault),
 }
 
-/// A step: a pause and an action. `draw` decides the details, so that a step does the same whatever the
-/// preceding steps are.
+/// A step: a pause and an action. `draw` decides the details, so a step does the same regardless of the steps
+/// before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// Simulated time before the action.
@@ -179,13 +179,13 @@ impl Scenario {
         Self { seed, programs, replicas, steps }
     }
 
-    /// Returns the number of its faults.
+    /// Returns the number of faults.
     pub fn faults(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.action, Action::Fault(_))).count()
     }
 }
 
-/// A pause: mostly short, often none, rarely long enough for backoffs and timeouts to pass.
+/// Returns a pause: mostly short, often zero, rarely long enough for backoffs and timeouts to elapse.
 fn pause(random: &mut Random) -> Duration {
     let millis = match random.below(20) {
         0..=7 => 0,

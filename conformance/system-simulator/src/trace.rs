@@ -1,4 +1,4 @@
-//! The trace: a log of the run, in simulated time.
+//! The trace: the log of a run, in simulated time.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 pub(crate) struct Trace {
     begin: Instant,
     lines: Arc<Mutex<Vec<String>>>,
-    /// Prints each line when it is written: a run that never ends shows what it did.
+    /// Prints each line when it is written, so that the log of a run that never ends is visible.
     prints: bool,
 }
 

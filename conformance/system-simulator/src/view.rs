@@ -19,14 +19,14 @@ use crate::check::Checks;
 use crate::handler::{HandlerControl, Observer};
 use crate::sample::Sample;
 
-/// The objects of a kind that a view selects.
+/// The selection of a view among the objects of a kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     /// The namespaces; if empty, all of them.
     pub(crate) namespaces: Vec<String>,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
-    /// True if objects are transformed before they are cached.
+    /// Objects are transformed before they are cached.
     pub(crate) transformed: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Selection {
 pub(crate) const TRANSFORMED: &str = "transformed";
 
 impl Selection {
-    /// Returns true if the view should hold an object that the server has.
+    /// Returns true if the view should hold an object of the server.
     pub(crate) fn selects(&self, object: &Value) -> bool {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
@@ -60,13 +60,13 @@ pub(crate) trait View: Send + Sync {
     fn states(&self) -> Vec<InformerState>;
     /// Returns the objects that the view holds, by key.
     fn held(&self) -> BTreeMap<String, Value>;
-    /// Returns the representation in which the view should hold an object of the server.
+    /// Returns the content that the view should hold for an object of the server.
     fn expected(&self, object: &Value) -> Value;
     /// Removes the handler.
     fn remove_handler(&self);
 }
 
-/// A view with its representation and its kind.
+/// A view of one kind in one representation.
 pub(crate) struct TypedView<K, O: Content<K>> {
     name: String,
     informer: CacheInformer<O>,

@@ -1,4 +1,4 @@
-//! The world of one run: the cluster, the auditors, the programs, and how a step is performed.
+//! The world of one run: the cluster, the auditors and the programs. Performs the steps.
 
 mod controllers;
 mod quiescence;
@@ -25,17 +25,17 @@ use crate::sample::{Fruit, POISON, Sample};
 use crate::scenario::{Action, Scenario, Step, Target};
 use crate::trace::Trace;
 
-/// Time limit of a write and the read after it.
+/// The maximum duration of a write and the read after it; every wait must end.
 const WRITE_MAX: Duration = Duration::from_secs(600);
 
-/// The time without writes after a restore. Informers detect the restore when a silent watch ends. They
-/// cannot detect it if the versions of the server have caught up before.
+/// The pause of all writes after a restore. Informers detect the restore when a silent watch ends; if the
+/// versions of the server have caught up before, they cannot detect it.
 const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
 
 /// The number of steps between two backups.
 const BACKUP_EVERY: usize = 8;
 
-/// A kind as the independent client writes it.
+/// A kind that the independent client writes.
 struct RawKind {
     gvr: Gvr,
     draw: fn((&str, &str), &mut Random) -> Value,
@@ -68,12 +68,12 @@ pub(crate) struct World {
     auditors: Vec<Auditor>,
     programs: Vec<Program>,
     replicas: Option<Replicas>,
-    /// Writes of programs in progress.
+    /// Writes of programs in flight.
     writes: JoinSet<()>,
-    /// Faults that will end.
+    /// Pending ends of faults.
     remedies: JoinSet<Remedy>,
     steps: usize,
-    /// True once a fault holds for as long as a watch lasts.
+    /// True after a fault was injected that lasts as long as the affected watch.
     watches_suffer: bool,
 }
 
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// A write of the independent client may change anything.
+    /// Records a write of the independent client, which may change any field.
     fn anything(&self, target: Target) -> crate::intent::Ticket {
         let (namespace, name) = target.key();
         let (gvr, key) = (&self.kinds[target.kind].gvr, format!("{namespace}/{name}"));
@@ -244,7 +244,8 @@ impl World {
         (program, random.below(self.programs[program].kinds.len()))
     }
 
-    /// Restores the last backup while no write is in flight, and writes nothing until informers have noticed.
+    /// Restores the last backup while no write is in flight, and writes nothing until informers have detected
+    /// it.
     async fn rewind(&mut self) {
         self.calm().await;
         if self.shared.cluster.rewind() {
@@ -257,7 +258,7 @@ impl World {
         self.shared.cluster.server().version()
     }
 
-    /// Stores the color that makes decoders panic in some object.
+    /// Sets an object's color to the one that makes decoders panic.
     async fn poison(&self) {
         let Some(kind) = self.kinds.iter().find(|kind| kind.gvr.resource == "fruits") else { return };
         let Ok((objects, _)) = self.raw.list(&kind.gvr).await else { return };

@@ -14,7 +14,7 @@ fn invariants_hold_for_fixed_seeds() {
 }
 
 #[test]
-fn seed_decides_setup_and_steps() {
+fn equal_seeds_give_equal_scenarios() {
     let text = |seed| format!("{:?}", Scenario::of_seed(seed));
     assert_eq!(text(3), text(3));
     assert_ne!(text(3), text(4));

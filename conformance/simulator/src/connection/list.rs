@@ -143,6 +143,6 @@ fn parse_token(token: &str, epoch: u32) -> Option<(u64, usize)> {
 }
 
 pub(super) fn undecodable(object: &SimObject) -> Undecodable {
-    Undecodable::new(Some(object.key().clone()), "unreadable by design")
+    Undecodable::new(Some(object.key().clone()), "undecodable in this simulation")
         .with_version(object.uid(), object.resource_version().clone())
 }

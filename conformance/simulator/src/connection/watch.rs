@@ -226,7 +226,9 @@ impl WatchBody {
                 let version = self.position.into();
                 vec![WatchEvent::Unknown { event_type: "FROBNICATED".to_owned(), version }]
             }
-            Fault::Nameless => vec![WatchEvent::Undecodable(Undecodable::new(None, "unreadable by design"))],
+            Fault::Nameless => {
+                vec![WatchEvent::Undecodable(Undecodable::new(None, "undecodable in this simulation"))]
+            }
             Fault::BookmarkTwice if self.position > self.start => {
                 vec![bookmark(self.position), bookmark(self.position)]
             }

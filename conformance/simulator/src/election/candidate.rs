@@ -171,7 +171,7 @@ impl Candidate {
     /// Checks that a stop takes no longer than the renew deadline.
     pub(super) fn check_stop(&self, local: Instant, renew: Duration) -> Checked {
         let late = self.stopping.is_some_and(|since| local > since + renew);
-        ensure!("stops-in-time", !late, "{} was told to stop, and goes on", self.identity);
+        ensure!("stops-in-time", !late, "{} continues after the stop request", self.identity);
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl Candidate {
         ensure!(
             "no-request-storm",
             few,
-            "{} requests of {}, {explained} at most",
+            "{} requests of {}, expected at most {explained}",
             self.requests,
             self.identity
         );

@@ -58,18 +58,18 @@ impl Lease {
     /// holder.
     fn check_write(&self, write: &LeaseWrite) -> Checked {
         let Some(before) = &self.record else {
-            ensure!("transitions", write.transitions == 0, "a new lease begins with {write:?}");
+            ensure!("transitions", write.transitions == 0, "the first write of a lease is {write:?}");
             return Ok(());
         };
         let another = !write.holder.is_empty() && write.holder != before.holder;
         let wanted = before.transitions + i32::from(another);
-        ensure!("transitions", write.transitions == wanted, "{before:?} is followed by {write:?}");
+        ensure!("transitions", write.transitions == wanted, "after {before:?}, the write is {write:?}");
         // The term of a holder that continues keeps its start.
         let goes_on = write.holder == before.holder;
         ensure!(
             "transitions",
             !goes_on || write.acquired == before.acquired,
-            "{before:?} is followed by {write:?}"
+            "after {before:?}, the write is {write:?}"
         );
         Ok(())
     }

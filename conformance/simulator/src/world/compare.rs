@@ -18,11 +18,15 @@ impl World {
         for (index, handler) in self.handlers.iter().enumerate().filter(|(_, handler)| !handler.leaving) {
             let same =
                 handler.view.iter().zip(&self.mirror).all(|(told, held)| same(told.as_ref(), held.as_ref()));
-            ensure!("view-equals-store", same, "handler {index} believes {:?}", handler.view);
+            ensure!("view-equals-store", same, "the events of handler {index} lead to {:?}", handler.view);
             ensure!("sync", handler.listener.has_synced(), "handler {index} is not synced");
         }
         for (index, handler) in self.handlers.iter().enumerate().filter(|(_, handler)| handler.leaving) {
-            ensure!("nothing-left", handler.has_ended(), "the task of handler {index} outlives its removal");
+            ensure!(
+                "nothing-left",
+                handler.has_ended(),
+                "the task of handler {index} runs after the removal of the handler"
+            );
         }
         for (number, (seen, held)) in self.work.reconciled.iter().zip(&self.mirror).enumerate() {
             let same = same(seen.as_ref(), held.as_ref());
@@ -31,21 +35,21 @@ impl World {
             ensure!(
                 "nothing-left-undone",
                 same || dropped,
-                "key {number}: {held:?}, last reconciled as {seen:?}"
+                "key {number}: the store has {held:?}, the last reconcile read {seen:?}"
             );
         }
         ensure!("sync", self.synced && self.queue.has_synced(), "the informer is not synced");
         let weight = self.queue.weight();
-        ensure!("nothing-left", weight == 0, "the queue is empty and weighs {weight}");
+        ensure!("nothing-left", weight == 0, "the queue is empty, and its weight is {weight}");
         let held: usize = self.mirror.iter().flatten().map(|object| object.held_bytes()).sum();
         let counted = self.pump.counters().bytes;
-        ensure!("bytes", counted == held as u64, "{counted} bytes are counted, and {held} are held");
-        let (lists, hits) = (self.requests.lists, self.network.hits);
         ensure!(
-            "lists-bounded",
-            lists <= 4 + LISTS_PER_HIT * hits,
-            "{lists} lists for {hits} things that went wrong"
+            "bytes",
+            counted == held as u64,
+            "the counter shows {counted} bytes, and the cached objects have {held}"
         );
+        let (lists, hits) = (self.requests.lists, self.network.hits);
+        ensure!("lists-bounded", lists <= 4 + LISTS_PER_HIT * hits, "{lists} lists after {hits} faults");
         Ok(())
     }
 
@@ -59,13 +63,25 @@ impl World {
             let named = unread.iter().any(|entry| entry.key() == Some(&key(number)));
             match object {
                 Some(object) if !object.readable => {
-                    ensure!("unreadable-is-known", named, "{object:?} cannot be read, and nobody says so");
+                    ensure!(
+                        "unreadable-is-known",
+                        named,
+                        "{object:?} is undecodable, and is not in the log of undecodable objects"
+                    );
                 }
                 object => {
                     let equal = object.map(|object| object.serial) == held.as_ref().map(|held| held.serial)
                         && object.map(|object| object.uid()) == held.as_ref().map(|held| held.uid());
-                    ensure!("store-equals-server", equal, "the server has {object:?}, the store {held:?}");
-                    ensure!("unreadable-is-known", !named, "key {number} is readable, and said not to be");
+                    ensure!(
+                        "store-equals-server",
+                        equal,
+                        "the server has {object:?}, the store has {held:?}"
+                    );
+                    ensure!(
+                        "unreadable-is-known",
+                        !named,
+                        "key {number} is decodable, and is in the log of undecodable objects"
+                    );
                 }
             }
         }
@@ -73,7 +89,7 @@ impl World {
         ensure!(
             "announced-is-stored",
             stored == held,
-            "the store has {stored} objects, and {held} were told"
+            "the store has {stored} objects, and the events lead to {held}"
         );
         Ok(())
     }
@@ -86,12 +102,20 @@ impl World {
             let found = self.store.by_index("colour", colour).unwrap_or_default();
             let right = found.iter().all(|object| object.colours().contains(&colour));
             let wanted = count(&|object| object.colours().contains(&colour));
-            ensure!("indexes", right && found.len() == wanted, "{wanted} are {colour}, and it has {found:?}");
+            ensure!(
+                "indexes",
+                right && found.len() == wanted,
+                "the index has {found:?} under {colour}, expected {wanted} objects"
+            );
         }
         for parity in ["even", "odd"].into_iter().filter(|_| self.indexed_by_parity) {
             let found = self.store.by_index("parity", parity).unwrap_or_default();
             let wanted = count(&|object| object.parity() == parity);
-            ensure!("indexes", found.len() == wanted, "{wanted} are {parity}, and it has {found:?}");
+            ensure!(
+                "indexes",
+                found.len() == wanted,
+                "the index has {found:?} under {parity}, expected {wanted} objects"
+            );
         }
         Ok(())
     }
@@ -101,7 +125,7 @@ impl World {
         self.stop_informer()?;
         self.queue.close();
         let empty = self.queue.depth() == 0 && self.queue.is_closed();
-        ensure!("nothing-left", empty, "a queue that is closed holds something");
+        ensure!("nothing-left", empty, "the closed queue is not empty");
         self.work.stop(self.now)?;
         let counters = self.pump.counters();
         for (mark, count) in [

@@ -88,7 +88,7 @@ impl World {
                 }
                 let key = self.random.below(self.server.objects.len());
                 self.server.put(key, false, &mut self.random);
-                tell!(self, "server: key {key} cannot be read @{}", self.server.version);
+                tell!(self, "server: key {key} becomes undecodable @{}", self.server.version);
             }
             // The informer has not noticed the last rewind.
             _ if self.is_held_back() => return,
@@ -100,7 +100,7 @@ impl World {
         if matches!(fault, Fault::Restore | Fault::Rewind | Fault::Wiped | Fault::Restart) {
             self.open.cut();
             self.barriers.clear();
-            tell!(self, "server: starts again @{}", self.server.version);
+            tell!(self, "server: restarts @{}", self.server.version);
         }
         self.hit(fault);
     }
@@ -172,7 +172,7 @@ impl World {
         }
         self.reflector = ReflectorState::resume(self.config.clone(), self.now, last_version);
         self.requests.begin_anew();
-        tell!(self, "informer: starts again");
+        tell!(self, "informer: restarts");
         self.hit(fault);
         Ok(())
     }
@@ -203,14 +203,14 @@ impl World {
         self.tell(Input::Stop)?;
         let step = self.reflector.step();
         let done = step.action == informer_cache::reflector::ReflectorAction::Done;
-        ensure!("nothing-left", done, "a reflector that was stopped goes on");
+        ensure!("nothing-left", done, "the reflector runs after it was stopped");
         (self.open, self.hanging) = (Open::Nothing, None);
         for index in 0..self.handlers.len() {
             self.handlers[index].cancel();
             let stuck = std::mem::take(&mut self.handlers[index].stuck);
             self.handle(index, 1)?;
             let ended = self.handlers[index].has_ended();
-            ensure!("nothing-left", ended, "the task of handler {index} goes on after its run");
+            ensure!("nothing-left", ended, "the task of handler {index} runs after the informer has stopped");
             self.handlers[index].stuck = stuck;
         }
         Ok(())

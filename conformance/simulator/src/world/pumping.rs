@@ -53,11 +53,15 @@ impl World {
         let mut applied = self.pump.apply(changes);
         let after = self.store.resource_version();
         let back = after.is_older_than(&before);
-        ensure!("store-version", listed || !back, "the version of the store went from {before} to {after}");
+        ensure!(
+            "store-version",
+            listed || !back,
+            "the version of the store decreased from {before} to {after}"
+        );
         ensure!(
             "no-going-back",
             self.server.restored || !back,
-            "the store went from {before} to {after}, and the server never did"
+            "the store went from {before} to {after}, although the server was never restored"
         );
         self.fold(&applied.events)?;
         self.check_barriers()?;
@@ -75,7 +79,7 @@ impl World {
     /// Reacts to a batch as the informer does, but not to items of a previous run.
     fn react(&mut self, applied: &Applied<SimObject>) -> Checked {
         if applied.first_list {
-            ensure!("sync-once", !self.synced, "the first list of a run came twice");
+            ensure!("sync-once", !self.synced, "the first list of a run was reported twice");
             self.synced = true;
             self.processor.initial_complete();
             tell!(self, "informer: synced");
@@ -106,7 +110,7 @@ impl World {
                 (Event::Deleted { last, .. }, Some(before)) => last.uid() == before.uid(),
                 _ => false,
             };
-            ensure!("announced-legally", fits, "{event}, but what was announced before is {before:?}");
+            ensure!("announced-legally", fits, "{event}: the previous event announced {before:?}");
             *before = (!event.is_deleted()).then(|| Arc::clone(object));
         }
         let restored = self.server.restored;
@@ -118,12 +122,20 @@ impl World {
                 (Some(shown), Some(told)) => Arc::ptr_eq(shown, told),
                 _ => false,
             };
-            ensure!("announced-is-stored", same, "{event}: the store shows {shown:?} and {told:?} was told");
+            ensure!(
+                "announced-is-stored",
+                same,
+                "{event}: the store has {shown:?}, the events lead to {told:?}"
+            );
             if let Event::Updated { old, new, .. } = event {
                 let back = new.version() < old.version();
                 ensure!("no-going-back", restored || !back, "{event}");
                 let again = new.version() == old.version();
-                ensure!("announced-once", restored || !again, "{event}, which is no change");
+                ensure!(
+                    "announced-once",
+                    restored || !again,
+                    "{event}: the old and the new state have the same version"
+                );
             }
             self.check_deletion(event)?;
         }
@@ -141,7 +153,7 @@ impl World {
             return Ok(());
         }
         let there = self.server.objects[last.number()].as_ref().filter(|object| object.uid() == last.uid());
-        ensure!("no-false-deletion", there.is_none(), "{event}, and the server has {there:?}");
+        ensure!("no-false-deletion", there.is_none(), "{event}: the server still has {there:?}");
         Ok(())
     }
 
@@ -151,7 +163,11 @@ impl World {
             let keys = self.store.index_keys("colour", colour).unwrap_or_default();
             let listed = keys.iter().any(|indexed| *indexed == key(number));
             let wanted = shown.is_some_and(|object| object.colours().contains(&colour));
-            ensure!("indexes", listed == wanted, "key {number}, colour {colour}: in the index is {listed}");
+            ensure!(
+                "indexes",
+                listed == wanted,
+                "key {number}: listed in the index under {colour}: {listed}, expected {wanted}"
+            );
         }
         Ok(())
     }
@@ -176,7 +192,7 @@ impl World {
             ensure!(
                 "barrier",
                 there == present && (present || shown.is_none()),
-                "the store is at {store}, key {number} was written at {version}, and it shows {shown:?}"
+                "the store is at {store}, key {number} was written at {version}, and the store has {shown:?}"
             );
         }
         Ok(())
@@ -188,7 +204,11 @@ impl World {
         for handler in &self.handlers {
             if handler.policy == BufferPolicy::Coalesce {
                 let depth = handler.listener.state().depth;
-                ensure!("merged-is-bounded", depth <= most, "{depth} events wait for {most} at most");
+                ensure!(
+                    "merged-is-bounded",
+                    depth <= most,
+                    "{depth} events are queued, and the maximum is {most}"
+                );
             }
         }
         Ok(())
@@ -214,7 +234,11 @@ impl World {
                 (true, BufferPolicy::Unbounded) => after == before + objects,
                 (true, BufferPolicy::Coalesce) => after >= objects.max(before),
             };
-            ensure!("resync", wanted, "due is {due}: {before} events waited, {after} do, {objects} objects");
+            ensure!(
+                "resync",
+                wanted,
+                "resync due: {due}; {before} events were queued, {after} are queued now, {objects} objects"
+            );
         }
         let due =
             self.handlers.iter().filter(|handler| !handler.leaving).filter_map(|it| it.resync_next).min();

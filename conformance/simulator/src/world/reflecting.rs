@@ -146,10 +146,10 @@ impl World {
             tell!(self, "reflector: {} -> {}", phase(before), phase(after));
         }
         let lists = effects.changes.iter().filter(|change| matches!(change, Change::Replaced(_))).count();
-        ensure!("one-list-at-a-time", lists <= 1, "{lists} lists came of one input");
+        ensure!("one-list-at-a-time", lists <= 1, "one input caused {lists} lists");
         let last = &self.reflector.status().last_version;
         let back = last.is_older_than(&seen) && !self.server.restored;
-        ensure!("no-going-back", !back, "the last version went from {seen} to {last}");
+        ensure!("no-going-back", !back, "the last version decreased from {seen} to {last}");
         let newest = effects.versions.iter().filter_map(|version| version.as_u64()).max();
         self.queued = self.queued.max(newest.unwrap_or_default());
         for change in effects.changes {
@@ -173,8 +173,8 @@ impl World {
 
 fn shown(answer: &Answer) -> String {
     match answer {
-        Answer::Failed(error) => format!("refused, {error}"),
-        Answer::Hangs => "no answer".to_owned(),
+        Answer::Failed(error) => format!("rejected: {error}"),
+        Answer::Hangs => "no response".to_owned(),
         Answer::Open(_) => "accepted".to_owned(),
     }
 }
@@ -183,9 +183,9 @@ fn heard(input: &In) -> String {
     match input {
         Input::Events(events) => {
             let events: Vec<_> = events.iter().map(short).collect();
-            format!("hears {}", events.join(", "))
+            format!("receives {}", events.join(", "))
         }
-        input => format!("hears {input:?}"),
+        input => format!("receives {input:?}"),
     }
 }
 

@@ -56,14 +56,27 @@ impl Requests {
         self.lists += u64::from(matches!(kind, Kind::List | Kind::Streaming));
         self.at_once = if now > self.last_at { 0 } else { self.at_once + 1 };
         self.last_at = now;
-        ensure!("no-request-storm", self.at_once < AT_ONCE_MAX, "{} requests at one moment", self.at_once);
+        ensure!(
+            "no-request-storm",
+            self.at_once < AT_ONCE_MAX,
+            "{} requests without time passing",
+            self.at_once
+        );
         if let Some(not_before) = self.not_before.take() {
             let early = not_before.saturating_duration_since(now);
-            ensure!("waits-after-failures", early.is_zero(), "a request came {early:?} too soon");
+            ensure!(
+                "waits-after-failures",
+                early.is_zero(),
+                "a request was sent {early:?} before the end of the backoff"
+            );
         }
         let relists = matches!(kind, Kind::List | Kind::Streaming);
         let needless = std::mem::take(&mut self.expect_watch) && relists;
-        ensure!("no-needless-list", !needless, "a list follows a watch that worked and ended");
+        ensure!(
+            "no-needless-list",
+            !needless,
+            "a list was requested after a watch that had worked and ended"
+        );
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl World {
             ensure!(
                 "liveness",
                 passed <= REST_MAX,
-                "no rest after {passed:?}: {:?}",
+                "not at rest after {passed:?}: {:?}",
                 self.reflector.status()
             );
             if busy {
@@ -63,15 +63,15 @@ impl World {
             }
             match self.next_due() {
                 Some(due) => self.pass(due.saturating_duration_since(self.now)),
-                None => ensure!("liveness", false, "nothing is due, and nothing is at rest"),
+                None => ensure!("liveness", false, "no timer is due, and the world is not at rest"),
             }
         }
-        ensure!("liveness", false, "it never rests: {:?}", self.reflector.status());
+        ensure!("liveness", false, "the reflector never comes to rest: {:?}", self.reflector.status());
         Ok(())
     }
 
     fn check_effort(&self) -> Checked {
-        ensure!("liveness", self.steps < STEPS_MAX, "{STEPS_MAX} steps, and no rest");
+        ensure!("liveness", self.steps < STEPS_MAX, "not at rest after {STEPS_MAX} steps");
         Ok(())
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Acting {
     pub(super) intents: Intents,
 }
 
-/// Marks an action as running until it is dropped.
+/// Ends the action when it is dropped.
 pub(crate) struct ActingGuard {
     acting: Acting,
     what: String,
@@ -42,7 +42,8 @@ impl Acting {
         let mut counts = self.counts.lock();
         let count = counts.entry(what.clone()).or_default();
         *count += 1;
-        self.checks.ensure("one-acts", *count == 1, || format!("{what}: {count} at the same time"));
+        self.checks
+            .ensure("one-acts", *count == 1, || format!("{what}: {count} are active at the same time"));
         ActingGuard { acting: self.clone(), what }
     }
 }

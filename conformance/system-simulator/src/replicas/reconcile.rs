@@ -42,7 +42,7 @@ pub(super) async fn mirror(
             Ok(())
         })
         .await?;
-    // A read that times out waiting for a write fails the reconcile.
+    // If the awaited write does not arrive in time, the read and with it the reconcile fail.
     drop(ctx.client.get::<Secret>(key).await?);
     Ok(Outcome::Done)
 }

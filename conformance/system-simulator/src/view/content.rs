@@ -9,16 +9,16 @@ use crate::sample::Sample;
 
 /// A representation whose content can be compared with the server's object of kind `K`.
 pub(crate) trait Content<K>: Representation {
-    /// The content of the cached object.
+    /// Returns the content of the cached object.
     fn content(&self) -> Value;
 
-    /// The content that it should have for an object of the server.
+    /// Returns the expected content for an object of the server.
     fn expected(object: &Value) -> Value {
         normalized(object.clone())
     }
 }
 
-/// Without the fields that caches cut, and without the type, which items of lists do not have.
+/// Removes the fields that caches drop, and the type, which list items do not have.
 fn normalized(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");
@@ -30,8 +30,8 @@ fn normalized(mut object: Value) -> Value {
     object
 }
 
-/// Like [`normalized`], but also without the fields that protobuf of a newer server has under unknown
-/// numbers: representations that are decoded from protobuf do not have them.
+/// Like [`normalized`], and removes the fields that a newer server encodes with unknown protobuf numbers:
+/// representations that are decoded from protobuf omit them.
 fn known(object: Value) -> Value {
     let mut object = normalized(object);
     for path in ["/spec/containers", "/spec/template/spec/containers"] {
@@ -43,7 +43,7 @@ fn known(object: Value) -> Value {
     object
 }
 
-/// Returns the JSON that a cached object should have.
+/// Parses the JSON of a cached object.
 fn parsed(text: Result<impl AsRef<str>, impl ToString>) -> Value {
     match text {
         Ok(text) => match serde_json::from_str(text.as_ref()) {
@@ -90,7 +90,7 @@ impl<K: Sample> Content<K> for Typed<K> {
     }
 }
 
-/// Without managed fields, with the type.
+/// Removes managed fields and keeps the type.
 fn normalized_for_type(object: &Value) -> Value {
     let mut value = object.clone();
     if let Some(metadata) = value["metadata"].as_object_mut() {

@@ -1,4 +1,4 @@
-//! Compares the work of the controllers with what they should have done.
+//! Compares the results of the controllers with the expected ones.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::replicas::{SHARDED, copy_of};
 use crate::sample::Sample;
 
 impl World {
-    /// Describes what the controllers have not done yet; `None` if all is done or there are no replicas.
+    /// Describes the missing results of the controllers; `None` if all are there or there are no replicas.
     pub(super) async fn controllers_difference(&self) -> Option<String> {
         self.replicas.as_ref()?;
         let expected: BTreeMap<String, String> = self
@@ -26,7 +26,7 @@ impl World {
         let copies: BTreeMap<String, String> =
             secrets.iter().map(|secret| (key_of(secret), held_copy(secret))).collect();
         if expected != copies {
-            return Some(format!("the Secrets hold {copies:?}; the ConfigMaps ask for {expected:?}"));
+            return Some(format!("the Secrets hold {copies:?}; the ConfigMaps require {expected:?}"));
         }
         let deployments = self.objects(&Deployment::gvr()).await;
         let stamped = |deployment: &&Value| {
@@ -35,7 +35,7 @@ impl World {
             stamp == replicas
         };
         let missed = deployments.iter().find(|deployment| !stamped(deployment))?;
-        Some(format!("the sharded controller has not stamped {}: {}", key_of(missed), missed["metadata"]))
+        Some(format!("the sharded controller has not annotated {}: {}", key_of(missed), missed["metadata"]))
     }
 
     async fn objects(&self, gvr: &Gvr) -> Vec<Value> {

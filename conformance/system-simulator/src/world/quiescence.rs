@@ -11,11 +11,11 @@ use crate::program::{KindOfProgram, Program};
 use crate::scenario::Write;
 use crate::{own_writes, requests, view};
 
-/// The time in which views must converge after the last fault: a silent watch is closed after its timeout of
-/// up to 10 min, and a backoff lasts up to one minute.
+/// The time for views to converge after the last fault. A silent watch is closed after its
+/// timeout of up to 10 min, and a backoff lasts up to a minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Longer than a silent watch stays open: its timeout is up to 10 min, plus 30 s.
+/// Longer than the life of a silent watch: its timeout is up to 10 min, and 30 s more.
 const WATCHES_END: Duration = Duration::from_secs(11 * 60);
 
 /// Longer than informers take to open new watches.
@@ -26,14 +26,14 @@ const WATCHES_RESUME: Duration = Duration::from_secs(120);
 const COMPARISON_PAUSE: Duration = Duration::from_millis(100);
 const COMPARISON_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Time limit of a write and the read after it, without faults.
+/// The maximum duration of a write and the read after it without faults.
 const WRITE_IN_CALM_MAX: Duration = Duration::from_secs(1);
 
-/// Time limit for a cache to stop.
+/// The maximum duration of a cache's stop.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 impl World {
-    /// Undoes all faults, and waits for the writes in progress.
+    /// Ends all faults, and waits for the writes in flight.
     pub(super) async fn calm(&mut self) {
         self.shared.cluster.server().faults().clear();
         self.shared.cluster.set_reachable(true);
@@ -41,11 +41,11 @@ impl World {
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             kind.view.handler().set_hanging(false);
         }
-        // Each write has a time limit of its own.
+        // Each write has its own time limit.
         while self.writes.join_next().await.is_some() {}
     }
 
-    /// Undoes all faults, waits until every view shows what the server has, and checks the whole run.
+    /// Ends all faults, waits until every view equals the server's state, and checks the whole run.
     pub(crate) async fn end(mut self) {
         self.shared.trace.line("no more faults");
         self.calm().await;
@@ -84,8 +84,8 @@ impl World {
         }
     }
 
-    /// Waits until every view and every handler shows what the server has, and the auditors have recorded it.
-    /// Returns false if one does not in time.
+    /// Waits until every view and every handler equals the server's state, and the auditors have recorded it.
+    /// Returns false at the timeout.
     async fn converge(&self) -> bool {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
@@ -120,7 +120,7 @@ impl World {
         self.controllers_difference().await
     }
 
-    /// Makes each program write each kind once more, without faults. The writes must succeed immediately.
+    /// Makes each program write each kind once more, without faults; it must succeed within a second.
     async fn write_in_calm(&self) {
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             self.write_one_in_calm(kind).await;
@@ -152,7 +152,7 @@ impl World {
     async fn stop(self) {
         for Program { cache, .. } in &self.programs {
             let stopped = timeout(STOP_MAX, cache.stop()).await.is_ok();
-            self.checks().ensure("every-wait-ends", stopped, || "a cache does not stop".to_owned());
+            self.checks().ensure("every-wait-ends", stopped, || "a cache does not stop in time".to_owned());
         }
         let checks = self.checks().clone();
         drop(self);
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-/// Checks what a program has read after its writes so far.
+/// Checks the reads of a program after its writes so far.
 fn check_observations(world: &World, kind: &KindOfProgram) {
     let (view, observations) = (&*kind.view, kind.actor.own_writes().take());
     let at = world.kinds.iter().position(|raw| raw.gvr == view.gvr());
