@@ -62,7 +62,9 @@ pub(crate) fn compare(scenario: &str, real: &Transcript, embedded: &Transcript) 
     for index in 0..count {
         let value = |transcript: &Transcript| {
             let answer = transcript.answers.get(index);
-            answer.map_or(Value::Null, |answer| serde_json::to_value(answer).expect("answers are plain data"))
+            answer.map_or(Value::Null, |answer| {
+                serde_json::to_value(answer).expect("responses can be serialized")
+            })
         };
         walk(&(index + 1).to_string(), &value(real), &value(embedded), &mut |at, real, embedded| {
             found.push(Difference {
@@ -128,9 +130,9 @@ mod tests {
     use super::same_errors;
 
     #[test]
-    fn only_the_order_of_error_lines_is_ignored() {
+    fn only_the_order_of_errors_is_ignored() {
         assert!(same_errors("x: errors:\n  .a: b\n  .c: d", "x: errors:\n  .c: d\n  .a: b"));
         assert!(!same_errors("x: errors:\n  .a: b\n  .c: d", "x: errors:\n  .c: d\n  .a: e"));
-        assert!(!same_errors("a\nb", "b\na"), "other strings are compared verbatim");
+        assert!(!same_errors("a\nb", "b\na"), "other strings are compared exactly");
     }
 }

@@ -59,9 +59,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let suite = Suite::open(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments.scenario)?;
     match (arguments.server, arguments.record) {
-        (Server::Embedded, true) => {
-            Err("only responses of the real server are recorded; add --server real".into())
-        }
+        (Server::Embedded, true) => Err("recordings need the real server; add --server real".into()),
         (Server::Embedded, false) => on(&suite, arguments, &Target::embedded()).await,
         (Server::Real, _) => {
             if let (Some(port), Some(certificate)) = (arguments.port, &arguments.certificate) {
@@ -96,7 +94,7 @@ async fn on(
 fn tell(suite: &Suite, outcome: &Outcome) {
     for difference in &outcome.unknown {
         println!(
-            "{} at {}\n  recorded {}\n  answered {}",
+            "{} at {}\n  recorded {}\n  received {}",
             difference.scenario, difference.at, difference.real, difference.embedded
         );
     }
@@ -104,7 +102,7 @@ fn tell(suite: &Suite, outcome: &Outcome) {
         println!("known, {count} times: {} at {}: {}", rule.scenario, rule.at, rule.reason);
     }
     println!(
-        "{} scenarios, {} answers, {} unknown differences",
+        "{} scenarios, {} responses, {} unknown differences",
         outcome.scenarios,
         outcome.answers,
         outcome.unknown.len()

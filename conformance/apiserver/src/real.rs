@@ -38,12 +38,12 @@ pub struct RealServer {
     _folder: TempDir,
 }
 
-/// The pair did not come up.
+/// The pair did not start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// A program or a file is missing.
-    #[error("cannot use {}; `cargo xtask real build` builds the programs", path.display())]
+    #[error("cannot use {}; build the programs with `cargo xtask real build`", path.display())]
     File {
         /// The program or file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// No port or folder is available.
-    #[error("cannot prepare the start")]
+    #[error("cannot reserve a port or create a folder")]
     Prepare(#[from] io::Error),
     /// Keys or certificates are invalid.
     #[error("cannot create keys, or load the server's certificate: {0}")]

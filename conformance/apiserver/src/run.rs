@@ -81,7 +81,8 @@ pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Trans
     let mut hooks = None;
     if !scenario.webhooks.is_empty() {
         let started = Hooks::start(target, &scenario.webhooks).await;
-        let started = started.map_err(|error| failed(0, (format!("starting webhooks: {error}"), None)))?;
+        let started =
+            started.map_err(|error| failed(0, (format!("cannot start the webhooks: {error}"), None)))?;
         started.names().into_iter().for_each(|(name, value)| names.capture(name, &value.into()));
         hooks = Some(started);
     }
@@ -168,7 +169,7 @@ impl Run<'_> {
             if !reached(&answer, &until) {
                 if waited >= PATIENCE {
                     return Err((
-                        format!("{request:?} never came to what is waited for; last: {answer:?}"),
+                        format!("{request:?} never returned the awaited values; last response: {answer:?}"),
                         None,
                     ));
                 }
@@ -177,7 +178,7 @@ impl Run<'_> {
                 continue;
             }
             if step.setup && answer.status.is_some_and(|status| status >= 400) && step.until.is_empty() {
-                return Err((format!("the preparation {request:?} was refused: {answer:?}"), None));
+                return Err((format!("the setup request {request:?} was rejected: {answer:?}"), None));
             }
             if let (Some(name), Some(stream)) = (&step.watch, stream) {
                 self.streams.insert(name.clone(), Lines::new(stream));
@@ -243,7 +244,7 @@ impl Run<'_> {
             return Ok(text.into());
         }
         let bytes: Result<Vec<u8>, _> = text.chars().map(u8::try_from).collect();
-        bytes.map(Bytes::from).map_err(|_| (format!("a letter of {raw:?} is no byte"), None))
+        bytes.map(Bytes::from).map_err(|_| (format!("{raw:?} has a character above U+00FF"), None))
     }
 
     async fn take(
@@ -269,11 +270,13 @@ impl Run<'_> {
         }
         let bytes = read_all(body)
             .await
-            .map_err(|error| (format!("reading the answer to {request:?}"), Some(error)))?;
+            .map_err(|error| (format!("reading the response to {request:?}"), Some(error)))?;
         let bytes = match taken.headers.get("content-encoding").map(Vec::as_slice) {
             Some([encoding]) if encoding == "gzip" => {
                 let unpacked = unpacked(&bytes);
-                unpacked.map_err(|error| (format!("the answer to {request:?} is no gzip: {error}"), None))?
+                unpacked.map_err(|error| {
+                    (format!("the response to {request:?} is not valid gzip: {error}"), None)
+                })?
             }
             _ => bytes,
         };

@@ -34,7 +34,7 @@ pub struct Step {
     /// Method and path, as `GET /api/v1/pods`.
     #[serde(rename = "do")]
     pub request: Option<String>,
-    /// The user: a name of `users.csv`, `nobody` sends an anonymous request; `admin` by default.
+    /// The user: a name of `users.csv`, or `nobody` for an anonymous request; `admin` by default.
     pub user: Option<String>,
     /// Headers of the request.
     #[serde(default)]

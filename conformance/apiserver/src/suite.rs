@@ -51,7 +51,7 @@ pub enum SuiteError {
         source: io::Error,
     },
     /// A file is invalid.
-    #[error("cannot parse {}: {why}", path.display())]
+    #[error("{} is invalid: {why}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,

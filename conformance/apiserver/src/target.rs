@@ -25,7 +25,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The server cannot be reached, or broke off.
+    /// The server cannot be reached, or closed the connection early.
     #[error("the connection to the server failed")]
     Connection(#[source] BoxError),
     /// The server did not respond in time.

@@ -10,12 +10,12 @@ async fn outcome() -> (Suite, Outcome) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn embedded_server_responds_as_recorded_from_the_real_one() {
+async fn responses_of_the_embedded_server_equal_the_recorded_ones() {
     let (_, outcome) = outcome().await;
     let unknown: Vec<String> = outcome
         .unknown
         .iter()
-        .map(|d| format!("{} at {}: recorded {}, answered {}", d.scenario, d.at, d.real, d.embedded))
+        .map(|d| format!("{} at {}: recorded {}, received {}", d.scenario, d.at, d.real, d.embedded))
         .collect();
     assert!(unknown.is_empty(), "{} differences that no rule covers:\n{}", unknown.len(), unknown.join("\n"));
     assert!(outcome.scenarios >= 75 && outcome.answers >= 950, "scenarios are missing: {outcome:?}");
@@ -26,11 +26,11 @@ async fn every_listed_difference_occurs() {
     let (suite, outcome) = outcome().await;
     let rules = suite.known.0.iter().zip(&outcome.known);
     let stale: Vec<_> = rules.filter(|(_, count)| **count == 0).map(|(rule, _)| rule).collect();
-    assert!(stale.is_empty(), "no longer different; remove them from differences.yaml: {stale:?}");
+    assert!(stale.is_empty(), "listed differences that do not occur, remove them: {stale:?}");
 }
 
 #[test]
-fn docs_contain_every_known_difference_and_the_number_of_scenarios() {
+fn docs_list_every_known_difference_and_the_number_of_scenarios() {
     let suite = Suite::own().unwrap();
     let page = include_str!("../../../docs/apiserver.md");
     let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -38,5 +38,5 @@ fn docs_contain_every_known_difference_and_the_number_of_scenarios() {
         assert!(flat.contains(&rule.reason), "docs/apiserver.md does not contain: {}", rule.reason);
     }
     let count = format!("{} scenarios", suite.scenarios.len());
-    assert!(flat.contains(&count), "docs/apiserver.md does not contain: {count}");
+    assert!(flat.contains(&count), "docs/apiserver.md does not contain {count}");
 }

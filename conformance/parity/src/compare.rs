@@ -61,7 +61,7 @@ impl Mask {
 
     fn places<'a>(&'a self, stream: &'a str) -> impl Iterator<Item = String> + 'a {
         let lines = self.lines.iter().map(move |index| format!("{stream}: line {}", index + 1));
-        lines.chain(self.common.map(|common| format!("{stream}: what follows line {common}")))
+        lines.chain(self.common.map(|common| format!("{stream}: the lines after line {common}")))
     }
 
     fn apply(&self, mut lines: Vec<String>) -> Vec<String> {
@@ -95,17 +95,17 @@ mod tests {
     }
 
     #[test]
-    fn stream_of_only_one_peer_differs_in_every_line() {
+    fn every_line_of_a_stream_that_one_peer_lacks_differs() {
         let compared = compare(&[streams(&["add a"])], &Streams::new());
         assert_eq!(compared.lines, ["first: - add a"]);
     }
 
     #[test]
-    fn variations_among_client_go_runs_are_masked_and_listed() {
+    fn differences_between_runs_of_client_go_are_masked_and_listed() {
         let theirs = [streams(&["add a", "at once", "end"]), streams(&["add a", "backoff", "end", "more"])];
         let compared = compare(&theirs, &streams(&["add a", "something else", "end", "and more"]));
         assert_eq!(compared.lines, Vec::<String>::new());
-        assert_eq!(compared.masked, ["first: line 2", "first: what follows line 3"]);
+        assert_eq!(compared.masked, ["first: line 2", "first: the lines after line 3"]);
         let compared = compare(&theirs, &streams(&["add b", "something else", "end"]));
         assert_eq!(compared.lines, ["first: - add a", "first: + add b"]);
     }

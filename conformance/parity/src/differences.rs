@@ -91,7 +91,7 @@ mod tests {
         let suite = Suite::read(&Suite::folder()).unwrap();
         let names = suite.names();
         for difference in suite.differences() {
-            assert!(names.contains(&difference.script), "there is no script {}", difference.script);
+            assert!(names.contains(&difference.script), "unknown script {}", difference.script);
             for text in [&difference.theirs, &difference.ours] {
                 assert!(text.len() > 20 && !text.contains('\n'), "{}: {text:?}", difference.script);
             }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn docs_contain_the_table_of_differences() {
+    fn docs_parity_contains_the_table_of_differences() {
         let document = Suite::folder().join("../../docs/parity.md");
         let document = std::fs::read_to_string(document).unwrap();
         let suite = Suite::read(&Suite::folder()).unwrap();

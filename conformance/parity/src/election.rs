@@ -63,7 +63,7 @@ impl Verb for ElectionVerb {
                 }
                 Self::Start => started.push(whom),
                 Self::Stop if !started.contains(&whom.as_str()) => {
-                    return Err(format!("{whom} is stopped but was not started"));
+                    return Err(format!("{whom} is stopped before it is started"));
                 }
                 _ => {}
             }

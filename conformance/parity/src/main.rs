@@ -86,7 +86,7 @@ fn show(report: &Report) {
         outcome.lines.iter().for_each(|line| println!("    {line}"));
     }
     println!(
-        "{} scripts: {} equal, {} different as listed, {} different otherwise, {} listed and equal, {} failed; {:.0} s",
+        "{} scripts: {} equal, {} with listed differences, {} with unlisted differences, {} listed and equal, {} failed; {:.0} s",
         report.outcomes.len(),
         report.count(Verdict::Equal),
         report.count(Verdict::Listed),

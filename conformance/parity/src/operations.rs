@@ -100,14 +100,15 @@ impl<V: Verb> Operation<V> {
         };
         let time = |word: &str| word.strip_suffix("ms")?.parse().ok();
         let milliseconds = match takes_time {
-            true => {
-                words.next().and_then(time).ok_or_else(|| format!("{text:?} needs a time such as 50ms"))?
-            }
+            true => words
+                .next()
+                .and_then(time)
+                .ok_or_else(|| format!("{text:?} needs a duration such as 50ms"))?,
             false => 0,
         };
         match words.next() {
             None => Ok(Self { verb, whom: whom.to_owned(), milliseconds }),
-            Some(word) => Err(format!("{text:?}: unexpected word {word}")),
+            Some(word) => Err(format!("{text:?}: unexpected argument {word}")),
         }
     }
 

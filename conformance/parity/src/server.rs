@@ -62,7 +62,7 @@ impl ScriptedServer {
         let serving = Arc::clone(session);
         tasks.spawn(async move {
             if let Err(error) = serve(address, &serving).await {
-                eprintln!("the scripted server ends: {error}");
+                eprintln!("the scripted server stopped: {error}");
             }
         });
         Ok(Self { address, _reserved: reserved, _tasks: tasks })

@@ -54,7 +54,7 @@ pub enum SuiteError {
     #[error(transparent)]
     Differences(#[from] DifferencesError),
     /// No script has this name.
-    #[error("there is no script {0}")]
+    #[error("unknown script {0}")]
     Unknown(String),
 }
 

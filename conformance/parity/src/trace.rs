@@ -36,7 +36,7 @@ pub struct Record {
 pub enum Wait {
     /// It was the first request.
     First,
-    /// A negligible wait.
+    /// No wait, apart from processing time.
     AtOnce,
     /// A backoff of `800 ms * 2^step` up to twice that.
     Backoff {
@@ -149,7 +149,7 @@ impl Trace {
     fn request_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.requests.iter().map(ToString::to_string).collect();
         if self.unfinished {
-            lines.push("(the script did not come to its end)".to_owned());
+            lines.push("(the script did not end in time)".to_owned());
         }
         lines
     }
@@ -209,7 +209,7 @@ impl fmt::Display for Wait {
             Self::Backoff { step, in_order: false } => write!(f, "backoff {step} out of order"),
             Self::RetryAfter => f.write_str("retry after"),
             Self::AfterRefusal => f.write_str("after refusal"),
-            Self::Odd(milliseconds) => write!(f, "after {milliseconds} ms, which is no step"),
+            Self::Odd(milliseconds) => write!(f, "after {milliseconds} ms, outside all backoff steps"),
         }
     }
 }

@@ -10,7 +10,7 @@ async fn requests(attempts: &str) -> Vec<String> {
         Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).expect("the script is valid"),
     );
     let peer = Arc::new(Peer::Ours(OurPeer::default()));
-    let trace = run(&script, &peer, "test").await.expect("our peer runs the script");
+    let trace = run(&script, &peer, "test").await.expect("the peer of this library does not fail");
     trace.streams(false, false).remove("requests").unwrap_or_default()
 }
 
@@ -22,7 +22,7 @@ fn watch(wait: &str, version: u32) -> String {
 }
 
 #[tokio::test]
-async fn script_is_played_attempt_by_attempt() {
+async fn the_server_plays_the_attempts_of_a_script_in_order() {
     let closed = format!(
         "{LIST}  - {{ expect: watch, stream: [{{ added: b@11 }}], end: close }}\n  - {{ expect: watch, end: hold }}"
     );
@@ -45,7 +45,7 @@ async fn script_is_played_attempt_by_attempt() {
 }
 
 #[tokio::test]
-async fn trace_contains_the_calls_of_the_informer() {
+async fn the_trace_contains_the_handler_calls_of_the_informer() {
     let attempts = "  - { expect: list, list: { version: 10, items: [\"a@5 app=web\"] } }\n  - expect: watch\n    \
         stream: [{ do: add late }, { deleted: a@11 app=web }, { do: remove late }, { added: b@12 }]\n    end: hold";
     let script = Arc::new(Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).unwrap());

@@ -118,7 +118,7 @@ fn refusal(code: StatusCode, reason: &str) -> (StatusCode, Value) {
     (code, status)
 }
 
-/// Returns the API as one candidate reaches it.
+/// Returns the API client of one candidate.
 pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
     let (board, who) = (Arc::clone(board), who.to_owned());
     let service = tower::service_fn(move |request: Request<Full<Bytes>>| {

@@ -44,7 +44,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut said = std::mem::take(&mut *self.said.lock());
-        // Tasks that are woken together run in no particular order.
+        // The order of tasks that wake at the same time is undefined.
         said.sort();
         let held = self.board.lock().line();
         [operation.to_string()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
@@ -83,7 +83,7 @@ impl Run {
         });
         let (said, name) = (Arc::clone(&self.said), who.to_owned());
         tokio::spawn(async move {
-            // The reason of its end is not compared, because client-go does not report one.
+            // The reason why it ends is not compared, because client-go does not report one.
             let _ = elector.run(stop).await;
             said.lock().push(format!("{name} ends"));
         });

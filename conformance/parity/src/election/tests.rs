@@ -5,18 +5,18 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn invalid_election_script_is_rejected_with_a_reason() {
+fn an_invalid_script_is_rejected_with_the_problem() {
     assert!(problem("about: x\ndo: [start]").ends_with("\"start\" needs a name"));
-    assert!(problem("about: x\ndo: [advance 5]").ends_with("needs a time such as 50ms"));
+    assert!(problem("about: x\ndo: [advance 5]").ends_with("needs a duration such as 50ms"));
     assert!(problem("about: x\ndo: [sleep 5ms]").contains("is not an operation; use one of start, stop"));
-    assert!(problem("about: x\ndo: [start a b]").ends_with("unexpected word b"));
+    assert!(problem("about: x\ndo: [start a b]").ends_with("unexpected argument b"));
     assert!(problem("about: x\ndo: [advance 5ms]").ends_with("no candidate is started"));
-    assert!(problem("about: x\ndo: [stop a]").ends_with("a is stopped but was not started"));
+    assert!(problem("about: x\ndo: [stop a]").ends_with("a is stopped before it is started"));
     assert!(problem("about: x\ndo: [start a, start a]").ends_with("a is started twice"));
 }
 
 #[test]
-fn at_most_one_candidate_leads_in_every_script() {
+fn all_scripts_parse_and_at_most_one_of_our_candidates_leads() {
     let scripts = ElectionScript::read_all(&crate::Suite::folder().join("elections")).unwrap();
     assert!(scripts.len() >= 12, "{}", scripts.len());
     for script in scripts {

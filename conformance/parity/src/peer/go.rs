@@ -36,8 +36,8 @@ impl GoPeer {
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
-        let input = process.stdin.take().expect("its input is piped");
-        let output = process.stdout.take().expect("its output is piped");
+        let input = process.stdin.take().expect("stdin is piped");
+        let output = process.stdout.take().expect("stdout is piped");
         let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
         let replies = Arc::clone(&waiting);
         tokio::spawn(async move {
@@ -46,7 +46,7 @@ impl GoPeer {
                 match serde_json::from_str::<Reply>(&line) {
                     Ok(reply) => replies.deliver(reply),
                     Err(error) => {
-                        eprintln!("client-go's program printed an invalid reply: {error}");
+                        eprintln!("client-go's program wrote an invalid reply: {error}");
                         break;
                     }
                 }

@@ -63,7 +63,7 @@ impl OurPeer {
             return Ok(());
         }
         let session = self.sessions.lock().get(job).cloned();
-        session.ok_or("the job was not started")?.carry_out(command).await
+        session.ok_or("the job is not running")?.carry_out(command).await
     }
 }
 
@@ -117,12 +117,12 @@ impl Session {
     async fn carry_out(&self, command: &Command) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.log.settle().await;
         match command {
-            Command::Start { .. } => return Err("the job has already been started".into()),
+            Command::Start { .. } => return Err("the job is already running".into()),
             Command::Check => self.check(),
             Command::Add(name) => self.add(name, Duration::ZERO)?,
             Command::Remove(name) => {
                 let handler = self.handlers.lock().remove(name);
-                handler.ok_or_else(|| format!("there is no handler {name}"))?.remove();
+                handler.ok_or_else(|| format!("unknown handler {name}"))?.remove();
             }
             Command::Block(name) => drop(self.gate(name).send_replace(true)),
             Command::Unblock(name) => drop(self.gate(name).send_replace(false)),
@@ -151,7 +151,7 @@ impl Session {
         let handle = on_event_async(move |event: Event<Config>| {
             let (log, handler, mut blocked) = (Arc::clone(&log), handler.clone(), gate.subscribe());
             async move {
-                // The session has the other end. If it has been dropped, nothing waits for the call.
+                // The session holds the sender. If it was dropped, no caller waits for this call.
                 let _ = blocked.wait_for(|blocked| !blocked).await;
                 log.see(seen(handler, &event));
             }
@@ -204,7 +204,7 @@ fn transform(log: &Log, object: &Config) -> Result<Arc<Config>, Box<dyn Error + 
     Ok(Arc::new(Config::from_json(&value.to_string())?))
 }
 
-/// Indexes what the transform has seen by its label.
+/// Indexes transformed objects by their label.
 fn by_app(object: &Config) -> Vec<String> {
     let labels = object.labels();
     let transformed =

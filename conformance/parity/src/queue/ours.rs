@@ -53,7 +53,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut got = std::mem::take(&mut *self.got.lock());
-        // Concurrent getters are woken in no particular order.
+        // The order in which concurrent getters wake is undefined.
         got.sort();
         got.iter().for_each(|got| line += &format!("; {got}"));
         line

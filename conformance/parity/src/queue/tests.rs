@@ -6,14 +6,14 @@ fn lines(operations: &str) -> Vec<String> {
 }
 
 #[test]
-fn invalid_queue_script_is_rejected_with_the_remedy() {
+fn an_invalid_script_is_rejected_with_the_problem() {
     for (text, expected) in [
         ("about: x\ndo: []", "it has no operations"),
         ("about: x\ndo: [push a]", "use one of add, add-after"),
         ("about: x\ndo: [add]", "needs a key"),
-        ("about: x\ndo: [add-after a]", "needs a time"),
-        ("about: x\ndo: [add-after a soon]", "needs a time such as 50ms"),
-        ("about: x\ndo: [add a b]", "unexpected word b"),
+        ("about: x\ndo: [add-after a]", "needs a duration"),
+        ("about: x\ndo: [add-after a soon]", "needs a duration such as 50ms"),
+        ("about: x\ndo: [add a b]", "unexpected argument b"),
         ("about: x", "missing field"),
     ] {
         let problem = QueueScript::parse("bad", text).unwrap_err().to_string();
@@ -22,7 +22,7 @@ fn invalid_queue_script_is_rejected_with_the_remedy() {
 }
 
 #[test]
-fn each_operation_gives_a_line_with_its_results() {
+fn each_operation_returns_a_line_with_its_result() {
     assert_eq!(
         lines("get one, add a, len, retries a, add a, done a, get two, shut-down, get three, done a"),
         [
@@ -41,7 +41,7 @@ fn each_operation_gives_a_line_with_its_results() {
 }
 
 #[test]
-fn time_advances_only_by_advance() {
+fn time_passes_only_in_advance_operations() {
     assert_eq!(
         lines("add-after a 50ms, get one, advance 49ms, advance 1ms"),
         ["add-after a 50ms", "get one", "advance 49ms", "advance 1ms; one got a"]

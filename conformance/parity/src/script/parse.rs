@@ -80,7 +80,7 @@ pub(super) fn script(name: &str, text: &str) -> Result<Script, ScriptError> {
     let form: ScriptForm = serde_norway::from_str(text).map_err(|error| bad(error.to_string()))?;
     let resync = form.resync.map_or(Ok(NO_RESYNC), |text| duration(&text)).map_err(bad)?;
     if form.attempts.is_empty() {
-        return Err(bad("it has no attempts".to_owned()));
+        return Err(bad("the script has no attempts".to_owned()));
     }
     let attempts = form.attempts.into_iter().enumerate().map(|(index, attempt)| {
         read_attempt(attempt).map_err(|problem| ScriptError::Attempt {
@@ -128,7 +128,7 @@ fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
         (None, None) => {}
     }
     let [answer] = <[Answer; 1]>::try_from(answers).map_err(|answers| {
-        format!("it has {} responses; set exactly one of list, status, stream, drop, refuse", answers.len())
+        format!("the attempt has {} responses; give one of list, status, stream, drop, refuse", answers.len())
     })?;
     check_fit(form.expect, &answer)?;
     Ok(Attempt { expect: form.expect, delay, answer })
@@ -138,12 +138,14 @@ fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
 fn check_fit(expect: Option<RequestKind>, answer: &Answer) -> Result<(), String> {
     let watches = matches!(expect, Some(RequestKind::Watch | RequestKind::WatchList));
     match (answer, expect) {
-        (Answer::Refuse(_), Some(_)) => Err("a closed port expects no request; remove `expect`".to_owned()),
+        (Answer::Refuse(_), Some(_)) => Err("a closed port receives no request; omit `expect`".to_owned()),
         (Answer::Refuse(_), None) => Ok(()),
-        (_, None) => Err("name in `expect` the request to which it responds".to_owned()),
-        (Answer::List(_), Some(kind)) if watches => Err(format!("a list is not a response to a {kind}")),
+        (_, None) => Err("`expect` is missing; name the request that the attempt responds to".to_owned()),
+        (Answer::List(_), Some(kind)) if watches => {
+            Err(format!("a {kind} request cannot have a list as response"))
+        }
         (Answer::Stream(..), Some(kind)) if !watches => {
-            Err(format!("a stream is not a response to a {kind}"))
+            Err(format!("a {kind} request cannot have a stream as response"))
         }
         _ => Ok(()),
     }
@@ -190,7 +192,7 @@ fn read_step(form: StepForm) -> Result<Step, String> {
     }
     if let Some(object) = form.half {
         let Step::Send(text) = event("ADDED", &object.parse::<ObjectText>()?.json(true)) else {
-            return Err("an event is always sent".to_owned());
+            return Err("an event is not a `Send` step".to_owned());
         };
         steps.push(Step::Send(text[..text.len() / 2].to_owned()));
     }
@@ -199,7 +201,7 @@ fn read_step(form: StepForm) -> Result<Step, String> {
     steps.extend(form.command.map(Step::Do));
     match <[Step; 1]>::try_from(steps) {
         Ok([step]) => Ok(step),
-        Err(steps) => Err(format!("it has {} actions; a step has exactly one", steps.len())),
+        Err(steps) => Err(format!("the step has {} actions; give exactly one", steps.len())),
     }
 }
 
@@ -217,7 +219,7 @@ fn event(event_type: &str, object: &Value) -> Step {
 
 /// Parses `800ms` or `2s`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is not a time; write it as 800ms or 2s, at most {WAIT_MAX:?}");
+    let bad = || format!("{text:?} is not a duration; write it as 800ms or 2s, at most {WAIT_MAX:?}");
     let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => Duration::from_millis(number.parse().map_err(|_| bad())?),
         (None, Some(number)) => Duration::from_secs(number.parse().map_err(|_| bad())?),

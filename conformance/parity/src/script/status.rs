@@ -58,7 +58,7 @@ impl StatusForm {
     }
 }
 
-/// Returns the reason that an API server gives for a code.
+/// Returns the reason that an API server sends with a code.
 fn usual_reason(code: u16) -> Option<String> {
     let reason = match code {
         400 => "BadRequest",

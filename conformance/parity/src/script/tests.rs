@@ -5,7 +5,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn script_is_parsed_with_its_responses_in_order() {
+fn a_script_is_parsed_with_its_responses_in_order() {
     let text = r#"
 about: everything once
 streaming: true
@@ -43,24 +43,27 @@ attempts:
 }
 
 #[test]
-fn invalid_script_is_rejected_with_position_and_remedy() {
+fn an_invalid_script_is_rejected_with_the_position_and_the_problem() {
     for (text, expected) in [
-        ("about: x\nattempts: []", "it has no attempts"),
-        ("about: x\nattempts: [{ expect: list }]", "attempt 1: it has 0 responses"),
-        ("about: x\nattempts: [{ expect: list, status: 500, drop: cut }]", "attempt 1: it has 2 responses"),
-        ("about: x\nattempts: [{ expect: list, status: 299 }]", "has no default reason; set `reason`"),
+        ("about: x\nattempts: []", "the script has no attempts"),
+        ("about: x\nattempts: [{ expect: list }]", "attempt 1: the attempt has 0 responses"),
+        (
+            "about: x\nattempts: [{ expect: list, status: 500, drop: cut }]",
+            "attempt 1: the attempt has 2 responses",
+        ),
+        ("about: x\nattempts: [{ expect: list, status: 299 }]", "set `reason`"),
         (
             "about: x\nattempts: [{ expect: list, stream: [], end: hold }]",
-            "a stream is not a response to a list",
+            "a list request cannot have a stream as response",
         ),
         (
             "about: x\nattempts: [{ expect: watch, stream: [{ added: a@1, wait: 1s }], end: hold }]",
-            "step 1: it has 2 actions",
+            "step 1: the step has 2 actions",
         ),
         ("about: x\nattempts: [{ expect: watch, stream: [{ added: a }], end: hold }]", "is not an object"),
         ("about: x\nattempts: [{ expect: watch, stream: [] }]", "a stream needs an `end`"),
-        ("about: x\nattempts: [{ refuse: 90s }]", "is not a time"),
-        ("about: x\nattempts: [{ status: 500 }]", "name in `expect`"),
+        ("about: x\nattempts: [{ refuse: 90s }]", "is not a duration"),
+        ("about: x\nattempts: [{ status: 500 }]", "`expect` is missing"),
         ("about: x\nattempts: [{ expect: poll, status: 500 }]", "unknown variant"),
         ("about: x\nattempt: []", "unknown field"),
         ("attempts: [", "script bad"),

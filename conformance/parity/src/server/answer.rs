@@ -42,7 +42,7 @@ pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) ->
     outcome
 }
 
-/// Confirms that the server has that version. Scripts do not contain this request, because client-go does not
+/// Responds that the server has that version. Scripts do not contain this request, because client-go does not
 /// send it. The recorded wait of the next request is measured from the preceding failure.
 async fn answer_question(stream: &mut TcpStream, version: &str) -> io::Result<()> {
     let body = format!(

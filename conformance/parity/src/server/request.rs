@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_is_recorded_with_its_kind_and_sorted_query() {
+    fn a_request_is_recorded_with_its_kind_and_its_sorted_query() {
         for (target, kind, text) in [
             ("?resourceVersion=0&limit=500", RequestKind::List, "list limit=500&resourceVersion=0"),
             ("?limit=500&continue=a%2Bb", RequestKind::Page, "page continue=a+b&limit=500"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_one_object_not_older_than_is_a_version_check() {
+    fn a_list_with_limit_1_and_not_older_than_is_a_version_check() {
         let asked = |query: &str| {
             let head = format!("GET /api/v1/configmaps?{query} HTTP/1.1\r\n\r\n");
             parse(&head).and_then(|request| request.question)

@@ -19,7 +19,7 @@ const AT_ONCE: Duration = Duration::from_millis(600);
 const BACKOFF_BASE: Duration = Duration::from_millis(800);
 const BACKOFF_STEPS: u32 = 6;
 
-/// How early a timer may seem to fire, because the clock is read after the bytes are sent.
+/// Tolerance for waits that seem too short, because the clock is read after the bytes are sent.
 const EARLY: Duration = Duration::from_millis(25);
 /// How late a request may be on a busy machine.
 const LATE: Duration = Duration::from_millis(400);
@@ -121,7 +121,7 @@ impl Session {
         state.active_at = state.sent_at;
     }
 
-    /// Starts or ends leaving a stream open.
+    /// Records that a stream is left open, or no longer.
     pub(super) fn hold(&self, begins: bool) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();

@@ -36,7 +36,7 @@ fn only_calls_without_a_defined_order_are_sorted() {
 }
 
 #[test]
-fn resync_rounds_count_once_and_relists_each_time() {
+fn repeated_resyncs_are_merged_and_relists_are_not() {
     let again = || call("update", "a", "5", "5");
     assert_eq!(lines(vec![again(), again()], true).len(), 1);
     assert_eq!(lines(vec![again(), again()], false).len(), 2);
@@ -44,7 +44,7 @@ fn resync_rounds_count_once_and_relists_each_time() {
 }
 
 #[test]
-fn check_of_the_store_has_one_line_per_part() {
+fn a_store_check_has_a_line_for_each_part() {
     let keys = BTreeMap::from([("web".to_owned(), vec!["default/a".to_owned()])]);
     let check = Check {
         store: vec!["default/a@5".to_owned()],

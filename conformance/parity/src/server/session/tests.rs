@@ -12,7 +12,7 @@ fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_within_the_range_of_the_next_backoff_step_is_that_step() {
+async fn a_wait_within_the_range_of_the_next_backoff_step_counts_as_that_step() {
     // 1.7 s could be the first step on a busy machine, and is the second step after the first.
     assert_eq!(
         waits(&[0, 900, 1700, 300, 5000], |_| {}),
@@ -22,17 +22,17 @@ async fn wait_within_the_range_of_the_next_backoff_step_is_that_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_of_another_step_is_out_of_order_and_other_waits_are_odd() {
+async fn waits_of_other_steps_and_of_no_step_are_reported() {
     assert_eq!(waits(&[3900], |_| {}), ["backoff 2 out of order"]);
     assert_eq!(waits(&[900, 900], |_| {}), ["backoff 0", "backoff 0 out of order"]);
     assert_eq!(
         waits(&[700, 90_000], |_| {}),
-        ["after 700 ms, which is no step", "after 90000 ms, which is no step"]
+        ["after 700 ms, outside all backoff steps", "after 90000 ms, outside all backoff steps"]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_requested_by_the_server_is_not_a_backoff_step() {
+async fn a_retry_after_wait_does_not_count_as_a_backoff_step() {
     let asked = |state: &mut State| state.retry_after = Some(Duration::from_secs(3));
     assert_eq!(waits(&[3050], asked), ["retry after"]);
     let asked = |state: &mut State| state.retry_after = Some(Duration::from_secs(3));
@@ -40,7 +40,7 @@ async fn wait_requested_by_the_server_is_not_a_backoff_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn backoff_step_is_unknown_after_a_closed_port() {
+async fn the_backoff_step_is_unknown_after_refused_connections() {
     let refused = |state: &mut State| state.refused = true;
     assert_eq!(waits(&[2000], refused), ["after refusal"]);
     let unknown = |state: &mut State| state.backoff = u32::MAX;
