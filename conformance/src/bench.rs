@@ -67,7 +67,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// When there is no port, or no configuration.
+    /// When no port is available, or the kubeconfig cannot be used.
     pub async fn cable(&self) -> Result<(Cable, Client), Failure> {
         let cable = Cable::to(self.server.address()).await?;
         let client = self.server.client(cable.address()).await?;
@@ -209,9 +209,7 @@ impl Bench {
             let cache = watched.informer.indexer().list();
             let first = cache.iter().find(|object| !is_equal(object)).map(|object| json_of(object));
             let state = watched.informer.state().reflector;
-            return Err(
-                format!("the cache differs from the server: {first:?}; the informer is {state}").into()
-            );
+            return Err(format!("{first:?} differs from the server's object; the informer is {state}").into());
         }
         Ok(())
     }
@@ -264,7 +262,7 @@ impl Bench {
             Ok(outcome) => outcome,
             Err(_) => {
                 let difference = difference(&watched.replayed()?, truth);
-                Err(format!("the events of the handler differ from the server: {difference}").into())
+                Err(format!("the state of the handler calls differs from the server: {difference}").into())
             }
         }
     }
@@ -310,7 +308,7 @@ fn difference(ours: &View, theirs: &View) -> String {
     let surplus = first(ours.iter().find(|(key, _)| !theirs.contains_key(*key)));
     let other = first(theirs.iter().find(|(key, value)| ours.get(*key).is_some_and(|ours| ours != *value)));
     format!(
-        "{} objects instead of {}, missing {missing:?}, surplus {surplus:?}, of another version {other:?}",
+        "{} objects instead of {}, missing {missing:?}, extra {surplus:?}, with another version {other:?}",
         ours.len(),
         theirs.len()
     )

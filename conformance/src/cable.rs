@@ -207,7 +207,7 @@ async fn pass(
 /// Returns how much of a piece the budget allows, and whether that uses it up.
 fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
     let Some(budget) = budget else { return (count, false) };
-    let wanted = i64::try_from(count).expect("a buffer is small");
+    let wanted = i64::try_from(count).expect("a buffer length fits into i64");
     let left = budget.load(Ordering::Relaxed);
     if left < 0 {
         return (count, false);
@@ -218,5 +218,5 @@ fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
     }
     // Each budget cuts one connection.
     budget.store(-1, Ordering::Relaxed);
-    (usize::try_from(left).expect("it is less than the piece"), true)
+    (usize::try_from(left).expect("it is not negative and less than the piece"), true)
 }

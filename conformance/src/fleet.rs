@@ -113,7 +113,7 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
     for peer in &mut peers {
         let outcome = settle(peer, &first).await?;
         if let [difference, ..] = &outcome.differences[..] {
-            return Err(format!("{} did not sync: {difference}", peer.name()).into());
+            return Err(format!("{} does not sync: {difference}", peer.name()).into());
         }
     }
     eprintln!("all peers are synced; changes and cuts for at least {} s", plan.time.as_secs());
@@ -175,7 +175,7 @@ fn differences(view: &View, truth: &View) -> Vec<String> {
     let missing = truth.values().filter(|entry| !view.contains_key(&entry.key));
     let missing = missing.map(|entry| format!("{} is missing", entry.key));
     let surplus = view.values().filter(|entry| !truth.contains_key(&entry.key));
-    let surplus = surplus.map(|entry| format!("{} does not exist on the server", entry.key));
+    let surplus = surplus.map(|entry| format!("{} is deleted on the server", entry.key));
     let other = truth.values().filter_map(|entry| {
         let held = view.get(&entry.key).filter(|held| *held != entry)?;
         Some(format!(
@@ -204,13 +204,13 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(
             found[0].contains("n/a is missing")
-                && found[1].contains("n/c does not exist")
+                && found[1].contains("n/c is deleted")
                 && found[2].contains("@1")
         );
     }
 
     #[test]
-    fn hash_depends_on_content_and_not_on_order() {
+    fn the_hash_depends_only_on_the_content() {
         assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
         assert_ne!(hash([("a", "1")]), hash([("a", "2")]));
         // Computed by the Go peer, whose standard library has the same function.

@@ -101,7 +101,7 @@ pub async fn ordeal(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure
             round = Fault::of(&server);
             round.shuffle(&mut ordeal.rng);
         }
-        let Some(fault) = round.pop() else { return Err("this server supports no faults".into()) };
+        let Some(fault) = round.pop() else { return Err("this server supports no fault".into()) };
         ordeal.suffer(fault).await?;
         if !ordeal.outcome.problems.is_empty() {
             break;
@@ -129,7 +129,7 @@ impl Ordeal {
         let mut peer = Peer::start("informer", &plan.peer, &arguments, cable)?;
         let first = read(&bench).await?;
         if let [difference, ..] = &settle(&mut peer, &first).await?.differences[..] {
-            return Err(format!("the pipeline did not sync: {difference}").into());
+            return Err(format!("the pipeline does not sync: {difference}").into());
         }
         let outcome = Outcome {
             faults: BTreeMap::new(),
@@ -188,7 +188,7 @@ impl Ordeal {
     async fn tell_apart(&mut self, seed: u64, changes: &mut u64) -> Result<(), Failure> {
         let before = *changes;
         let writes = fault::change_until(&self.bench, self.objects, seed, changes, before + CHANGES_MIN);
-        tokio::time::timeout(SERVER_WITHIN, writes).await.map_err(|_| "the server takes no changes")?;
+        tokio::time::timeout(SERVER_WITHIN, writes).await.map_err(|_| "the server accepts no writes")?;
         let there = read(&self.bench).await?;
         match settle(&mut self.peer, &there).await?.differences.first() {
             Some(difference) => Err(format!("before the older state is restored: {difference}").into()),

@@ -120,7 +120,7 @@ fn ended(ended: Ended, limit: Duration) -> Option<String> {
     match ended {
         Ok(Ok(Ok(()))) => None,
         Ok(Ok(Err(failure))) => Some(chain(&*failure)),
-        Ok(Err(_)) => Some(format!("exceeded its time limit of {limit:?}")),
+        Ok(Err(_)) => Some(format!("not finished within {limit:?}")),
         Err(error) => Some(match error.try_into_panic() {
             Ok(panic) => text(&*panic),
             Err(error) => error.to_string(),

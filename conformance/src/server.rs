@@ -208,7 +208,7 @@ impl Server {
                 server.api().compact();
                 Ok(())
             }
-            Self::Spawned(_) => Err(ServerError::Unknown("external compaction")),
+            Self::Spawned(_) => Err(ServerError::Unknown("compaction")),
             Self::Real(server) => server.control(&["compact"]).await,
         }
     }
@@ -250,7 +250,7 @@ impl Server {
     pub async fn restart_store(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.restart_store(),
-            Self::Spawned(_) => Err(ServerError::Unknown("a separate store")),
+            Self::Spawned(_) => Err(ServerError::Unknown("a separate storage backend")),
             Self::Real(server) => server.control(&["restart", "etcd"]).await,
         }
     }

@@ -177,7 +177,11 @@ impl<O: Object> Watched<O> {
         };
         match tokio::time::timeout(PATIENCE, holds).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(format!("the informer is still {:?}", self.informer.state().reflector).into()),
+            Err(_) => Err(format!(
+                "the informer did not reach the expected state: {:?}",
+                self.informer.state().reflector
+            )
+            .into()),
         }
     }
 
@@ -227,7 +231,7 @@ fn replay(calls: &[Seen]) -> Result<BTreeMap<String, (String, String)>, Failure>
             What::Deleted | What::DeletedStale => held.is_some_and(|(uid, _)| *uid == call.uid),
         };
         if !legal {
-            return Err(format!("{call:?} is not legal after {held:?}").into());
+            return Err(format!("{call:?} is illegal after {held:?}").into());
         }
         match call.what {
             What::Deleted | What::DeletedStale => view.remove(&call.key),

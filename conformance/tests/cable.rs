@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
+    let address = listener.local_addr().expect("the listener is bound");
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -42,7 +42,7 @@ async fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> usize {
 }
 
 #[tokio::test]
-async fn proxy_forwards_bytes() {
+async fn a_cable_forwards_bytes() {
     let cable = Cable::to(echo().await).await.unwrap();
     let mut stream = connected(&cable).await;
     assert_eq!(exchange(&mut stream, &[7; 100_000]).await, 100_000);
@@ -50,7 +50,7 @@ async fn proxy_forwards_bytes() {
 }
 
 #[tokio::test]
-async fn cut_ends_only_open_connections() {
+async fn a_cut_ends_open_connections_and_accepts_new_ones() {
     let cable = Cable::to(echo().await).await.unwrap();
     let mut stream = connected(&cable).await;
     assert_eq!(exchange(&mut stream, b"before").await, 6);
@@ -77,20 +77,20 @@ async fn unplug_returns_after_connections_are_refused_and_cut() {
 }
 
 #[tokio::test]
-async fn unused_proxy_refuses_connections_after_unplug() {
+async fn an_unused_unplugged_cable_refuses_connections() {
     let cable = Cable::to(echo().await).await.unwrap();
     cable.unplug().await;
     assert!(TcpStream::connect(cable.address()).await.is_err());
 }
 
 #[tokio::test]
-async fn frozen_proxy_holds_bytes_back_without_loss() {
+async fn a_frozen_cable_delays_bytes_and_loses_none() {
     let cable = Cable::to(echo().await).await.unwrap();
     let mut stream = connected(&cable).await;
     assert_eq!(exchange(&mut stream, b"before").await, 6);
     cable.freeze();
     let silent = tokio::time::timeout(Duration::from_millis(50), exchange(&mut stream, b"held")).await;
-    assert!(silent.is_err(), "no bytes arrive, and the connection stays open");
+    assert!(silent.is_err(), "no bytes arrive and the connection stays open");
     cable.plug();
     let mut came = [0; 4];
     stream.read_exact(&mut came).await.unwrap();
@@ -98,7 +98,7 @@ async fn frozen_proxy_holds_bytes_back_without_loss() {
 }
 
 #[tokio::test]
-async fn budget_ends_one_connection_at_the_exact_byte() {
+async fn a_byte_budget_cuts_one_connection_exactly_there() {
     let cable = Cable::to(echo().await).await.unwrap();
     for bytes in [0, 1, 4097, 20_000] {
         let mut stream = connected(&cable).await;
@@ -107,7 +107,7 @@ async fn budget_ends_one_connection_at_the_exact_byte() {
         assert_eq!(
             exchange(&mut connected(&cable).await, &[1; 30_000]).await,
             30_000,
-            "the next one is whole"
+            "the next connection is not limited"
         );
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use informer_conformance::{Embedded, Options, Server, all, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn suite_passes_on_the_embedded_server() {
+async fn the_suite_passes_on_the_embedded_server() {
     passes_on(Embedded::new().await.expect("loopback has a free port")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn suite_passes_on_a_server_newer_than_the_client() {
+async fn the_suite_passes_on_a_server_that_is_newer_than_the_client() {
     passes_on(Embedded::newer().await.expect("loopback has a free port")).await;
 }
 
@@ -28,5 +28,5 @@ async fn passes_on(server: Embedded) {
         verdict.outcomes.len(),
         failed.join("\n")
     );
-    assert!(verdict.passed() >= 40, "the suite has shrunk to {}", verdict.passed());
+    assert!(verdict.passed() >= 40, "the suite has only {} scenarios", verdict.passed());
 }

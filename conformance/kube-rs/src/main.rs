@@ -16,7 +16,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let (kubeconfig, namespace) = (arguments.next().ok_or("no kubeconfig")?, arguments.next().ok_or("no namespace")?);
+    let (kubeconfig, namespace) = (
+        arguments.next().ok_or("the argument with the kubeconfig is missing")?,
+        arguments.next().ok_or("the argument with the namespace is missing")?,
+    );
     let config =
         Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &KubeConfigOptions::default()).await?;
     let api: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, &namespace);

@@ -18,8 +18,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let kubeconfig = Kubeconfig::read_from(arguments.next().ok_or("no kubeconfig")?)?;
-    let namespace = arguments.next().ok_or("no namespace")?;
+    let kubeconfig =
+        Kubeconfig::read_from(arguments.next().ok_or("the argument with the kubeconfig is missing")?)?;
+    let namespace = arguments.next().ok_or("the argument with the namespace is missing")?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let informers: usize = arguments.next().map_or(Ok(1), |count| count.parse())?;
     let informer = || -> Result<SharedInformer<Lazy<ConfigMap>>, Failure> {

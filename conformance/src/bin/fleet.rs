@@ -39,7 +39,7 @@ async fn main() -> ExitCode {
         Ok(outcome) if outcome.peers.iter().all(|peer| peer.differences.is_empty()) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("the fleet did not run: {error}");
+            eprintln!("cannot run the mixed clients: {error}");
             ExitCode::from(2)
         }
     }
@@ -51,7 +51,8 @@ async fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         _ => Server::Embedded(Embedded::new().await?),
     };
     let peers = arguments.peer.iter().map(|peer| {
-        let (name, program) = peer.split_once('=').ok_or_else(|| format!("{peer} is not NAME=PROGRAM"))?;
+        let (name, program) =
+            peer.split_once('=').ok_or_else(|| format!("invalid --peer {peer}: write NAME=PROGRAM"))?;
         Ok::<_, Failure>((name.to_owned(), PathBuf::from(program)))
     });
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! Runs one pipeline through faults of processes and connections, in real time.
+//! Runs a chaos test of one pipeline with real faults of processes and connections.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use clap::Parser;
 use informer_conformance::ordeal::{Outcome, Plan, ordeal};
 use informer_conformance::{Failure, Real, Server, Spawned};
 
-/// Real faults.
+/// A chaos test with real faults.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The directory of a real server (`cargo xtask real up --dir`).
@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
         Ok(outcome) if outcome.problems.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("the chaos test did not run: {error}");
+            eprintln!("cannot run the chaos test: {error}");
             ExitCode::from(2)
         }
     }
@@ -60,7 +60,7 @@ async fn run(arguments: Arguments) -> Result<Outcome, Failure> {
     let server = match (&arguments.real, &arguments.xtask, &arguments.command) {
         (Some(folder), Some(xtask), _) => Server::Real(Real::new(folder, xtask)?),
         (_, _, Some(command)) => Server::Spawned(Spawned::new(command).await?),
-        _ => return Err("no server is given; set --real or --command".into()),
+        _ => return Err("neither --real nor --command is given".into()),
     };
     let plan = Plan {
         objects: arguments.objects.max(1),

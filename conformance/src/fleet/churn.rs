@@ -25,7 +25,7 @@ pub struct Churned {
     pub deletes: u64,
     /// Number of creations.
     pub creates: u64,
-    /// Duration of the changes.
+    /// Duration of the changes, in seconds.
     pub seconds: f64,
 }
 

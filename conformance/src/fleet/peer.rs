@@ -114,25 +114,28 @@ impl Peer {
     }
 
     async fn ask(&mut self) -> Result<BTreeMap<String, Entry>, (String, Option<std::io::Error>)> {
-        let broken = |error| ("it takes no questions any more".to_owned(), Some(error));
+        let broken = |error| ("its standard input is closed".to_owned(), Some(error));
         self.questions.write_all(b"view\n").await.map_err(broken)?;
         self.questions.flush().await.map_err(broken)?;
         let mut view = BTreeMap::new();
         loop {
             let line = self.answers.next_line().await;
-            let line = line.map_err(|error| ("its answer cannot be read".to_owned(), Some(error)))?;
-            let line = line.ok_or_else(|| ("it has ended".to_owned(), None))?;
+            let line = line.map_err(|error| ("its response cannot be read".to_owned(), Some(error)))?;
+            let line = line.ok_or_else(|| ("it has exited".to_owned(), None))?;
             let value: Value =
-                serde_json::from_str(&line).map_err(|_| (format!("invalid response {line}"), None))?;
+                serde_json::from_str(&line).map_err(|_| (format!("invalid response: {line}"), None))?;
             if let Some(count) = value["end"].as_u64() {
                 self.footprint = serde_json::from_value(value["footprint"].clone()).ok();
                 return match usize::try_from(count) == Ok(view.len()) {
                     true => Ok(view),
-                    false => Err((format!("{} objects under {count} keys", view.len()), None)),
+                    false => Err((
+                        format!("{} distinct keys in a response that reports {count} objects", view.len()),
+                        None,
+                    )),
                 };
             }
             let entry: Entry =
-                serde_json::from_value(value).map_err(|_| (format!("invalid response {line}"), None))?;
+                serde_json::from_value(value).map_err(|_| (format!("invalid response: {line}"), None))?;
             view.insert(entry.key.clone(), entry);
         }
     }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_beyond_the_tolerance_is_a_problem() {
+    fn only_growth_beyond_the_tolerance_is_a_problem() {
         let before = Footprint { descriptors: 60, tasks: 100, resident: 50_000 };
         let flat = |after| {
             let footprint = Some(Flat { before, after });
@@ -118,13 +118,16 @@ mod tests {
         };
         assert!(flat(before).problems().is_empty());
         assert!(flat(Footprint { descriptors: 10, tasks: 1, resident: 1 }).problems().is_empty());
-        assert!(flat(Footprint { tasks: 150, ..before }).problems().is_empty(), "one pool task per informer");
+        assert!(
+            flat(Footprint { tasks: 150, ..before }).problems().is_empty(),
+            "one task per connection pool is tolerated"
+        );
         let leaks = flat(Footprint { descriptors: 69, tasks: 159, resident: 60_000 }).problems();
         assert_eq!(leaks.len(), 3, "{leaks:?}");
     }
 
     #[test]
-    fn difference_at_the_end_is_a_problem() {
+    fn differing_objects_at_the_end_are_a_problem() {
         assert_eq!(Reconnects { differences: 2, ..Reconnects::default() }.problems().len(), 1);
     }
 }

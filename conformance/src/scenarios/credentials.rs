@@ -70,7 +70,7 @@ async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
     }}});
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
     let answer = api.send(http::Method::POST, &path, "application/json", &request).await?;
-    answer["status"]["token"].as_str().map(str::to_owned).ok_or_else(|| "no token in the answer".into())
+    answer["status"]["token"].as_str().map(str::to_owned).ok_or_else(|| "the response has no token".into())
 }
 
 async fn by_token_file(bench: &Bench, cable: &Cable, path: &Path) -> Result<SharedInformer<Map>, Failure> {
@@ -114,7 +114,7 @@ async fn a_changed_token_file_is_read_again(bench: Bench) -> Result<(), Failure>
     while bench.settled(&watched, &maps()).await.is_err() {}
     assert!(
         watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)),
-        "nothing was lost"
+        "no change was lost"
     );
     Ok(())
 }

@@ -103,10 +103,13 @@ async fn an_undecodable_object_does_not_block_others(bench: Bench) -> Result<(),
     watched.until(|cache| cache.contains(&bench.key("later"))).await?;
     watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
     let aside = watched.informer.undecodable();
-    let [bad] = &aside[..] else { return Err(format!("quarantined: {aside:?}").into()) };
+    let [bad] = &aside[..] else { return Err(format!("expected one undecodable object: {aside:?}").into()) };
     assert_eq!(bad.key().map(|key| key.name()), Some("bad"));
     assert!(bad.error().to_string().contains("spec.size"), "{}", bad.error());
-    assert!(!format!("{bad:?} {}", bad.error()).contains("large"), "content stays out of errors");
+    assert!(
+        !format!("{bad:?} {}", bad.error()).contains("large"),
+        "errors do not contain values of the object"
+    );
     Ok(())
 }
 
@@ -119,7 +122,7 @@ async fn a_repaired_undecodable_object_is_cached_again(bench: Bench) -> Result<(
     assert_eq!(
         watched.informer.lister().get(&bench.key("a"))?.get()?.spec.size,
         1,
-        "its last good state stays"
+        "the last decodable state stays in the cache"
     );
     resize(&bench, &custom, "a", json!(3)).await?;
     bench.settled(&watched, &custom.gvr("v1")).await?;
@@ -134,7 +137,7 @@ async fn a_typed_read_of_an_invalid_object_names_object_and_field(bench: Bench) 
     make(&bench, &custom, "bad", json!({"width": 1})).await?;
     let watched = Watched::synced(widgets::<Lazy<Widget>>(&bench, &custom, "v1")).await?;
     let held = watched.informer.lister().get(&bench.key("bad"))?;
-    let error = held.get().err().ok_or("a size is no object")?;
+    let error = held.get().err().ok_or("a typed read of an invalid size succeeded")?;
     assert_eq!(error.field(), "spec.size");
     assert!(error.to_string().contains("bad"), "{error}");
     assert_eq!(watched.informer.undecodable().len(), 1);

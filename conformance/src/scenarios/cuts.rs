@@ -60,7 +60,7 @@ async fn changes_during_a_cut_arrive_afterwards(bench: Bench) -> Result<(), Fail
     assert_eq!(
         watched.story("map-0"),
         [What::Initial, What::Updated, What::Updated, What::Updated],
-        "the watch goes on where it was: every state comes"
+        "the watch resumes and delivers every state"
     );
     Ok(())
 }
@@ -118,7 +118,7 @@ async fn a_sync_timeout_reports_an_unreachable_server(bench: Bench) -> Result<()
         })
         .await?;
     let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await;
-    let text = error.err().ok_or("it synced without a server")?.to_string();
+    let text = error.err().ok_or("the informer is synced without a server")?.to_string();
     assert!(text.contains("configmaps") && text.contains("refused"), "{text}");
     Ok(())
 }
@@ -209,7 +209,7 @@ async fn handlers_and_readers_work_while_the_server_is_down(bench: Bench) -> Res
     let late = Watched::join(watched.informer.clone(), options)?;
     late.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Resync)).await?;
     assert_eq!(watched.informer.indexer().len(), 3);
-    assert!(watched.informer.has_synced(), "it stays synced");
+    assert!(watched.informer.has_synced(), "it stays synced while the server is down");
     cable.plug();
     bench.create("back").await?;
     bench.settled(&watched, &maps()).await

@@ -30,11 +30,15 @@ async fn a_sync_timeout_names_a_missing_kind(bench: Bench) -> Result<(), Failure
         SharedInformer::new(KubeListWatch::of(bench.client(), kind).namespace(&*bench.namespace));
     let watched = Watched::start(informer)?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error =
-        watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
+    let error = watched
+        .informer
+        .wait_for_sync(Duration::from_millis(50))
+        .await
+        .err()
+        .ok_or("the informer is synced")?;
     let text = error.to_string();
     assert!(text.contains("ghosts.nobody.example.com") && text.contains("404"), "{text}");
-    assert!(text.contains("CustomResourceDefinition"), "the error names the CRD: {text}");
+    assert!(text.contains("CustomResourceDefinition"), "the error names the CRD as remedy: {text}");
     Ok(())
 }
 
@@ -45,8 +49,11 @@ async fn a_sync_timeout_names_only_unsynced_kinds(bench: Bench) -> Result<(), Fa
     factory.start();
     maps.wait_for_sync(PATIENCE).await?;
     secrets.wait_for_sync(PATIENCE).await?;
-    let error =
-        factory.wait_for_cache_sync(Duration::from_millis(300)).await.err().ok_or("all are synced")?;
+    let error = factory
+        .wait_for_cache_sync(Duration::from_millis(300))
+        .await
+        .err()
+        .ok_or("all informers are synced")?;
     assert_eq!(error.unsynced().len(), 1, "{error}");
     assert!(error.to_string().contains("ghosts"), "{error}");
     factory.shutdown().await;
@@ -94,11 +101,15 @@ async fn a_forbidden_kind_is_named_and_syncs_after_the_grant(bench: Bench) -> Re
     bench.create("a").await?;
     let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error =
-        watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
+    let error = watched
+        .informer
+        .wait_for_sync(Duration::from_millis(50))
+        .await
+        .err()
+        .ok_or("the informer is synced")?;
     let text = error.to_string();
     assert!(text.contains("403") && text.contains("guest-0") && text.contains("configmaps"), "{text}");
-    assert!(text.contains("grant list and watch"), "the error names the remedy: {text}");
+    assert!(text.contains("grant list and watch"), "the error contains the remedy: {text}");
     grant(&bench, "guest-0", &["list", "watch"]).await?;
     bench.settled(&watched, &maps()).await
 }
@@ -123,7 +134,7 @@ async fn a_revoked_permission_is_reported_at_the_next_watch(bench: Bench) -> Res
         };
         crate::poll::until(tried_again).await;
     }
-    assert_eq!(watched.informer.indexer().len(), 1, "cached objects stay");
+    assert_eq!(watched.informer.indexer().len(), 1, "the cache keeps its objects");
     grant_again(&bench, "guest-1").await?;
     bench.create("b").await?;
     bench.settled(&watched, &maps()).await

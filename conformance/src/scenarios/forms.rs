@@ -35,7 +35,7 @@ async fn metadata_informers_get_no_content(bench: Bench) -> Result<(), Failure> 
     assert_eq!(
         watched.story("a"),
         [What::Initial, What::Updated],
-        "a change of content is an update all the same"
+        "a change of content is an update of the metadata"
     );
     Ok(())
 }
@@ -106,7 +106,7 @@ async fn a_transform_changes_cached_objects_and_events(bench: Bench) -> Result<(
     bench.create("refused").await?;
     let informer = SharedInformer::builder(bench.source::<Map>(&bench.client(), Way::List))
         .transform(|object| match object.key().name() {
-            "refused" => Err("simulated: the transform rejects this object".into()),
+            "refused" => Err("rejected by the transform".into()),
             _ => Ok(object),
         })
         .build();

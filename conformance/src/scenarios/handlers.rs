@@ -75,7 +75,7 @@ async fn a_slow_handler_does_not_delay_others(bench: Bench) -> Result<(), Failur
     let fast = Watched::synced(informer).await?;
     bench.create_many("map", 25).await?;
     bench.settled(&fast, &maps()).await?;
-    assert!(slow_calls.lock().is_empty(), "its first call is still blocked");
+    assert!(slow_calls.lock().is_empty(), "the first call has not returned");
     gate.add_permits(25);
     while slow.state().calls < 25 {
         crate::poll::pause().await;
@@ -123,7 +123,7 @@ async fn a_slow_handler_can_receive_merged_updates(bench: Bench) -> Result<(), F
 async fn a_panicking_handler_does_not_affect_others(bench: Bench) -> Result<(), Failure> {
     let informer = bench.maps(Way::List);
     let fragile = informer.add_handler(on_event(|event: Event<Map>| {
-        assert!(event.key().name() != "map-3", "simulated: the handler panics for map-3");
+        assert!(event.key().name() != "map-3", "this handler panics for map-3");
     }))?;
     let watched = Watched::synced(informer).await?;
     bench.create_many("map", 6).await?;
@@ -190,7 +190,7 @@ async fn events_are_available_as_a_stream(bench: Bench) -> Result<(), Failure> {
     bench.delete("a").await?;
     assert!(matches!(events.next().await, Some(Event::Updated { .. })));
     let Some(Event::Deleted { last, stale }) = events.next().await else {
-        return Err("the deletion is missing".into());
+        return Err("expected a deletion".into());
     };
     assert!(!stale);
     assert_eq!(last.get()?.data.as_ref().and_then(|data| data.get("value")).map(String::as_str), Some("1"));
@@ -214,6 +214,6 @@ async fn the_cache_is_never_older_than_handler_events(bench: Bench) -> Result<()
         bench.change(&format!("map-{}", round % 10), &round.to_string()).await?;
     }
     bench.settled(&watched, &maps()).await?;
-    assert!(wrong.lock().is_empty(), "the cache was behind the handler: {:?}", wrong.lock());
+    assert!(wrong.lock().is_empty(), "the cache was older than the event: {:?}", wrong.lock());
     Ok(())
 }

@@ -132,7 +132,7 @@ async fn a_compacted_continue_token_causes_one_unpaginated_list(bench: Bench) ->
     let mut config = ReflectorConfig::named("events");
     config.page_size = 10;
     let watched = Watched::synced(SharedInformer::builder(source).reflector(config).build()).await?;
-    assert!(done.load(Ordering::SeqCst), "there was a second page");
+    assert!(done.load(Ordering::SeqCst), "a second page was requested");
     bench.settled(&watched, &events()).await?;
     let relists = watched.informer.state().reflector.relists;
     assert_eq!(relists.get(RelistReason::ContinueExpired), 1, "{relists:?}");
@@ -189,7 +189,7 @@ async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), 
     cable.plug();
     bench.settled(&watched, &maps()).await?;
     let state = watched.informer.state().reflector;
-    assert_eq!(state.list_requests, 0, "it uses a streaming list again");
+    assert_eq!(state.list_requests, 0, "it relists with a streaming list");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     bench.api.merge(&maps(), &bench.namespace, "new", &label).await?;
     bench.settled(&watched, &maps()).await
@@ -222,7 +222,7 @@ async fn the_next_list_detects_a_server_restored_from_a_backup(bench: Bench) -> 
         watched.informer.wait_for_sync(PATIENCE).await?;
         bench.settled(watched, &maps()).await?;
         assert_eq!(watched.story("lost-0").last(), Some(&What::DeletedStale));
-        assert!(watched.informer.indexer().contains(&bench.key("map-9")), "it was never deleted");
+        assert!(watched.informer.indexer().contains(&bench.key("map-9")), "the object was never deleted");
     }
     bench.create("after").await?;
     for watched in &all {

@@ -41,7 +41,7 @@ async fn an_index_added_later_covers_cached_objects(bench: Bench) -> Result<(), 
     assert_eq!(watched.informer.by_index("app", "web")?.len(), 1);
     assert!(
         watched.informer.add_indexers(Indexers::new().index("app", label("app"))).is_err(),
-        "the name is taken"
+        "the index name is already used"
     );
     assert!(watched.informer.by_index("absent", "x").is_err());
     Ok(())
@@ -66,7 +66,7 @@ async fn a_snapshot_does_not_change(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 5).await?;
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let before = watched.informer.snapshot();
-    let version = before.get(&bench.key("map-0")).ok_or("map-0 is there")?.resource_version().clone();
+    let version = before.get(&bench.key("map-0")).ok_or("map-0 is missing")?.resource_version().clone();
     bench.change("map-0", "1").await?;
     bench.delete("map-1").await?;
     bench.settled(&watched, &maps()).await?;

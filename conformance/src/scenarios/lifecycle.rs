@@ -30,7 +30,7 @@ async fn a_stopped_informer_keeps_its_cache_and_reports_differences_after_a_rest
     bench.change("map-0", "1").await?;
     bench.delete("map-1").await?;
     bench.create("new").await?;
-    assert_eq!(watched.informer.indexer().len(), 6, "its cache stays");
+    assert_eq!(watched.informer.indexer().len(), 6, "the cache keeps its objects");
     watched.start_again();
     watched.informer.wait_for_sync(PATIENCE).await?;
     bench.settled(&watched, &maps()).await?;
@@ -80,7 +80,9 @@ async fn a_factory_shares_informers(bench: Bench) -> Result<(), Failure> {
     two.wait_until_for(PATIENCE, |cache| cache.len() == 1).await?;
     assert_eq!(one.indexer().len(), 1);
     assert_eq!(one.state().reflector.watches_opened, two.state().reflector.watches_opened);
-    let generic = factory.for_resource(&Gvr::new("", "v1", "configmaps")).ok_or("it has this kind")?;
+    let generic = factory
+        .for_resource(&Gvr::new("", "v1", "configmaps"))
+        .ok_or("the factory has no informer of this kind")?;
     assert!(generic.lister().get(&bench.key("a")).is_some());
     factory.shutdown().await;
     Ok(())
@@ -95,12 +97,12 @@ async fn a_relist_reports_only_changes(bench: Bench) -> Result<(), Failure> {
         watched.start_again();
         watched.informer.wait_for_sync(PATIENCE).await?;
     }
-    assert_eq!(watched.seen().len(), 50, "nothing changed, so nothing is reported");
+    assert_eq!(watched.seen().len(), 50, "no events without changes");
     let after = watched.informer.indexer();
     let same = before.iter().all(|old| {
         after.get(informer::Object::key(&**old)).is_some_and(|new| std::sync::Arc::ptr_eq(&new, old))
     });
-    assert!(same, "unchanged objects are shared");
+    assert!(same, "unchanged objects are the same allocation");
     Ok(())
 }
 

@@ -69,7 +69,7 @@ impl Working {
     fn begin(count: Arc<AtomicUsize>) -> Result<Self, Failure> {
         let others = count.fetch_add(1, Ordering::SeqCst);
         let working = Self(count);
-        if others == 0 { Ok(working) } else { Err("two workers are active".into()) }
+        if others == 0 { Ok(working) } else { Err("two workers are active at the same time".into()) }
     }
 }
 
@@ -184,7 +184,7 @@ impl Certificate {
 
 async fn address(mut bound: watch::Receiver<Option<SocketAddr>>) -> Result<SocketAddr, Failure> {
     let bound = *bound.wait_for(Option::is_some).await?;
-    bound.ok_or_else(|| "it does not listen".into())
+    bound.ok_or_else(|| "the webhook server does not listen".into())
 }
 
 /// Returns a webhook configuration for the config maps of the scenario.
@@ -377,7 +377,8 @@ fn greeter(told: &mpsc::UnboundedSender<String>, warm_up: bool) -> Controller {
     Controller::new::<OldWelcome>("greeter").with_options(options).reconcile(move |request, ctx| {
         let told = told.clone();
         async move {
-            let greeting = ctx.cache.get::<OldWelcome>(&request.key).await?.ok_or("it is there")?;
+            let greeting =
+                ctx.cache.get::<OldWelcome>(&request.key).await?.ok_or("the object is not in the cache")?;
             told.send(greeting.get()?.words.clone())?;
             Ok(Outcome::Done)
         }

@@ -156,7 +156,7 @@ async fn a_burst_of_changes_is_followed(bench: Bench) -> Result<(), Failure> {
     }
     bench.settled(&list, &maps()).await?;
     bench.settled(&stream, &maps()).await?;
-    assert_eq!(list.seen().len(), 800, "each object is reported exactly once");
+    assert_eq!(list.seen().len(), 800, "every event was delivered exactly once");
     assert_eq!(list.informer.state().reflector.relists.total(), 0);
     Ok(())
 }

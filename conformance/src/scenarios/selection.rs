@@ -99,7 +99,7 @@ async fn set_based_label_selectors_select(bench: Bench) -> Result<(), Failure> {
         let ours = here.iter().filter(|map| informer::Object::key(&***map).name().len() < 5).count();
         assert_eq!(ours, expected, "{selector}");
         let local = watched.informer.lister().list(&selector.parse()?);
-        assert_eq!(local.len(), here.len(), "{selector} means the same here and on the server");
+        assert_eq!(local.len(), here.len(), "the client and the server evaluate {selector} differently");
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ async fn a_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.settled(&watched, &maps()).await?;
     assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
     let state = watched.informer.state();
-    assert!(state.reflector.list_requests > 0, "it is requested with a list");
+    assert!(state.reflector.list_requests > 0, "the initial state was listed");
     Ok(())
 }
 
@@ -47,10 +47,18 @@ async fn a_streaming_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.settled(&watched, &maps()).await?;
     assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
     let reflector = watched.informer.state().reflector;
-    assert_eq!((reflector.list_requests, reflector.streaming_fallbacks), (0, 0), "one watch suffices");
+    assert_eq!(
+        (reflector.list_requests, reflector.streaming_fallbacks),
+        (0, 0),
+        "one watch request was sent"
+    );
     bench.create("later").await?;
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("later"), [What::Added], "objects after the end mark are not initial");
+    assert_eq!(
+        watched.story("later"),
+        [What::Added],
+        "events after the end of the initial events are not initial"
+    );
     Ok(())
 }
 
@@ -66,7 +74,10 @@ async fn an_empty_kind_syncs(bench: Bench) -> Result<(), Failure> {
 async fn a_streaming_list_of_an_empty_kind_syncs(bench: Bench) -> Result<(), Failure> {
     let watched = Watched::synced(bench.maps(Way::Stream)).await?;
     assert!(watched.informer.indexer().is_empty());
-    assert!(!watched.informer.last_sync_resource_version().is_empty(), "the end mark has a version");
+    assert!(
+        !watched.informer.last_sync_resource_version().is_empty(),
+        "the bookmark that ends the initial events has a version"
+    );
     bench.create("first").await?;
     bench.settled(&watched, &maps()).await?;
     Ok(())
@@ -108,7 +119,7 @@ async fn every_change_of_many_writers_arrives(bench: Bench) -> Result<(), Failur
     bench.settled(&watched, &maps()).await?;
     for writer in 0..8 {
         let story = watched.story(&format!("writer-{writer}"));
-        assert_eq!(story.len(), 21, "a watch skips nothing: {story:?}");
+        assert_eq!(story.len(), 21, "a watch delivers every change: {story:?}");
     }
     assert_eq!(watched.informer.state().reflector.relists.total(), 0);
     Ok(())
@@ -142,7 +153,7 @@ async fn a_consistent_list_is_paginated(bench: Bench) -> Result<(), Failure> {
     assert_eq!(versions.len(), 5);
     assert!(
         versions.iter().all(|version| *version == versions[0]),
-        "all pages are of one state: {versions:?}"
+        "all pages have the same version: {versions:?}"
     );
     Ok(())
 }
@@ -159,7 +170,7 @@ async fn page_of(
             ListPart::End(end) => return Ok((names, end.version.to_string(), end.continue_token)),
         }
     }
-    Err("the page has no end".into())
+    Err("the page stream ended without its final item".into())
 }
 
 /// A kube-apiserver reads events from etcd, so it obeys a limit even for a list at any version.
@@ -174,7 +185,11 @@ async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure
     let watched = Watched::synced(SharedInformer::builder(source).reflector(config).build()).await?;
     bench.settled(&watched, &events).await?;
     let state = watched.informer.state().reflector;
-    assert_eq!((state.list_requests, state.relists.get(RelistReason::First)), (5, 1), "45 events in tens");
+    assert_eq!(
+        (state.list_requests, state.relists.get(RelistReason::First)),
+        (5, 1),
+        "45 events in pages of ten"
+    );
     Ok(())
 }
 
@@ -204,7 +219,7 @@ async fn a_watch_requests_and_receives_bookmarks(bench: Bench) -> Result<(), Fai
     while let Some(event) = watch.next().await {
         match event? {
             WatchEvent::Bookmark { version, .. } => bookmarks.push(version),
-            other => return Err(format!("unexpected item {other:?}").into()),
+            other => return Err(format!("unexpected item without changes: {other:?}").into()),
         }
     }
     let last = bookmarks.last().ok_or("no bookmark before the end of the watch")?;
@@ -220,7 +235,7 @@ async fn a_bookmark_advances_the_version_of_an_idle_informer(bench: Bench) -> Re
     // Both servers send one bookmark per minute.
     let quiet = informer::cache::reflector::ReflectorStatus::default();
     crate::poll::until(|| before.is_older_than(&watched.informer.last_sync_resource_version())).await;
-    assert!(watched.seen().is_empty(), "handlers receive no bookmarks");
+    assert!(watched.seen().is_empty(), "bookmarks are not passed to handlers");
     assert_eq!(watched.informer.state().reflector.relists.total(), quiet.relists.total());
     Ok(())
 }
@@ -232,7 +247,10 @@ async fn an_object_with_finalizers_is_updated_then_deleted(bench: Bench) -> Resu
     bench.delete("held").await?;
     watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
     let held = watched.informer.lister().get(&bench.key("held"))?;
-    assert!(informer::Object::deletion_timestamp(&*held).is_some(), "it waits for its finalizer");
+    assert!(
+        informer::Object::deletion_timestamp(&*held).is_some(),
+        "the object has a deletionTimestamp until its finalizer is removed"
+    );
     let patch = json!({"metadata": {"finalizers": null}});
     bench.api.merge(&maps(), &bench.namespace, "held", &patch).await?;
     watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;

@@ -135,6 +135,6 @@ impl Embedded {
 
     pub(super) fn restore(&self) -> Result<(), ServerError> {
         let version = self.backup.load(Ordering::Relaxed);
-        self.api.rewind(version).map_err(|_| ServerError::Unknown("history as long as that"))
+        self.api.rewind(version).map_err(|_| ServerError::Unknown("a restore to that version"))
     }
 }

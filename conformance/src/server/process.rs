@@ -98,8 +98,9 @@ impl Spawned {
 
     /// Saves the present state.
     pub(super) async fn backup(&self) -> Result<(), ServerError> {
-        let config =
-            Config::new(format!("http://{}", self.address()).parse().expect("an address makes a URL"));
+        let config = Config::new(
+            format!("http://{}", self.address()).parse().expect("a URL with an address is valid"),
+        );
         let api = Api::new(Client::new(config)?);
         let mut items = Vec::new();
         for (kind, plural) in KEPT {
@@ -159,7 +160,8 @@ enum Signal {
 #[cfg(unix)]
 fn send(pid: u32, what: Signal) -> io::Result<()> {
     use rustix::process::{Pid, Signal as Number, kill_process};
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the system gave this pid");
+    let pid =
+        i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the operating system returned this pid");
     let number = match what {
         Signal::End => Number::TERM,
         Signal::Kill => Number::KILL,

@@ -27,7 +27,7 @@ impl Real {
         let url = cluster.and_then(|cluster| cluster.server.as_deref()).unwrap_or_default();
         let address = url.trim_start_matches("https://").parse().map_err(|_| ServerError::File {
             path: path.display().to_string(),
-            source: std::io::Error::other(format!("{url} is not an address of this machine")),
+            source: std::io::Error::other(format!("{url} is not an IP address and port")),
         })?;
         Ok(Self { folder: folder.to_owned(), xtask: xtask.to_owned(), address })
     }
@@ -50,7 +50,7 @@ impl Real {
         let found = lines.find(|(_, rest)| rest.split(',').next() == Some(user));
         found.map(|(token, _)| token.to_owned()).ok_or(ServerError::File {
             path: self.folder.join("tokens.csv").display().to_string(),
-            source: std::io::Error::other(format!("no user {user}")),
+            source: std::io::Error::other(format!("unknown user {user}")),
         })
     }
 

@@ -130,13 +130,13 @@ struct User {
 
 #[tokio::main]
 async fn main() -> Outcome {
-    let path = std::env::args().nth(1).ok_or("no kubeconfig")?;
+    let path = std::env::args().nth(1).ok_or("the argument with the kubeconfig is missing")?;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?;
     let user = User::new(Client::try_from(config)?);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let mut verdict = Verdict::default();
-    verdict.step("a derived kind is defined by server-side apply", user.define()).await;
+    verdict.step("a derived CRD is created by server-side apply", user.define()).await;
     let running = tokio::spawn({
         let controller = Controller::new(user.gardens.clone(), watcher::Config::default())
             .owns(user.deployments.clone(), watcher::Config::default())
@@ -146,14 +146,14 @@ async fn main() -> Outcome {
         outcomes.filter_map(async |outcome| outcome.err().map(|error| error.to_string())).collect::<Vec<String>>()
     });
     verdict.step("a garden gets a deployment, a finalizer and a status", user.create()).await;
-    verdict.step("what somebody else deletes or changes is made again", user.repair()).await;
+    verdict.step("a deleted or changed deployment is restored", user.repair()).await;
     verdict.step("a garden is scaled", user.scale()).await;
-    verdict.step("a garden that cannot be is refused", user.refused()).await;
-    verdict.step("fields and labels select", user.select()).await;
+    verdict.step("an invalid garden is rejected", user.refused()).await;
+    verdict.step("field and label selectors work", user.select()).await;
     verdict.step("an event was recorded", user.recorded()).await;
-    verdict.step("a deleted garden is cleaned up, and what it owns is collected", user.delete()).await;
+    verdict.step("a deleted garden is finalized, and its deployment is garbage collected", user.delete()).await;
     verdict
-        .step("the controller stops, and met no error but conflicts", async {
+        .step("the controller stops, and reported only conflicts and missing objects", async {
             let _ = stop.send(());
             let errors = tokio::time::timeout(PATIENCE, running).await??;
             // Two writers of one object conflict, and a deleted object may still be in the queue. No other
@@ -163,7 +163,7 @@ async fn main() -> Outcome {
             odd.map_or(Ok(()), |error| Err(error.into()))
         })
         .await;
-    verdict.step("kind and namespace are taken away", user.leave()).await;
+    verdict.step("CRD and namespace are deleted", user.leave()).await;
     println!("{}", serde_json::to_string(&verdict)?);
     Ok(())
 }
@@ -218,7 +218,7 @@ impl User {
         self.deployments.delete("front", &DeleteParams::background()).await?;
         until(async || {
             let again = self.deployments.get("front").await?;
-            want("it is another one", again.uid() != uid, true)
+            want("a new uid", again.uid() != uid, true)
         })
         .await?;
         let patch = Patch::Merge(json!({"spec": {"replicas": 7}}));
@@ -254,7 +254,7 @@ impl User {
             _ => 0,
         };
         want("status of a garden of 1000", refused.err().map(code), Some(422))?;
-        want("status of nobody", self.gardens.get("nobody").await.err().map(code), Some(404))
+        want("status of a missing garden", self.gardens.get("nobody").await.err().map(code), Some(404))
     }
 
     async fn select(&self) -> Outcome {
@@ -324,7 +324,7 @@ async fn until(ask: impl AsyncFn() -> Outcome) -> Outcome {
     loop {
         match ask().await {
             Ok(()) => return Ok(()),
-            Err(error) if began.elapsed() > PATIENCE => return Err(format!("not within {PATIENCE:?}: {error}").into()),
+            Err(error) if began.elapsed() > PATIENCE => return Err(format!("not successful within {PATIENCE:?}: {error}").into()),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
