@@ -77,7 +77,7 @@ pub(crate) struct Load {
     /// Processes that work for the server; only their processor time is measured.
     #[arg(long, value_delimiter = ',')]
     beside: Vec<u32>,
-    /// How many pods to create.
+    /// Number of pods to create.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
     /// How many connections create them.

@@ -146,7 +146,7 @@ impl Where {
         let config = match (&self.kubeconfig, &self.server) {
             (Some(path), _) => config_of(path).await?,
             (None, Some(server)) => kube_client::Config::new(server.parse()?),
-            (None, None) => return Err("no server is named".into()),
+            (None, None) => return Err("give --server or --kubeconfig".into()),
         };
         Ok(Client::new(config)?)
     }

@@ -32,12 +32,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Caches of pods, side by side in one process.
+    /// Caches of pods in one process.
     Caches(caches::Caches),
 }
 
 fn main() -> ExitCode {
-    // Spans are made, written into, and thrown away.
+    // Spans are created and formatted, and the output is discarded.
     tracing_subscriber::fmt().with_writer(std::io::sink).init();
     let command = Arguments::parse().command;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 async fn measure(command: Option<Command>) -> Result<Figures, Failure> {
-    // In tasks, as programs do: the thread that blocks on the runtime is woken more slowly.
+    // Run in a task, as programs do, because the thread that blocks on the runtime wakes more slowly.
     match command {
         Some(Command::Caches(caches)) => tokio::spawn(caches::measure(caches)).await?,
         None => {

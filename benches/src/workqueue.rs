@@ -23,16 +23,16 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How often the short cases are repeated.
+/// Number of rounds of the short cases.
 const ROUNDS: usize = 5;
-/// Keys of the cases on one thread.
+/// Number of keys of the cases on one thread.
 const KEYS: usize = 100_000;
-/// Producers, and workers, of the case with many of both, and what each producer adds.
+/// Number of producers and of workers of the contention case, and the number of keys per producer.
 const SIDES: usize = 4;
 const KEYS_A_PRODUCER: usize = 100_000;
-/// Keys that wait.
+/// Number of delayed keys.
 const WAITING: u64 = 1_000_000;
-/// Adds to a waiting worker, and the pause before each, in which the worker falls asleep.
+/// Number of adds to a waiting worker, and the pause before each, in which the worker goes to sleep.
 const HAND_OVERS: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -75,7 +75,7 @@ fn measure(
     let wanted = |case| only.is_none_or(|only| only == case);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().ok()?;
     let mut figures = Figures::new();
-    // Memory comes first, while no freed memory is lying around.
+    // Measure memory first, because memory freed by other cases would be reused.
     if wanted("delays") {
         delays(&of_numbers(), &mut figures);
     }
@@ -126,7 +126,7 @@ fn set(figures: &mut Figures, case: &str, value: f64) {
     figures.insert(case.to_owned(), Value::from(value));
 }
 
-/// Nanoseconds for each of `count`.
+/// Returns the nanoseconds per item of `count` items.
 fn per(spent: Duration, count: usize) -> f64 {
     nanos(spent) / count as f64
 }
@@ -139,7 +139,7 @@ fn names(count: usize) -> Vec<Arc<str>> {
     (0..count).map(|n| format!("namespace-{}/web-{n:08}", n % 100).into()).collect()
 }
 
-/// Processor time of this process so far.
+/// Returns the processor time of this process so far.
 fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
@@ -150,7 +150,7 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// Adds every key, adds it again, gets and ends it.
+/// Adds every key, adds all again, then gets and finishes each.
 fn single(runtime: &Runtime, queue: WorkQueue<Arc<str>>, ends: Ends) -> [Duration; 3] {
     let keys = names(KEYS);
     let (first, again) = (keys.clone(), keys.clone());
@@ -169,12 +169,12 @@ fn single(runtime: &Runtime, queue: WorkQueue<Arc<str>>, ends: Ends) -> [Duratio
     [added - start, added_again - added, cpu() - added_again]
 }
 
-/// How a worker ends a key.
+/// How a worker marks a key as done.
 #[derive(Clone, Copy)]
 enum Ends {
-    /// In one step with getting the next, as the crate's own workers do.
+    /// Together with getting the next key, as the workers of this library do.
     WithTheNextGet,
-    /// In a step of its own, as the peers do who know no other.
+    /// With a separate call; the queues of the Go peers have no other way.
     Apart,
 }
 
@@ -197,7 +197,7 @@ async fn work(queue: WorkQueue<Arc<str>>, ends: Ends) {
     }
 }
 
-/// Time by the clock, and of the processor.
+/// Returns wall-clock time and processor time.
 async fn contention(
     queue: WorkQueue<Arc<str>>,
     parts: Vec<Vec<Arc<str>>>,
@@ -214,7 +214,7 @@ async fn contention(
         producers.spawn(async move {
             for key in part {
                 black_box(queue.add(key));
-                // Tasks take turns, as Go's goroutines do on their own.
+                // Yield regularly; Go preempts goroutines automatically.
                 tokio::task::coop::consume_budget().await;
             }
         });
@@ -225,7 +225,7 @@ async fn contention(
     (start.elapsed(), cpu() - busy)
 }
 
-/// How long keys took to a worker that waited. A key is the moment it was added.
+/// Returns the delays of keys to a waiting worker. Each key is the time at which it was added.
 async fn hand_over(queue: WorkQueue<u64>) -> Vec<Duration> {
     let epoch = Instant::now();
     let since = move || u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -267,7 +267,7 @@ fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {
     let before = resident();
     let (start, busy) = (Instant::now(), cpu());
     for key in 0..WAITING {
-        // Spread over an hour, in no order.
+        // Spread over an hour, in pseudo-random order.
         let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000;
         queue.add_after(key, Duration::from_secs(3600) + Duration::from_millis(spread));
     }
@@ -280,7 +280,7 @@ fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {
     }
 }
 
-/// Resident bytes of this process, where Linux tells them in pages of 4 KiB.
+/// Returns resident bytes of this process, if Linux reports them in pages of 4 KiB.
 fn resident() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u32 = text.split(' ').nth(1)?.parse().ok()?;

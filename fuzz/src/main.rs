@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         .collect();
     if chosen.is_empty() {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-        eprintln!("there is no such target; there are {}", names.join(", "));
+        eprintln!("unknown target; use one of {}", names.join(", "));
         return ExitCode::from(2);
     }
     match &arguments.input {
@@ -118,7 +118,10 @@ fn watch(beats: &Receiver<()>, current: &Mutex<Current>) {
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let Current { target, input } = &*current.lock();
-                eprintln!("{target}: a run takes over {RUN_MAX:?}: {:?}", String::from_utf8_lossy(input));
+                eprintln!(
+                    "{target}: a run takes longer than {RUN_MAX:?}: {:?}",
+                    String::from_utf8_lossy(input)
+                );
                 std::process::exit(1);
             }
         }

@@ -9,7 +9,7 @@ const INPUT_BYTES_MAX: usize = 4096;
 /// The maximum number of changes per input. With only a few, most of a text stays well formed.
 const CHANGES_MAX: usize = 4;
 
-/// Bytes that are significant to parsers.
+/// Bytes with a meaning in one of the formats.
 const TELLING: &[u8] = b"\"\\{}[]:,0-.eEntf\n \x00\x1f\x7f\x80\xc3\xff";
 
 /// Mutates an input, with pieces of `others` and with `words`.

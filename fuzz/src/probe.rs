@@ -147,7 +147,7 @@ fn read_from<O: Probed>(source: KubeListWatch<O>) -> ReadList {
         let mut list = ReadList {
             objects: Vec::new(),
             unreadable: 0,
-            end: Err("the list ended without an end".to_owned()),
+            end: Err("the list stream ended without its final item".to_owned()),
         };
         let mut parts = match source.list(first_request()).await {
             Ok(parts) => parts,
@@ -274,7 +274,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
-            .expect("a runtime without I/O needs nothing that could be missing");
+            .expect("a runtime without I/O needs no resources");
     }
     RUNTIME.with(|runtime| runtime.block_on(future))
 }

@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 const MUTATED: usize = 300;
 
 #[test]
-fn every_target_holds_over_its_seeds_and_their_neighbours() {
+fn every_target_passes_on_its_seeds_and_on_mutations() {
     for target in TARGETS {
         let inputs = seeds(*target);
         assert!(!inputs.is_empty(), "{} has no seeds", target.name);
@@ -27,13 +27,13 @@ fn every_target_holds_over_its_seeds_and_their_neighbours() {
 }
 
 #[test]
-fn a_failing_input_is_shrunk_to_what_fails() {
+fn a_failing_input_is_shrunk_to_the_failing_part() {
     let fails = |input: &[u8]| input.windows(2).any(|pair| pair == b"}{");
     assert_eq!(shrink(b"{\"a\":[1,2,3]}{\"b\":{}}", fails), b"}{");
 }
 
 #[test]
-fn mutations_of_a_seed_are_the_same_again() {
+fn mutations_are_reproducible_from_the_seed() {
     let one = |mut rng: StdRng| {
         let mut input = b"{\"items\":[]}".to_vec();
         mutate(&mut input, &[b"other".to_vec()], &["word"], &mut rng);
@@ -48,24 +48,24 @@ fn campaign(run: fn(&[u8]), lasts: Duration, shrinks_for: Duration) -> Campaign 
 }
 
 #[test]
-fn a_seed_that_breaks_a_rule_ends_the_campaign_with_the_smallest_input() {
+fn a_failing_seed_ends_the_campaign_with_the_smallest_input() {
     let run = |input: &[u8]| assert!(!input.contains(&b'/'), "a slash");
     let found = campaign(run, Duration::ZERO, Duration::from_secs(3600)).run(|_| {});
-    let crash = found.crash.expect("a seed has a slash");
+    let crash = found.crash.expect("a seed contains a slash");
     assert_eq!((&*crash.input, &*crash.message), (&b"/"[..], "a slash"));
 }
 
 #[test]
-fn a_mutation_that_breaks_a_rule_ends_the_campaign_with_the_smallest_input() {
+fn a_failing_mutation_ends_the_campaign_with_the_smallest_input() {
     let run = |input: &[u8]| assert!(!input.windows(6).any(|piece| piece == b"<word>"), "a word");
     let found = campaign(run, Duration::from_secs(3600), Duration::from_secs(3600)).run(|_| {});
-    let crash = found.crash.expect("words are put in");
+    let crash = found.crash.expect("mutations insert words");
     assert_eq!((&*crash.input, &*crash.message), (&b"<word>"[..], "a word"));
-    assert!(found.executions > 4, "no seed has the word");
+    assert!(found.executions > 4, "no seed contains the word");
 }
 
 #[test]
-fn a_failing_input_whose_time_is_over_is_handed_out_as_it_is() {
+fn an_input_is_reported_unshrunk_if_the_time_for_shrinking_is_zero() {
     let run = |input: &[u8]| assert!(!input.contains(&b'/'), "a slash");
     let mut last = Vec::new();
     let crash = campaign(run, Duration::ZERO, Duration::ZERO).run(|input| {
@@ -73,12 +73,12 @@ fn a_failing_input_whose_time_is_over_is_handed_out_as_it_is() {
             input.clone_into(&mut last);
         }
     });
-    let crash = crash.crash.expect("a seed has a slash");
+    let crash = crash.crash.expect("a seed contains a slash");
     assert_eq!(crash.input, last);
 }
 
 #[test]
-fn a_watcher_hears_of_every_input_of_shrinking_too() {
+fn the_callback_also_receives_the_inputs_of_shrinking() {
     let run = |input: &[u8]| assert!(!input.contains(&b'/'), "a slash");
     let mut heard = 0;
     let found = campaign(run, Duration::ZERO, Duration::from_secs(3600)).run(|_| heard += 1);

@@ -43,7 +43,7 @@ pub(crate) struct Floor {
     /// Bytes of an object in a response or an event.
     #[arg(long, default_value_t = 7_268)]
     object: usize,
-    /// How many objects are created, and listed.
+    /// Number of objects that are created and listed.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
     /// How many connections create them.
@@ -79,7 +79,7 @@ pub(crate) async fn measured(floor: &Floor) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// Both ends of a new connection.
+/// Returns both ends of a new connection.
 async fn pair(listener: &TcpListener) -> Result<(TcpStream, TcpStream), Failure> {
     let (client, server) = tokio::join!(TcpStream::connect(listener.local_addr()?), listener.accept());
     let (client, (server, _)) = (client?, server?);

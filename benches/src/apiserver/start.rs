@@ -44,7 +44,7 @@ pub(crate) async fn measured(start: &Start) -> Result<Figures, Failure> {
             break;
         }
         if began.elapsed() > PATIENCE {
-            return Err("the program does not answer".into());
+            return Err("the program does not respond".into());
         }
         tokio::time::sleep(PAUSE).await;
     }

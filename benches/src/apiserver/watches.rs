@@ -168,7 +168,7 @@ async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Fa
     let answer = connection.ask(Ask::get(&path), Bytes::new()).await?;
     match answer.status().is_success() {
         true => Ok((connection, answer.into_body())),
-        false => Err(format!("a watch is answered {}", answer.status()).into()),
+        false => Err(format!("a watch request was rejected with {}", answer.status()).into()),
     }
 }
 
@@ -213,7 +213,7 @@ async fn reached(told: &Told, count: usize) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         Err(_) => {
             let seen = told.delivered.load(Ordering::SeqCst);
-            Err(format!("{seen} of {count} deliveries came within {PATIENCE:?}").into())
+            Err(format!("{seen} of {count} events arrived within {PATIENCE:?}").into())
         }
     }
 }

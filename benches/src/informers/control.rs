@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use super::arguments::Encoding;
 use super::{Failure, Where};
 
-/// The side of a peer.
+/// The control connection of a peer.
 pub(super) struct Control {
     answers: Lines<BufReader<OwnedReadHalf>>,
     commands: OwnedWriteHalf,
@@ -24,7 +24,7 @@ impl Control {
     /// Sends a command, and waits for the response.
     pub(super) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
-        let answer = self.answers.next_line().await?.ok_or("the server has gone")?;
+        let answer = self.answers.next_line().await?.ok_or("the server closed the control connection")?;
         match answer.strip_prefix("error: ") {
             Some(error) => Err(format!("{command}: {error}").into()),
             None => Ok(answer),
@@ -48,13 +48,13 @@ impl Control {
         Ok(self.ask(&command).await?.parse()?)
     }
 
-    /// Processor seconds of the server.
+    /// Returns the processor time of the server, in seconds.
     pub(super) async fn cpu(&mut self) -> Result<f64, Failure> {
         Ok(self.ask("cpu").await?.parse::<f64>()? / 1e9)
     }
 }
 
-/// The side of a server: runs commands until the peer disconnects.
+/// Serves one control connection: runs commands until the peer disconnects.
 pub(super) async fn answer<F>(stream: TcpStream, command: impl Fn(String) -> F)
 where
     F: Future<Output = Result<String, Failure>>,

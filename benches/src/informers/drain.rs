@@ -33,12 +33,12 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
     let request = Request::get(uri).header(header::ACCEPT, accept).body(Bytes::new())?;
     let answer = client.request(request).await?;
     if !answer.status().is_success() {
-        return Err(format!("the server answers {}", answer.status()).into());
+        return Err(format!("the server responds with {}", answer.status()).into());
     }
     let (mut body, mut bytes, mut tail) = (answer.into_body(), 0, Vec::new());
     // A list ends by itself.
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| format!("the list broke off: {error}"))?;
+        let frame = frame.map_err(|error| format!("the list was truncated: {error}"))?;
         let Ok(data) = frame.into_data() else { continue };
         bytes += data.len();
         if !place.list && ends(&mut tail, &data) {

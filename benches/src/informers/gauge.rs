@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of all threads.
+/// Returns the processor time of all threads.
 pub(super) fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Nanoseconds since 1970: a clock that all processes of a machine share.
+/// Returns nanoseconds since 1970, the same clock in all processes of a machine.
 pub(super) fn wall_nanos() -> u64 {
     let now = Duration::try_from(clock_gettime(ClockId::Realtime)).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
@@ -38,7 +38,7 @@ pub(super) fn resident() -> (f64, f64) {
     (line("VmRSS:"), line("VmHWM:"))
 }
 
-/// Begins a new peak.
+/// Resets the maximum that [`resident`] returns.
 pub(super) fn forget_peak() {
     // Without this permission the peak is not reset, and is equal before and after.
     let _ = std::fs::write("/proc/self/clear_refs", "5");

@@ -9,9 +9,9 @@ use super::arguments::Kind;
 
 /// The group of custom resources.
 pub(super) const GROUP: &str = "bench.informer.dev";
-/// Over how many namespaces objects are spread.
+/// Number of namespaces over which objects are spread.
 pub(super) const NAMESPACES: usize = 80;
-/// Objects of one workload are alike.
+/// Number of objects per workload. They have the same template, so they are similar.
 const A_WORKLOAD: usize = 25;
 const WORDS: [&str; 24] = [
     "api", "web", "cache", "queue", "worker", "auth", "billing", "search", "index", "mail", "report",
@@ -19,7 +19,7 @@ const WORDS: [&str; 24] = [
     "trace", "metric",
 ];
 
-/// Object `n`. Workloads are spread evenly over the namespaces, one after the other.
+/// Returns object `n`. Workloads are spread evenly over the namespaces, one after the other.
 pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
     let mut workload = StdRng::seed_from_u64(seed ^ (n / A_WORKLOAD) as u64);
     let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
@@ -37,7 +37,7 @@ pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
     }
 }
 
-/// Object `n` without all that can be left out.
+/// Returns object `n` without optional fields.
 pub(super) fn bare(kind: Kind, seed: u64, n: usize) -> Value {
     let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
     let mut metadata = match kind {
@@ -48,22 +48,22 @@ pub(super) fn bare(kind: Kind, seed: u64, n: usize) -> Value {
     json!({"metadata": metadata})
 }
 
-/// The key of an object.
+/// Returns the key of an object.
 pub(super) fn key(kind: Kind, n: usize) -> String {
     let (namespace, name) = (namespace_of(kind, n), name_of(n));
     if namespace.is_empty() { name } else { format!("{namespace}/{name}") }
 }
 
-/// The namespace of an object; empty where its kind has none.
+/// Returns the namespace of an object; empty if its kind is cluster-scoped.
 pub(super) fn namespace_of(kind: Kind, n: usize) -> String {
     match kind {
         Kind::Node => String::new(),
-        // All objects of a workload are in one.
+        // All objects of a workload are in one namespace.
         _ => format!("team-{:02}", n / A_WORKLOAD % NAMESPACES),
     }
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 pub(super) fn name_of(n: usize) -> String {
     format!("object-{n:07}")
 }
@@ -85,7 +85,7 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
     (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-/// Fields that come from the template of a workload are the same in each of its objects.
+/// Returns metadata. Fields from the template of a workload are the same in each of its objects.
 fn metadata(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let hash = hex(workload, 10);
     json!({

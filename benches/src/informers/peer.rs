@@ -44,7 +44,7 @@ const HOT_ROUNDS: usize = 100;
 /// Reads one field of an object as a typed program does, and returns the parsed value to keep it alive.
 type Read<O> = fn(&O) -> Option<Arc<dyn Any + Send + Sync>>;
 
-/// The view that `get` gives, when the field is there.
+/// Returns the view that `get` returns, if the field is present.
 macro_rules! view {
     ($($field:tt)+) => {
         |object| {
@@ -65,8 +65,8 @@ pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(
         (Form::Lazy, Kind::Crd) => asked.measure::<Lazy<Value>>(view!(.get("spec"))).await,
         (Form::Packed, Kind::Pod) => asked.measure::<Packed<Pod>>(view!(.spec)).await,
         (Form::Typed, Kind::Pod) => asked.measure::<Typed<Pod>>(view!(.spec)).await,
-        // Each further type of these two would take as long to build as all that is here.
-        (Form::Packed | Form::Typed, _) => Err("measured with pods alone".into()),
+        // Each further type of these two representations would double the build time.
+        (Form::Packed | Form::Typed, _) => Err("this representation is measured only with pods".into()),
         (Form::Dynamic, _) => asked.measure::<Dynamic>(|_| None).await,
         (Form::Metadata, _) => asked.measure::<Metadata<Value>>(|_| None).await,
     }?;

@@ -98,7 +98,7 @@ impl Remote {
             }
             tokio::time::sleep(APART).await;
         }
-        Err("the server does not serve the kind that it was told of".into())
+        Err("the server does not serve the created CRD".into())
     }
 
     async fn create(&self, n: usize) -> Result<(), Failure> {
@@ -114,14 +114,16 @@ impl Remote {
         let path = format!("{collection}?fieldManager=kube-controller-manager");
         let status = self.send(Method::POST, &path, "application/json", &object).await?;
         if !matches!(status, 201 | 409) {
-            return Err(format!("the server answers {status} to the creation of object {n}").into());
+            return Err(format!("the server responds with {status} to the creation of object {n}").into());
         }
         if matches!(self.kind, Kind::Pod | Kind::Node) {
             let path = self.path(n, "/status?fieldManager=kubelet");
             let patch = json!({"status": object["status"]});
             let status = self.send(Method::PATCH, &path, "application/merge-patch+json", &patch).await?;
             if status != 200 {
-                return Err(format!("the server answers {status} to the status of object {n}").into());
+                return Err(
+                    format!("the server responds with {status} to the status update of object {n}").into()
+                );
             }
         }
         Ok(())
@@ -134,7 +136,7 @@ impl Remote {
         format!("{collection}/{}{after}", objects::name_of(n))
     }
 
-    /// The status of the answer.
+    /// Sends a request and returns the status of the response.
     async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Result<u16, Failure> {
         let content = if content.is_empty() { "application/json" } else { content };
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
@@ -142,7 +144,7 @@ impl Remote {
         let answer = self.client.request(request.body(body.into())?).await?;
         let status = answer.status().as_u16();
         // Read to its end, so that the connection can be used again.
-        answer.into_body().collect().await.map_err(|error| format!("the answer broke off: {error}"))?;
+        answer.into_body().collect().await.map_err(|error| format!("the response was truncated: {error}"))?;
         Ok(status)
     }
 
@@ -171,7 +173,7 @@ impl Remote {
         let patch = json!({"metadata": {"labels": {LABEL: sent}}});
         match self.send(Method::PATCH, &path, "application/merge-patch+json", &patch).await? {
             200 => Ok(start.elapsed()),
-            status => Err(format!("the server answers {status} to a change of object {n}").into()),
+            status => Err(format!("the server responds with {status} to a change of object {n}").into()),
         }
     }
 
@@ -184,12 +186,12 @@ impl Remote {
             "cpu" => Ok(format!("{:.0}", self.pids.iter().map(|&pid| cpu_of(pid)).sum::<f64>() * 1e9)),
             "prepare" => Ok("0".to_owned()),
             "paced" => self.paced(number(1000)?, number(100)?).await,
-            _ => Err(format!("no such command: {line}").into()),
+            _ => Err(format!("unknown command: {line}").into()),
         }
     }
 }
 
-/// Processor seconds of another process so far.
+/// Returns the processor time of another process so far, in seconds.
 fn cpu_of(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The preceding field is the name, which may contain anything.

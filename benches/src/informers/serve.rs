@@ -47,7 +47,7 @@ type Chunks = BoxStream<'static, Bytes>;
 /// The parts of a request that select a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
-    /// Which of the kinds.
+    /// The index of the kind.
     kind: usize,
     streaming: bool,
     protobuf: bool,
@@ -82,13 +82,13 @@ struct Server {
     options: Serve,
     recordings: Mutex<HashMap<Shape, Arc<Recording>>>,
     gate: watch::Sender<bool>,
-    /// Pieces of live events that were encoded so far.
+    /// Number of pieces of live events that were encoded so far.
     encoded: AtomicU64,
-    /// Watches that came to their live part so far.
+    /// Number of watches that have sent their initial events.
     live: AtomicUsize,
-    /// Changes so far, each with a number of its own.
+    /// Number of changes so far; it identifies each change.
     bursts: AtomicUsize,
-    /// The objects that are not as they were at first.
+    /// The objects that differ from their initial state.
     changed: Mutex<BTreeSet<usize>>,
 }
 
@@ -283,7 +283,7 @@ impl Server {
         Ok(label)
     }
 
-    /// Changes one object after the other, so many a second.
+    /// Changes one object after the other at a rate per second.
     async fn paced(&self, count: usize, a_second: usize) -> Result<String, Failure> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(a_second.max(1))?);
         for n in 0..count {
@@ -305,7 +305,7 @@ impl Server {
         };
         let waited = tokio::time::timeout(PATIENCE, again).await;
         fault.remove();
-        waited.map_err(|_| "the peer did not list again")?;
+        waited.map_err(|_| "the peer did not relist")?;
         let label = format!("relisted-{}", self.bursts.fetch_add(1, Ordering::Relaxed));
         self.change([(0, label.clone())]).await?;
         Ok(label)
@@ -352,7 +352,7 @@ impl Server {
             "burst" => self.burst(number(1000)?).await,
             "paced" => self.paced(number(1000)?, number(100)?).await,
             "expire" => self.expire().await,
-            _ => Err(format!("no such command: {line}").into()),
+            _ => Err(format!("unknown command: {line}").into()),
         }
     }
 }
@@ -376,7 +376,7 @@ fn object(options: &Serve, kind: usize, n: usize) -> Value {
         true => objects::bare(content, options.seed, n),
         false => objects::object(content, options.seed, n),
     };
-    // Objects of built-in kinds need not say what they are.
+    // For objects of built-in kinds, `apiVersion` and `kind` are optional.
     if content == Content::Crd {
         let resource = resource(options.kind, kind);
         object["apiVersion"] = Value::from(resource.gvr().api_version());
@@ -401,7 +401,7 @@ fn content_type(headers: &HeaderMap) -> HeaderValue {
     headers.get(header::CONTENT_TYPE).cloned().unwrap_or(json)
 }
 
-/// Writes the time into events that are to carry it.
+/// Replaces [`STAMP`] with the present time.
 fn stamped(data: Bytes) -> Bytes {
     if find(&data, STAMP.as_bytes()).is_none() {
         return data;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::gauge;
 
-/// The label that says why an object was changed.
+/// The label that identifies the change of an object: a time or a burst.
 pub(super) const LABEL: &str = "bench-sent";
 
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Waits for so many delays, and returns them, sorted.
+    /// Waits for `count` delays, and returns them, sorted.
     pub(super) async fn delays(&self, count: usize) -> Vec<u64> {
         while self.heard.lock().delays.len() < count {
             self.news.notified().await;

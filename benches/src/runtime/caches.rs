@@ -20,7 +20,7 @@ pub(crate) struct Caches {
     /// The URL of the server.
     #[arg(long)]
     server: String,
-    /// How many objects there are.
+    /// Number of objects.
     #[arg(long)]
     objects: usize,
     /// The representations, measured one after the other.
@@ -57,7 +57,7 @@ pub(crate) async fn measure(caches: Caches) -> Result<Figures, Failure> {
     Ok([(case.to_owned(), each.into())].into_iter().collect())
 }
 
-/// Waits until the cache has all objects in a form.
+/// Waits until the cache has all objects in a representation.
 async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
     match form {
         Form::Structured => {
@@ -78,7 +78,7 @@ async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
     }
 }
 
-/// Resident kilobytes; zero where the system does not tell.
+/// Returns resident kilobytes; zero if the system does not report them.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

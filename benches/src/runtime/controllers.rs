@@ -1,4 +1,4 @@
-//! One controller: many keys, and one key at a time.
+//! Measures one controller: with many keys, and with one key at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use crate::{Failure, Figures};
 
-/// Keys of the case with many.
+/// Number of keys of the case with many keys.
 const KEYS: usize = 50_000;
-/// Rounds of that case; the best counts, as other programs only take away.
+/// Number of rounds of that case. The best one is reported, because other programs only add time.
 const ROUNDS: usize = 3;
-/// Triggers to an idle controller, and the pause before each, in which its worker falls asleep.
+/// Number of triggers to an idle controller, and the pause before each, in which its worker goes to sleep.
 const TRIGGERS: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -42,7 +42,7 @@ fn manager() -> Manager {
     Manager::new(Client::from_service(server.service(), "default"))
 }
 
-/// From the first add to the end of the last reconcile, in milliseconds.
+/// Returns the time from the first add to the end of the last reconcile, in milliseconds.
 async fn many_keys() -> Result<f64, Failure> {
     let (done, count) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let keys: Vec<Request> =
@@ -74,7 +74,7 @@ async fn many_keys() -> Result<f64, Failure> {
     Ok((ended - begin.await?).as_secs_f64() * 1e3)
 }
 
-/// From a trigger in a channel to the begin of its reconcile, in microseconds: p50 and p99.
+/// Returns the time from a trigger in a channel to the start of its reconcile, in microseconds: p50 and p99.
 async fn idle() -> Result<(f64, f64), Failure> {
     let (sender, receiver) = mpsc::channel(1);
     let (told, mut heard) = mpsc::channel(1);

@@ -1,4 +1,4 @@
-//! A manager with controllers of twenty kinds, and the informers of those kinds without it.
+//! Measures the start of a manager with controllers of twenty kinds, and of the same informers without it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::{Failure, Figures};
 
-/// Objects of each kind.
+/// Number of objects per kind.
 const OBJECTS: usize = 500;
-/// Rounds of each, in turn; the medians count.
+/// Number of rounds of each, in turn; the medians are reported.
 const ROUNDS: usize = 9;
 /// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ static CHOSEN: LazyLock<Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").expect("FUZZ_TARGET names one of the targets");
     informer_fuzz::find(&name).unwrap_or_else(|| {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-        panic!("there is no target {name}; there are {}", names.join(", "))
+        panic!("unknown target {name}; use one of {}", names.join(", "))
     })
 });
 

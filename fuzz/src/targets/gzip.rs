@@ -18,9 +18,11 @@ fn run(input: &[u8]) {
     // The result, a response or an error, is the same for every division into frames.
     let (one, other) = (read_gzip(body.one_frame(), options()), read_gzip(body.frames(), options()));
     if one.end.is_ok() || other.end.is_ok() {
-        assert_eq!(one, other, "the border of a frame changes a compressed list");
+        assert_eq!(one, other, "the result for a compressed list depends on frame boundaries");
         let mut plain = Vec::new();
-        MultiGzDecoder::new(body.whole).read_to_end(&mut plain).expect("what was read to its end is whole");
+        MultiGzDecoder::new(body.whole)
+            .read_to_end(&mut plain)
+            .expect("a body that was read to its end is complete");
     }
 
     // The same list, compressed with one gzip member per frame, reads as without compression.
@@ -28,11 +30,11 @@ fn run(input: &[u8]) {
     let (packed, plain) = (read_gzip(packed, options()), read_list(body.frames(), options()));
     match (&packed.end, &plain.end) {
         (Err(_), Err(_)) => {}
-        _ => assert_eq!(packed, plain, "compression changes a list"),
+        _ => assert_eq!(packed, plain, "the result for a list depends on compression"),
     }
 }
 
 fn compress(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes every byte")
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("writing to memory does not fail")
 }

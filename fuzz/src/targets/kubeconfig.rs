@@ -44,7 +44,10 @@ fn run(input: &[u8]) {
         let options = KubeConfigOptions::default();
         let Ok(config) = Config::from_custom_kubeconfig(kubeconfig, &options).await else { return };
         match Client::new(config) {
-            Ok(client) => assert!(!format!("{client:?}").contains(SECRET), "a client tells a secret"),
+            Ok(client) => assert!(
+                !format!("{client:?}").contains(SECRET),
+                "the Debug output of a client contains a secret"
+            ),
             Err(error) => check_refusal(&error),
         }
     });
@@ -54,15 +57,17 @@ fn check_refusal(error: &dyn std::error::Error) {
     let mut next = Some(error);
     while let Some(error) = next {
         let text = error.to_string();
-        assert!(!text.is_empty(), "an error without words");
-        assert!(!text.contains(SECRET), "an error tells a secret: {text}");
+        assert!(!text.is_empty(), "an empty error message");
+        assert!(!text.contains(SECRET), "an error message contains a secret: {text}");
         next = error.source();
     }
 }
 
 fn run_tokens(text: &str) {
     match text.parse::<Tokens>() {
-        Ok(tokens) => assert!(!format!("{tokens:?}").contains(SECRET), "tokens tell a secret"),
+        Ok(tokens) => {
+            assert!(!format!("{tokens:?}").contains(SECRET), "the Debug output of tokens contains a secret")
+        }
         Err(error) => check_refusal(&error),
     }
 }

@@ -22,7 +22,7 @@ fn run(input: &[u8]) {
         let both = (read.end.is_err(), in_frames.end.is_err());
         assert!(
             both == (true, true) || read == in_frames,
-            "the border of a frame changes a list: {read:?}, {in_frames:?}"
+            "the result for a list depends on frame boundaries: {read:?}, {in_frames:?}"
         );
     }
     for object in &read.objects {
@@ -48,7 +48,7 @@ pub(super) fn check_header(json: &str, header: &informer_core::Header) {
 fn check_whole(read: &ReadList, items: &[Value]) {
     let expected: Vec<_> =
         items.iter().filter_map(|item| Some((plain::header(item)?, plain::pruned(item.clone())))).collect();
-    assert!(read.end.is_ok(), "a good list is refused: {:?}", read.end);
+    assert!(read.end.is_ok(), "a valid list is rejected: {:?}", read.end);
     assert_eq!(read.unreadable, items.len() - expected.len());
     assert_eq!(read.objects.len(), expected.len());
     for (object, (header, value)) in read.objects.iter().zip(expected) {
@@ -64,7 +64,7 @@ fn check_cut_short(body: &Body<'_>) {
     let frames = vec![bytes::Bytes::copy_from_slice(&text[..cut])];
     assert!(
         read_list(frames, ReadOptions::default()).end.is_err(),
-        "a list of {cut} bytes is taken for whole"
+        "a list that is truncated to {cut} bytes is accepted as complete"
     );
 }
 

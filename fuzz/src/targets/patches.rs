@@ -53,16 +53,16 @@ fn run(input: &[u8]) {
     let way = WAYS[usize::from(*choice) % WAYS.len()];
     let server = ApiServer::builder().build();
     let before =
-        server.create(&deployments(), "default", deployment()).expect("an empty server takes an object");
+        server.create(&deployments(), "default", deployment()).expect("an empty server accepts the object");
     let (status, answer) = send(&server, way, patch);
     let text = String::from_utf8_lossy(patch);
     let after = server.get(&deployments(), "default", "a");
     if !status.is_success() {
-        assert_eq!(after.expect("a refused patch deletes nothing"), before, "{way:?} {text}");
+        assert_eq!(after.expect("a rejected patch does not delete the object"), before, "{way:?} {text}");
         return;
     }
     // A server-side apply creates a missing object, so the name is always that of the path.
-    let after = after.expect("a patch deletes nothing");
+    let after = after.expect("a patch does not delete the object");
     assert_eq!(answer, after, "{way:?} {text}");
     check_same_object(&before, &after, &text);
     if way.0 != "application/json-patch+json" {
@@ -76,7 +76,7 @@ fn check_same_object(before: &Value, after: &Value, text: &str) {
     }
     let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
     if version(before) == version(after) {
-        assert_eq!(before, after, "changed under one version: {text}");
+        assert_eq!(before, after, "the object changed without a new resourceVersion: {text}");
     }
     let generation = |object: &Value| object["metadata"]["generation"].as_i64();
     // The generation of a Deployment also counts changes of its annotations, as in kube-apiserver.
@@ -90,10 +90,10 @@ fn check_again(server: &ApiServer, way: (&str, &str), patch: &[u8], first: &Valu
     let (status, second) = send(server, way, patch);
     if status.is_success() {
         let text = String::from_utf8_lossy(patch);
-        assert_eq!(first["spec"], second["spec"], "twice is not once: {way:?} {text}");
+        assert_eq!(first["spec"], second["spec"], "a repeated patch changes the object: {way:?} {text}");
         assert_eq!(
             first["metadata"]["labels"], second["metadata"]["labels"],
-            "twice is not once: {way:?} {text}"
+            "a repeated patch changes the object: {way:?} {text}"
         );
     }
 }
@@ -101,12 +101,12 @@ fn check_again(server: &ApiServer, way: (&str, &str), patch: &[u8], first: &Valu
 fn send(server: &ApiServer, (content_type, query): (&str, &str), patch: &[u8]) -> (StatusCode, Value) {
     let path = format!("/apis/apps/v1/namespaces/default/deployments/a{query}");
     let request = Request::patch(path).header("content-type", content_type);
-    let request = request.body(Full::new(Bytes::copy_from_slice(patch))).expect("the path is a path");
+    let request = request.body(Full::new(Bytes::copy_from_slice(patch))).expect("the path is valid");
     block_on(async {
-        let answer = server.service().oneshot(request).await.expect("errors are answers");
+        let answer = server.service().oneshot(request).await.expect("errors are responses");
         let status = answer.status();
-        let body = answer.into_body().collect().await.expect("a whole answer").to_bytes();
-        (status, serde_json::from_slice(&body).expect("an answer in JSON"))
+        let body = answer.into_body().collect().await.expect("the response is complete").to_bytes();
+        (status, serde_json::from_slice(&body).expect("the response is JSON"))
     })
 }
 

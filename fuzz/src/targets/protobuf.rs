@@ -33,9 +33,9 @@ fn run(input: &[u8]) {
 fn run_list(schema: &Schema, body: &Body<'_>) {
     let read = read_wire_list(body.one_frame());
     let in_frames = read_wire_list(body.frames());
-    assert_eq!(read.end.is_ok(), in_frames.end.is_ok(), "the border of a frame changes a list");
+    assert_eq!(read.end.is_ok(), in_frames.end.is_ok(), "the result for a list depends on frame boundaries");
     if read.end.is_ok() {
-        assert_eq!(read, in_frames, "the border of a frame changes a list");
+        assert_eq!(read, in_frames, "the result for a list depends on frame boundaries");
     }
     let pods = Envelope::parse(body.whole).is_ok_and(|it| (it.api_version, it.kind) == ("v1", "PodList"));
     let Ok(json) = schema.to_json(body.whole) else { return };
@@ -59,8 +59,8 @@ fn written_as_servers_do(schema: &Schema, wire: &[u8], json: &[u8]) -> bool {
 fn run_watch(schema: &Schema, body: &Body<'_>) {
     let read = read_wire_watch(body.one_frame());
     let in_frames = read_wire_watch(body.frames());
-    assert_eq!(read.events, in_frames.events, "the border of a frame changes a watch");
-    assert_eq!(read.end.is_ok(), in_frames.end.is_ok(), "the border of a frame changes the end of a watch");
+    assert_eq!(read.events, in_frames.events, "the events of a watch depend on frame boundaries");
+    assert_eq!(read.end.is_ok(), in_frames.end.is_ok(), "the end of a watch depends on frame boundaries");
     let (mut rest, mut lines) = (body.whole, Vec::new());
     while let Some((event, behind)) = frame(rest) {
         let (Ok(line), Ok((_, object))) = (schema.watch_event_to_json(event), watch_event(event)) else {
@@ -84,7 +84,8 @@ fn run_watch(schema: &Schema, body: &Body<'_>) {
 fn assert_same(plain: &Probe, wire: &Probe) {
     assert_eq!(plain.header, wire.header);
     let value = |probe: &Probe| {
-        let mut value: serde_json::Value = serde_json::from_str(&probe.json).expect("what was kept is JSON");
+        let mut value: serde_json::Value =
+            serde_json::from_str(&probe.json).expect("the kept bytes are JSON");
         // Objects of a watch contain their type in JSON; in protobuf, the envelope contains it.
         for name in ["kind", "apiVersion"] {
             value.as_object_mut().map(|members| members.remove(name));

@@ -48,7 +48,7 @@ fn run(input: &[u8]) {
     let request = Request::builder().method(method).uri(target).header("content-type", content_type);
     let Ok(request) = request.body(Full::new(body)) else { return };
     block_on(async {
-        let answer = server.service().oneshot(request).await.expect("errors are answers");
+        let answer = server.service().oneshot(request).await.expect("errors are responses");
         let status = answer.status();
         let answer = read(answer.into_body()).await;
         if !status.is_success() && !status.is_redirection() {
@@ -66,7 +66,7 @@ fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     for (namespace, name) in [("default", "a"), ("default", "c"), ("other", "b")] {
         let object = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "data": {"k": "v"}});
-        server.create(&configmaps(), namespace, object).expect("an empty server takes an object");
+        server.create(&configmaps(), namespace, object).expect("an empty server accepts the object");
     }
     server
 }
@@ -74,7 +74,7 @@ fn server() -> ApiServer {
 /// Checks that the stored objects are still valid.
 fn check_state(server: &ApiServer, request: &str) {
     for namespace in ["default", "other"] {
-        for object in server.list(&configmaps(), namespace).expect("a list of what is there") {
+        for object in server.list(&configmaps(), namespace).expect("the list succeeds") {
             let metadata = &object["metadata"];
             assert!(metadata["name"].as_str().is_some_and(|name| !name.is_empty()), "{request:?}");
             assert_eq!(metadata["namespace"], namespace, "{request:?}");

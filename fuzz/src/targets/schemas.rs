@@ -80,7 +80,7 @@ fn check_object(server: &ApiServer, name: &str, mut object: Value, text: &str) {
         assert_eq!(stored["metadata"]["resourceVersion"], again["metadata"]["resourceVersion"], "{text}");
     } else {
         // A transition rule may reject an update that changes nothing.
-        assert!(text.contains("oldSelf"), "refused what it stored: {again}: {text}");
+        assert!(text.contains("oldSelf"), "the server rejects an object that it stored: {again}: {text}");
     }
 }
 
@@ -103,11 +103,11 @@ fn definition(schema: &Value) -> Value {
 fn send(server: &ApiServer, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
     let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-    let request = request.body(Full::new(body)).expect("the path is a path");
+    let request = request.body(Full::new(body)).expect("the path is valid");
     block_on(async {
-        let answer = server.service().oneshot(request).await.expect("errors are answers");
+        let answer = server.service().oneshot(request).await.expect("errors are responses");
         let status = answer.status();
-        let body = answer.into_body().collect().await.expect("a whole answer").to_bytes();
-        (status, serde_json::from_slice(&body).expect("an answer in JSON"))
+        let body = answer.into_body().collect().await.expect("the response is complete").to_bytes();
+        (status, serde_json::from_slice(&body).expect("the response is JSON"))
     })
 }

@@ -27,13 +27,13 @@ fn run(input: &[u8]) {
 }
 
 fn check_labels(selector: &LabelSelector) {
-    let again: LabelSelector = selector.to_string().parse().expect("what was written by us is read by us");
+    let again: LabelSelector = selector.to_string().parse().expect("a formatted selector can be parsed");
     for value in VALUES {
         let labels: Labels =
             selector.requirements().iter().filter_map(|wanted| Some((wanted.key(), value?))).collect();
         let expected = selector.requirements().iter().all(|wanted| meets(wanted, labels.get(wanted.key())));
         assert_eq!(selector.matches(&labels), expected, "{selector} on {labels:?}");
-        assert_eq!(again.matches(&labels), expected, "{again}, written from {selector}");
+        assert_eq!(again.matches(&labels), expected, "{again}, formatted from {selector}");
     }
 }
 
@@ -53,7 +53,7 @@ fn meets(wanted: &LabelRequirement, value: Option<&str>) -> bool {
 }
 
 fn check_fields(selector: &FieldSelector) {
-    let again: FieldSelector = selector.to_string().parse().expect("what was written by us is read by us");
+    let again: FieldSelector = selector.to_string().parse().expect("a formatted selector can be parsed");
     assert_eq!(&again, selector);
     for value in VALUES {
         let expected = selector.requirements().iter().all(|wanted| {

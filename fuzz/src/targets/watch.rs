@@ -26,12 +26,12 @@ fn run(input: &[u8]) {
 /// following lines.
 fn check_borders(one: &ReadWatch, other: &ReadWatch) {
     match (&one.end, &other.end) {
-        (Ok(()), Ok(())) => assert_eq!(one, other, "the border of a frame changes a watch"),
+        (Ok(()), Ok(())) => assert_eq!(one, other, "the result for a watch depends on frame boundaries"),
         _ => {
             let both = one.events.len().min(other.events.len());
-            assert_eq!(one.events[..both], other.events[..both], "the border of a frame changes an event");
-            assert!(one.events.len() == both || other.end.is_err(), "a watch that goes on misses events");
-            assert!(other.events.len() == both || one.end.is_err(), "a watch that goes on misses events");
+            assert_eq!(one.events[..both], other.events[..both], "an event depends on frame boundaries");
+            assert!(one.events.len() == both || other.end.is_err(), "a watch without an error misses events");
+            assert!(other.events.len() == both || one.end.is_err(), "a watch without an error misses events");
         }
     }
 }
@@ -49,7 +49,9 @@ fn check_events(read: &ReadWatch, body: &[u8]) {
         }
         match object {
             Some(Ok(probe)) => check_object(probe, &value["object"]),
-            Some(Err(_)) => assert_eq!(plain::header(&value["object"]), None, "a good object is set aside"),
+            Some(Err(_)) => {
+                assert_eq!(plain::header(&value["object"]), None, "a valid object is reported as undecodable")
+            }
             None => {}
         }
     }
