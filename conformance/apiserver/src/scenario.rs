@@ -34,7 +34,7 @@ pub struct Step {
     /// Method and path, as `GET /api/v1/pods`.
     #[serde(rename = "do")]
     pub request: Option<String>,
-    /// The user, by its name in `users.csv`; `admin` by default. The name without a user in `run.rs` makes the
+    /// The user, by its name in `users.csv`; `admin` by default. A reserved name (see `run.rs`) makes the
     /// request anonymous.
     pub user: Option<String>,
     /// Headers of the request.

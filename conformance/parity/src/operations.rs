@@ -2,7 +2,7 @@
 //! only with `advance`.
 //!
 //! ```yaml
-//! about: a key that is added while it is processed is handed out again when it is done
+//! about: a key that is added while it is processed is requeued when it is done
 //! do: [add a, get one, add a, len, done a, get two]
 //! ```
 

@@ -12,10 +12,10 @@
 //!     end: hold
 //! ```
 //!
-//! An attempt names the request that it answers (`list`, `page`, `watch` or `watch-list`) and the response: a
-//! `list`, a `status`, a `stream` of events, or no response (`drop`). `refuse` closes the port instead. If
-//! the next attempt does not expect a request, the first later one that does answers it. The trace shows the
-//! skipped attempts.
+//! An attempt names the request that it responds to (`list`, `page`, `watch` or `watch-list`) and the
+//! response: a `list`, a `status`, a `stream` of events, or no response (`drop`). `refuse` closes the port
+//! instead. If the next attempt does not expect a request, the first later one that does answers it. The
+//! trace shows the skipped attempts.
 
 mod object;
 mod parse;

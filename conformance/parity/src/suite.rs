@@ -254,7 +254,7 @@ impl Peers {
     }
 
     async fn run(&self, name: &str, job: &Job, permits: &Semaphore) -> Result<Traces, String> {
-        // A job that hung must not be confused with its repetition.
+        // Each run has its own job name, so replies of a hung job do not reach its repetition.
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         // The runs of one script are concurrent, because they wait for the same events.
         let _permit = permits.acquire().await.map_err(|error| error.to_string())?;

@@ -94,7 +94,7 @@ faults! {
     Nameless "nameless",
     /// Stops bookmarks, or sends them again.
     Bookmarks "bookmarks",
-    /// A bookmark comes twice.
+    /// A bookmark is sent twice.
     BookmarkTwice "bookmark-twice",
     /// A bookmark of an older version.
     BookmarkOld "bookmark-old",
@@ -102,7 +102,7 @@ faults! {
     NoEndMark "no-end-mark",
     /// A streaming list has its end mark twice.
     EndMarkTwice "end-mark-twice",
-    /// An event comes twice.
+    /// An event is sent twice.
     EventTwice "event-twice",
     /// Some events are replayed.
     EventsReplayed "events-replayed",

@@ -41,7 +41,7 @@ fn check_events(read: &ReadWatch, body: &[u8]) {
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
     let plain = std::iter::from_fn(|| values.next()?.ok()).filter(Value::is_object);
     for (value, (name, object)) in plain.zip(&read.events) {
-        let event_type = value["type"].as_str().expect("an event without a type ends the watch before it");
+        let event_type = value["type"].as_str().expect("the watch ends before an event without a type");
         match event_type {
             "ADDED" | "MODIFIED" if matches!(object, Some(Err(_))) => assert_eq!(*name, "ADDED or MODIFIED"),
             "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR" => assert_eq!(*name, event_type),

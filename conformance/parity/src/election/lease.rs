@@ -95,7 +95,7 @@ impl Board {
         let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, held) {
             (&Method::POST, None) => {
-                // A candidate writes the time of its own clock, which is not that of this process.
+                // A candidate writes the time of its simulated clock instead of this process's clock.
                 lease["spec"]["renewTime"] = json!(self.clock_of(who));
                 (StatusCode::CREATED, self.store(lease))
             }

@@ -42,7 +42,7 @@ impl World {
             Fault::Bookmarks => self.toggle(fault, |network| network.bookmarks ^= true),
             Fault::Streaming => {
                 self.toggle(fault, |network| network.streaming ^= true);
-                // From here on, another server responds.
+                // A different server responds to all later requests.
                 self.open.cut();
             }
             Fault::HandlerPanics

@@ -286,7 +286,7 @@ func (b *bench) reads() error {
 	return err
 }
 
-// running is an informer that runs already, for a cache that would start it.
+// running is an informer that already runs. It ignores the start by the cache.
 type running struct{ cache.SharedIndexInformer }
 
 func (running) SetTransform(cache.TransformFunc) error { return nil }
@@ -337,7 +337,7 @@ func (b *bench) reader() (client.Reader, func() client.Object, error) {
 		}
 		return object.(client.Object)
 	}
-	// A cache that runs answers; this one lives as long as the process.
+	// Reads need a running cache; this one runs as long as the process.
 	go func() { _ = reader.Start(context.Background()) }()
 	if !reader.WaitForCacheSync(context.Background()) {
 		return nil, nil, errors.New("controller-runtime's cache did not start")
@@ -348,7 +348,7 @@ func (b *bench) reader() (client.Reader, func() client.Object, error) {
 	return reader, empty, nil
 }
 
-// get is how many microseconds a read of a cached object takes: so many of them, each so often.
+// get returns the microseconds per read of a cached object, for a number of objects and of reads of each.
 func (b *bench) get(reader client.Reader, empty func() client.Object, count, rounds int) (float64, error) {
 	keys := make([]client.ObjectKey, count)
 	for n := range keys {
@@ -557,7 +557,7 @@ func (t *tally) wait(done func() bool) {
 	}
 }
 
-// control is the control port of the server.
+// control is a connection to the control port of the server.
 type control struct {
 	connection net.Conn
 	answers    *bufio.Scanner
@@ -576,7 +576,7 @@ func (c *control) ask(command string) (string, error) {
 		return "", err
 	}
 	if !c.answers.Scan() {
-		return "", errors.New("the server has gone")
+		return "", errors.New("the server closed the control connection")
 	}
 	if failure, failed := strings.CutPrefix(c.answers.Text(), "error: "); failed {
 		return "", fmt.Errorf("%s: %s", command, failure)
@@ -584,7 +584,7 @@ func (c *control) ask(command string) (string, error) {
 	return c.answers.Text(), nil
 }
 
-// cpu is the processor time of the server, in seconds.
+// cpu returns the processor time of the server, in seconds.
 func (c *control) cpu() (float64, error) {
 	answer, err := c.ask("cpu")
 	if err != nil {
@@ -594,7 +594,7 @@ func (c *control) cpu() (float64, error) {
 	return nanos / 1e9, err
 }
 
-// cpu is the processor time of this process so far.
+// cpu returns the processor time of this process so far.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -23,7 +23,7 @@ const roundTrip = 10 * time.Millisecond
 
 var leaseResource = coordinationv1.Resource("leases")
 
-// electionRun is one Lease and those who want it. Its time is that of a bubble, so client-go's own waits pass in it.
+// electionRun is one Lease and its candidates. It runs in a synctest bubble, so waits of client-go use virtual time.
 type electionRun struct {
 	mu sync.Mutex
 	// Nil if there is no Lease.
@@ -39,7 +39,7 @@ type electionRun struct {
 
 var elections sync.Mutex
 
-// runElection plays a script within t, which alone can make a bubble of virtual time.
+// runElection plays a script. Only a test (t) can create a bubble of virtual time.
 func runElection(t *testing.T, operations []operation) (lines []string) {
 	elections.Lock()
 	defer elections.Unlock()
@@ -75,7 +75,7 @@ func (r *electionRun) line(o operation) string {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Goroutines that are woken together run in no particular order.
+	// The order of goroutines that wake at the same time is undefined.
 	slices.Sort(r.said)
 	parts := append([]string{strings.Join(words, " ")}, r.said...)
 	r.said = nil
@@ -183,7 +183,7 @@ func (r *electionRun) start(who string) {
 	r.running.Go(func() { elector.Run(ctx) })
 }
 
-// candidate is the API as one candidate reaches it.
+// candidate is the API client of one candidate.
 type candidate struct {
 	coordinationclient.LeaseInterface
 	run *electionRun
@@ -259,7 +259,7 @@ func (c candidate) Update(ctx context.Context, lease *coordinationv1.Lease, _ me
 	return c.run.lease.DeepCopy(), nil
 }
 
-// write stores what a candidate wrote, with the times that its clock shows.
+// write stores the Lease that a candidate wrote, with the times of its clock.
 func (c candidate) write(lease *coordinationv1.Lease) {
 	lease = lease.DeepCopy()
 	for _, at := range []*metav1.MicroTime{lease.Spec.AcquireTime, lease.Spec.RenewTime} {

@@ -126,7 +126,7 @@ func (s *session) do(c command) error {
 	return nil
 }
 
-// listMode keeps the reflector from asking for streaming lists.
+// listMode prevents the reflector from requesting streaming lists.
 type listMode struct{ *cache.ListWatch }
 
 func (listMode) IsWatchListSemanticsUnSupported() bool { return true }
@@ -177,7 +177,7 @@ func (s *session) start(c command) error {
 	return nil
 }
 
-// transform marks what it has seen and drops the data.
+// transform marks each object and drops its data.
 func (s *session) transform(object any) (any, error) {
 	config, ok := object.(*corev1.ConfigMap)
 	if !ok {
@@ -192,7 +192,7 @@ func (s *session) transform(object any) (any, error) {
 	return config, nil
 }
 
-// byApp indexes what the transform has seen by its label.
+// byApp indexes transformed objects by their label.
 func byApp(object any) ([]string, error) {
 	config := object.(*corev1.ConfigMap)
 	if app, ok := config.Labels["app"]; ok && config.Labels["seen"] == "yes" && config.Data == nil {

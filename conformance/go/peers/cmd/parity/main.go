@@ -1,8 +1,8 @@
 // Command parity runs the commands of the trace parity suite with client-go: informers on a scripted server,
 // and work queues and leader elections under scripted operations.
 //
-// It reads one command a line on standard input and writes one reply a line on standard output; both are JSON. Jobs are
-// independent of each other, the commands of one job are carried out in order.
+// It reads one command per line on standard input and writes one reply per line on standard output, as JSON. Jobs are
+// independent of each other; the commands of one job run in order.
 package main
 
 import (
@@ -22,15 +22,15 @@ import (
 type command struct {
 	Job string `json:"job"`
 	Do  string `json:"do"`
-	// Of "start".
+	// Fields of "start".
 	URL       string `json:"url"`
 	Streaming bool   `json:"streaming"`
 	ResyncMs  int64  `json:"resync_ms"`
-	// Of commands about one handler.
+	// The field of commands for one handler.
 	Handler string `json:"handler"`
-	// Of "queue".
+	// The field of "queue".
 	Queue []operation `json:"queue"`
-	// Of "election".
+	// The field of "election".
 	Election []operation `json:"election"`
 }
 
@@ -39,7 +39,7 @@ type reply struct {
 	Job string `json:"job"`
 	// The trace since the last reply.
 	Entries []entry `json:"entries"`
-	// Of "queue" and "election": the result of each operation.
+	// The result of each operation of "queue" and "election".
 	Lines []string `json:"lines,omitempty"`
 	Error string   `json:"error,omitempty"`
 }
@@ -59,7 +59,7 @@ func (w *writer) write(r reply) {
 	}
 }
 
-// work carries out the commands of one job.
+// work runs the commands of one job.
 func work(t *testing.T, commands <-chan command, out *writer) {
 	s := &session{}
 	for c := range commands {
@@ -102,7 +102,7 @@ func main() {
 	)
 }
 
-// serve carries out what it reads, until there is no more.
+// serve runs the commands that it reads, until the end of its input.
 func serve(t *testing.T, stdout io.Writer) {
 	out := &writer{encoder: json.NewEncoder(stdout)}
 	jobs := map[string]chan command{}

@@ -42,7 +42,8 @@ func (r *queueRun) hear(line string) {
 	r.got = append(r.got, line)
 }
 
-// settled waits, and returns what was got meanwhile, sorted: two getters are woken in no order.
+// settled waits, and returns the keys that getters received meanwhile. They are sorted, because the order in which
+// getters wake is undefined.
 func (r *queueRun) settled() []string {
 	time.Sleep(queueSettle)
 	r.mu.Lock()

@@ -44,7 +44,7 @@ type Client struct {
 func body(ctx context.Context, run *program.Run) {
 	clientset, err := kubernetes.NewForConfig(run.Config)
 	client := &Client{clientset, run, run.Name}
-	run.Step("a namespace is made", func() error {
+	run.Step("a namespace is created", func() error {
 		if err != nil {
 			return err
 		}
@@ -52,19 +52,19 @@ func body(ctx context.Context, run *program.Run) {
 		_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 		return err
 	})
-	run.Step("informers follow what the clientset writes", func() error { return client.informers(ctx) })
-	run.Step("what exists, is missing or was overtaken is told apart", func() error { return client.errors(ctx) })
-	run.Step("patches of each kind change an object", func() error { return client.patches(ctx) })
+	run.Step("informers receive the writes of the clientset", func() error { return client.informers(ctx) })
+	run.Step("errors distinguish existing, missing and stale objects", func() error { return client.errors(ctx) })
+	run.Step("patches of each type change an object", func() error { return client.patches(ctx) })
 	run.Step("two managers apply one object", func() error { return client.applies(ctx) })
-	run.Step("status and scale are written apart from the rest", func() error { return client.subresources(ctx) })
-	run.Step("a budget holds up an eviction", func() error { return client.eviction(ctx) })
+	run.Step("status and scale are written as subresources", func() error { return client.subresources(ctx) })
+	run.Step("a PodDisruptionBudget blocks an eviction", func() error { return client.eviction(ctx) })
 	run.Step("a pager lists in pages", func() error { return client.pages(ctx) })
-	run.Step("the dynamic and the metadata client see the same", func() error { return client.others(ctx) })
-	run.Step("an account gets a token", func() error { return client.token(ctx) })
-	run.Step("events of one sort are counted", func() error { return client.events(ctx) })
+	run.Step("the dynamic and the metadata client see the same objects", func() error { return client.others(ctx) })
+	run.Step("a service account gets a token", func() error { return client.token(ctx) })
+	run.Step("equal events are counted", func() error { return client.events(ctx) })
 	run.Step("one candidate leads, the other takes over", func() error { return client.election(ctx) })
-	run.Step("a namespace goes with all that it holds", func() error { return client.leave(ctx) })
-	run.Step("built-in kinds travelled as protobuf", run.Protobuf)
+	run.Step("a namespace is deleted with its content", func() error { return client.leave(ctx) })
+	run.Step("built-in kinds were transferred as protobuf", run.Protobuf)
 }
 
 func (c *Client) configMap(name string) *corev1.ConfigMap {
@@ -81,10 +81,10 @@ func (c *Client) errors(ctx context.Context) error {
 		return err
 	}
 	if _, err := maps.Create(ctx, c.configMap("errors"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("created twice: %v", err)
+		return fmt.Errorf("a second create returned: %v", err)
 	}
 	if _, err := maps.Get(ctx, "nobody", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("nobody was read: %v", err)
+		return fmt.Errorf("a read of a missing object returned: %v", err)
 	}
 	stale := made.DeepCopy()
 	made.Data["key"] = "two"
@@ -93,7 +93,7 @@ func (c *Client) errors(ctx context.Context) error {
 	}
 	stale.Data["key"] = "three"
 	if _, err := maps.Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-		return fmt.Errorf("an overtaken update: %v", err)
+		return fmt.Errorf("a stale update returned: %v", err)
 	}
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		fresh, err := maps.Get(ctx, "errors", metav1.GetOptions{})
@@ -109,11 +109,11 @@ func (c *Client) errors(ctx context.Context) error {
 	}
 	wrong := c.configMap("Not A Name")
 	if _, err := maps.Create(ctx, wrong, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-		return fmt.Errorf("a name that is none: %v", err)
+		return fmt.Errorf("a create with an invalid name returned: %v", err)
 	}
 	other := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("another"))}}
 	if err := maps.Delete(ctx, "errors", other); !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleted in spite of its uid: %v", err)
+		return fmt.Errorf("a delete with another uid returned: %v", err)
 	}
 	return maps.Delete(ctx, "errors", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &made.UID}})
 }
@@ -160,7 +160,7 @@ func (c *Client) applies(ctx context.Context) error {
 	}
 	theirs := applyv1.ConfigMap("applied", c.namespace).WithData(map[string]string{"theirs": "2", "both": "2"})
 	if _, err := maps.Apply(ctx, theirs, metav1.ApplyOptions{FieldManager: "two"}); !apierrors.IsConflict(err) {
-		return fmt.Errorf("applied over another manager's field: %v", err)
+		return fmt.Errorf("an apply of another manager's field returned: %v", err)
 	}
 	if _, err := maps.Apply(ctx, theirs, metav1.ApplyOptions{FieldManager: "two", Force: true}); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (c *Client) deployment(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{
-			// No pods: no controller of the server writes the status beside this program.
+			// Without pods, because then no controller of the server also writes the status.
 			Replicas: ptr.To[int32](0),
 			Paused:   true,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -251,7 +251,7 @@ func (c *Client) eviction(ctx context.Context) error {
 	if _, err := budgets.Create(ctx, budget, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	// As the disruption controller does where there is one: nothing may be evicted.
+	// The status that a disruption controller would write: no pod may be evicted.
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		budget, err := budgets.Get(ctx, "budget", metav1.GetOptions{})
 		if err != nil {
@@ -268,9 +268,9 @@ func (c *Client) eviction(ctx context.Context) error {
 	evict := func() error {
 		return pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "patched"}})
 	}
-	// A pod that waits may always go: it has to be one that runs.
+	// A pending pod may always be evicted, so make it a running one.
 	if err := evict(); !apierrors.IsTooManyRequests(err) {
-		return fmt.Errorf("evicted in spite of a budget: %v", err)
+		return fmt.Errorf("an eviction blocked by a PodDisruptionBudget returned: %v", err)
 	}
 	if err := budgets.Delete(ctx, "budget", metav1.DeleteOptions{}); err != nil {
 		return err
@@ -278,11 +278,11 @@ func (c *Client) eviction(ctx context.Context) error {
 	if err := program.Until(ctx, evict); err != nil {
 		return err
 	}
-	// The pod was never on a node, so its deletion waits for no kubelet.
+	// The pod was never on a node, so its deletion does not wait for a kubelet.
 	return program.Until(ctx, func() error {
 		_, err := pods.Get(ctx, "patched", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %v", err)
+			return fmt.Errorf("the pod still exists: %v", err)
 		}
 		return nil
 	})
@@ -390,5 +390,5 @@ func (c *Client) leave(ctx context.Context) error {
 			return program.Want("objects left", len(maps.Items), 0)
 		}
 	}
-	return fmt.Errorf("it is there after %v: %s", time.Since(began), last)
+	return fmt.Errorf("the namespace still exists after %v: %s", time.Since(began), last)
 }

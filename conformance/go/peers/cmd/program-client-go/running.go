@@ -145,7 +145,7 @@ func (c *Client) events(ctx context.Context) error {
 				return program.Want("count", event.Count, 2)
 			}
 		}
-		return errors.New("there is no such event")
+		return errors.New("the event does not exist")
 	}); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (c *Client) events(ctx context.Context) error {
 			return err
 		}
 		if len(found.Items) != 1 || found.Items[0].Series == nil {
-			return fmt.Errorf("no series of one event: %d", len(found.Items))
+			return fmt.Errorf("expected one event with a series, found %d", len(found.Items))
 		}
 		return program.Want("count", found.Items[0].Series.Count, 2)
 	})

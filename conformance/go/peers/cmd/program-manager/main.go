@@ -1,6 +1,6 @@
-// A manager of controller-runtime as people write them, with its default settings: a custom resource that owns Deployments
-// and config maps, status, finalizer, server-side apply, events, an index, and leader election. It knows nothing of the
-// server that it is run against. Ports alone are not the default ones: several such programs share a machine.
+// A typical manager of controller-runtime with default settings: a custom resource that owns Deployments
+// and config maps, status, finalizer, server-side apply, events, an index, and leader election. It does not know the
+// server that it runs against. Only its ports differ from the defaults, because several such programs share a machine.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	program.Main("manager", body)
 }
 
-// User creates, changes and deletes a website, and waits for what the manager makes of it.
+// User creates, changes and deletes a website, and waits for the reaction of the manager.
 type User struct {
 	client.Client
 	manager   ctrl.Manager
@@ -44,7 +44,7 @@ func body(ctx context.Context, run *program.Run) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	user, ended := &User{namespace: run.Name}, make(chan error, 1)
-	run.Step("a kind is defined", func() error { return user.define(ctx, run) })
+	run.Step("a CRD is created", func() error { return user.define(ctx, run) })
 	run.Step("a manager starts, leads, and syncs its caches", func() error {
 		mgr, err := user.start(run)
 		if err != nil {
@@ -54,26 +54,26 @@ func body(ctx context.Context, run *program.Run) {
 		select {
 		case <-mgr.Elected():
 		case err := <-ended:
-			return fmt.Errorf("it ended: %w", err)
+			return fmt.Errorf("the manager ended: %w", err)
 		}
 		return program.Want("synced", mgr.GetCache().WaitForCacheSync(ctx), true)
 	})
 	run.Step("a website gets a deployment and a config map", func() error { return user.creates(ctx) })
-	run.Step("what somebody else deletes is made again", func() error { return user.repairs(ctx) })
+	run.Step("deleted objects are re-created", func() error { return user.repairs(ctx) })
 	run.Step("a website is scaled", func() error { return user.scales(ctx) })
-	run.Step("caches answer by index, label and field", func() error { return user.reads(ctx) })
-	run.Step("a website that cannot be is refused", func() error { return user.refused(ctx) })
+	run.Step("cached lists select by index, label and field", func() error { return user.reads(ctx) })
+	run.Step("an invalid website is rejected", func() error { return user.refused(ctx) })
 	run.Step("an event was recorded", func() error { return user.recorded(ctx) })
-	run.Step("a deleted website is finalized, and what it owns is collected", func() error { return user.deletes(ctx) })
+	run.Step("a deleted website is finalized, and its objects are garbage collected", func() error { return user.deletes(ctx) })
 	run.Step("the manager stops", func() error {
 		stop()
 		return <-ended
 	})
-	run.Step("kind and namespace are taken away", func() error { return user.leave(context.Background()) })
-	run.Step("built-in kinds travelled as protobuf", run.Protobuf)
+	run.Step("CRD and namespace are deleted", func() error { return user.leave(context.Background()) })
+	run.Step("built-in kinds were transferred as protobuf", run.Protobuf)
 }
 
-// define installs the kind as a user would do it beforehand, and waits until it is served.
+// define creates the CRD, as a user would do before, and waits until it is served.
 func (u *User) define(ctx context.Context, run *program.Run) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, AddToScheme} {
@@ -107,7 +107,7 @@ func (u *User) define(ctx context.Context, run *program.Run) error {
 	})
 }
 
-// start makes the manager, and the controller in it.
+// start creates the manager and its controller.
 func (u *User) start(run *program.Run) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(run.Config, ctrl.Options{
 		Scheme:                  u.Scheme(),
@@ -116,7 +116,7 @@ func (u *User) start(run *program.Run) (ctrl.Manager, error) {
 		LeaderElection:          true,
 		LeaderElectionID:        "websites.program.example.com",
 		LeaderElectionNamespace: u.namespace,
-		// The program ends when the manager does.
+		// The program ends with the manager.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
@@ -177,7 +177,7 @@ func (u *User) creates(ctx context.Context) error {
 	})
 }
 
-// manager says whether somebody has applied an object.
+// manager reports whether a field manager has applied an object.
 func manager(object client.Object, name string) bool {
 	for _, entry := range object.GetManagedFields() {
 		if entry.Manager == name && entry.Operation == metav1.ManagedFieldsOperationApply {
@@ -203,7 +203,7 @@ func (u *User) repairs(ctx context.Context) error {
 		if err := u.Get(ctx, u.key("shop"), again); err != nil {
 			return err
 		}
-		if err := program.Want("another one", again.UID != deployment.UID, true); err != nil {
+		if err := program.Want("a new uid", again.UID != deployment.UID, true); err != nil {
 			return err
 		}
 		return u.Get(ctx, u.key("shop"), &corev1.ConfigMap{})
@@ -273,13 +273,13 @@ func (u *User) refused(ctx context.Context) error {
 	site := u.website("huge")
 	site.Spec.Replicas = 1000
 	if err := u.Create(ctx, site); !apierrors.IsInvalid(err) {
-		return fmt.Errorf("a website of 1000: %v", err)
+		return fmt.Errorf("a create with 1000 replicas returned: %v", err)
 	}
 	err := u.Create(ctx, u.website("tried"), client.DryRunAll)
 	if err != nil {
 		return err
 	}
-	return program.Want("tried alone", apierrors.IsNotFound(u.Get(ctx, u.key("tried"), &Website{})), true)
+	return program.Want("a dry run stores no object", apierrors.IsNotFound(u.Get(ctx, u.key("tried"), &Website{})), true)
 }
 
 func (u *User) recorded(ctx context.Context) error {
@@ -293,7 +293,7 @@ func (u *User) recorded(ctx context.Context) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("none among %d", len(events.Items))
+		return fmt.Errorf("no such event among %d", len(events.Items))
 	})
 }
 
@@ -304,7 +304,7 @@ func (u *User) deletes(ctx context.Context) error {
 	err := program.Until(ctx, func() error {
 		for _, object := range []client.Object{&Website{}, &appsv1.Deployment{}, &corev1.ConfigMap{}} {
 			if err := u.Get(ctx, u.key("shop"), object); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%T is there: %v", object, err)
+				return fmt.Errorf("%T still exists: %v", object, err)
 			}
 		}
 		return nil
@@ -316,7 +316,7 @@ func (u *User) deletes(ctx context.Context) error {
 }
 
 func (u *User) leave(ctx context.Context) error {
-	// The manager that lets websites go has ended.
+	// The manager that removes the finalizer has ended.
 	sites := &WebsiteList{}
 	if err := u.List(ctx, sites, client.InNamespace(u.namespace)); err != nil {
 		return err
@@ -337,7 +337,7 @@ func (u *User) leave(ctx context.Context) error {
 	}
 	return program.Until(ctx, func() error {
 		if err := u.Get(ctx, client.ObjectKey{Name: u.namespace}, namespace); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the namespace is there: %v, %+v", err, namespace.Status)
+			return fmt.Errorf("the namespace still exists: %v, %+v", err, namespace.Status)
 		}
 		return nil
 	})

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// Owner is the name under which config maps are applied.
+	// Owner is the field manager that applies config maps.
 	Owner = "website-controller"
 	// Finalizer keeps a website until it is cleaned up.
 	Finalizer = "program.example.com/website"
 )
 
-// GroupVersion is that of the kind.
+// GroupVersion is the group and version of the kind.
 var GroupVersion = schema.GroupVersion{Group: "program.example.com", Version: "v1"}
 
 // WebsiteSpec is the desired state of a website.
@@ -50,7 +50,7 @@ type Website struct {
 	Status            WebsiteStatus `json:"status,omitempty"`
 }
 
-// WebsiteList is many of them.
+// WebsiteList is a list of websites.
 type WebsiteList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -112,7 +112,7 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// Reconciler makes a website so.
+// Reconciler creates the objects of a website.
 type Reconciler struct {
 	client.Client
 	recorder  events.EventRecorder

@@ -34,7 +34,7 @@ const (
 )
 
 func main() {
-	// As many threads as the others have.
+	// The same number of threads as the other programs.
 	runtime.GOMAXPROCS(2)
 	log.SetLogger(logr.Discard())
 	many := 0.0
@@ -95,7 +95,7 @@ func manyKeys(round int) float64 {
 	return float64(end.Sub(begin).Nanoseconds()) / 1e6
 }
 
-// idle returns the microseconds from a trigger in a channel to the begin of its reconcile: p50 and p99.
+// idle returns the microseconds from a trigger in a channel to the start of its reconcile: p50 and p99.
 func idle() (float64, float64) {
 	events := make(chan event.GenericEvent, 1)
 	told := make(chan time.Time, 1)

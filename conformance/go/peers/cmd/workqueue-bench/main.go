@@ -1,5 +1,5 @@
 // Command workqueue-bench measures the work queue of client-go or of controller-runtime once in each case, and prints
-// one line of JSON: {"CASE": FIGURE}. Its cases, and the clocks they are told in, are those of benches/src/workqueue.rs.
+// one line of JSON: {"CASE": FIGURE}. Its cases and their clocks are those of benches/src/workqueue.rs.
 package main
 
 import (
@@ -30,7 +30,7 @@ const (
 	pause         = time.Millisecond
 )
 
-// queue is what both peers have.
+// queue is the interface of both queues.
 type queue[T comparable] interface {
 	Add(item T)
 	AddAfter(item T, duration time.Duration)
@@ -40,7 +40,7 @@ type queue[T comparable] interface {
 	ShutDown()
 }
 
-// addLow adds with a low priority where the queue has priorities.
+// addLow adds with a low priority if the queue has priorities.
 func addLow[T comparable](q queue[T], item T) {
 	if pq, ok := q.(priorityqueue.PriorityQueue[T]); ok {
 		low := -100
@@ -81,7 +81,7 @@ func main() {
 
 func measure(names func() queue[string], times func() queue[int64], numbers func() queue[uint64]) figures {
 	out := figures{}
-	// Memory comes first, while no freed memory is lying around.
+	// Measure memory first, because memory freed by other cases would be reused.
 	delays(numbers, out)
 	var added, again, done, clock, busy []time.Duration
 	for range rounds {
@@ -106,7 +106,7 @@ func measure(names func() queue[string], times func() queue[int64], numbers func
 	return out
 }
 
-// names are made one by one, so that each has memory of its own.
+// names creates strings one by one, so that each has its own memory.
 func names(count int) []string {
 	all := make([]string, count)
 	for n := range all {
@@ -124,7 +124,7 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// cpu is the processor time of this process so far.
+// cpu returns the processor time of this process so far.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -133,7 +133,7 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// single adds every key, adds it again, gets and ends it.
+// single adds every key, adds all again, then gets and finishes each.
 func single(q queue[string]) (added, again, done time.Duration) {
 	all := names(keys)
 	runtime.GC()
@@ -145,7 +145,7 @@ func single(q queue[string]) (added, again, done time.Duration) {
 			addLow(q, key)
 		}
 	}
-	// A queue that buffers what is added has it at last when it is asked for its length.
+	// Len makes a queue that buffers adds process them.
 	q.Len()
 	added = cpu() - start
 	start = cpu()
@@ -164,7 +164,7 @@ func single(q queue[string]) (added, again, done time.Duration) {
 	return added, again, done
 }
 
-// contention returns time by the clock, and of the processor.
+// contention returns wall-clock time and processor time.
 func contention(q queue[string]) (time.Duration, time.Duration) {
 	all := names(sides * keysAProducer)
 	runtime.GC()
@@ -180,7 +180,7 @@ func contention(q queue[string]) (time.Duration, time.Duration) {
 					return
 				}
 				q.Done(key)
-				// controller-runtime drops at shutdown what is ready: so the last key ends the queue.
+				// controller-runtime drops ready keys at shutdown, so the worker of the last key shuts the queue down.
 				if left.Add(-1) == 0 {
 					q.ShutDown()
 				}
@@ -225,7 +225,7 @@ func handOver(q queue[int64], out figures) {
 	out["add to a waiting worker, p99 us"] = delays[len(delays)*99/100]
 }
 
-// fewDelays is told by the clock, as the figures of client-go are that the target goes by.
+// fewDelays uses wall-clock time, like the client-go result that the target is based on.
 func fewDelays(q queue[string]) time.Duration {
 	all := names(keys)
 	runtime.GC()
@@ -245,7 +245,7 @@ func delays(make func() queue[uint64], out figures) {
 	q := make()
 	start, busy := time.Now(), cpu()
 	for n := range uint64(waiting) {
-		// Spread over an hour, in no order.
+		// Spread over an hour, in pseudo-random order.
 		spread := n * 0x9e37_79b9_7f4a_7c15 % 3_600_000
 		q.AddAfter(n, time.Hour+time.Duration(spread)*time.Millisecond)
 	}
@@ -253,13 +253,13 @@ func delays(make func() queue[uint64], out figures) {
 	spent, busy := time.Since(start), cpu()-busy
 	out["add_after of a million keys, ns"] = per(spent, waiting)
 	out["add_after of a million keys, CPU ns"] = per(busy, waiting)
-	// Half a second for what is still in a buffer.
+	// Wait half a second for adds that are still in a buffer.
 	time.Sleep(500 * time.Millisecond)
 	out["overhead of a waiting key, bytes"] = (resident()-before)/waiting - 8
 	q.ShutDown()
 }
 
-// resident is what this process holds in memory once what is free is given back, where Linux tells it.
+// resident returns the resident bytes of this process after free memory is returned, if Linux reports them.
 func resident() float64 {
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/statm")

@@ -17,16 +17,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Patience is the timeout of a step that waits for the server or the program. kube-controller-manager
+// Patience is the maximum time of a step that waits for the server or the program. kube-controller-manager
 // discovers new kinds every 30 s, and collects the objects that they own after that.
 const Patience = 90 * time.Second
 
-// limit is for the whole program.
+// limit is the timeout of the whole program.
 const limit = 4 * time.Minute
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// Step is one thing that the program did.
+// Step is the result of one step.
 type Step struct {
 	Name    string  `json:"name"`
 	Failure *string `json:"failure"`
@@ -39,7 +39,7 @@ type Verdict struct {
 	Figures map[string]int64 `json:"figures"`
 }
 
-// Run is a program that runs.
+// Run is a running program.
 type Run struct {
 	Config *rest.Config
 	// Name is different in each run.
@@ -49,7 +49,7 @@ type Run struct {
 	requests, sent, answered atomic.Int64
 }
 
-// Main runs a program with the kubeconfig that its argument names, and prints its verdict.
+// Main runs a program with the kubeconfig file of its argument, and prints its verdict.
 func Main(name string, body func(context.Context, *Run)) {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage:", name, "KUBECONFIG")
@@ -61,7 +61,7 @@ func Main(name string, body func(context.Context, *Run)) {
 		os.Exit(2)
 	}
 	run := &Run{Config: config, Name: fmt.Sprintf("%s-%x", name, time.Now().UnixNano()&0xffffff)}
-	// Only looks: what is sent and what is asked for are the library's defaults.
+	// The transport only observes, so requests and encodings are the library's defaults.
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{run, next} })
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -112,12 +112,12 @@ func Until(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Protobuf fails where the library was answered in JSON only, or sent nothing else.
+// Protobuf fails if the library received or sent no protobuf.
 func (r *Run) Protobuf() error {
-	return Want("there are bodies and answers in protobuf", r.sent.Load() > 0 && r.answered.Load() > 0, true)
+	return Want("request and response bodies in protobuf exist", r.sent.Load() > 0 && r.answered.Load() > 0, true)
 }
 
-// Want compares.
+// Want fails if two values differ.
 func Want[T comparable](what string, have, want T) error {
 	if have != want {
 		return fmt.Errorf("%s: %v instead of %v", what, have, want)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
 
-	// The ways to authenticate that the original has.
+	// The authentication plugins of the released kubectl.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 )
 

@@ -144,7 +144,7 @@ func (m *message) add(older *message, since string) error {
 }
 
 // collides reports whether two fields of one message have the same name or the same number on the wire. Embedded fields
-// have no name, and are told apart by their types.
+// have no name, and are distinguished by their types.
 func (f *field) collides(other field) bool {
 	if f.Inline || other.Inline {
 		return f.Inline && other.Inline && f.Type == other.Type

@@ -16,19 +16,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// sample is one object in both encodings, and what becomes of a decoded one that is encoded again.
+// sample is one object in both encodings, and the results of decoding and encoding it again.
 type sample struct {
 	// group/version/kind
 	Kind string `json:"kind"`
 	// The object as protobuf.
 	Wire []byte `json:"wire"`
-	// What Go writes as JSON after it has read Wire.
+	// The JSON that Go encodes after decoding Wire.
 	JSON string `json:"json"`
-	// What Go writes as protobuf after it has read JSON; absent where that is Wire.
+	// The protobuf that Go encodes after decoding JSON; absent if it equals Wire.
 	Back []byte `json:"back,omitempty"`
 	// The same object in JSON that no server would write: empty values, indented, members sorted.
 	Loose string `json:"loose,omitempty"`
-	// What Go writes as protobuf after it has read Loose.
+	// The protobuf that Go encodes after decoding Loose.
 	LooseWire []byte `json:"looseWire,omitempty"`
 	// A frame of a watch stream with Wire in it.
 	Frame []byte `json:"frame,omitempty"`
@@ -156,7 +156,7 @@ func (c codecs) loose(k kind, object runtime.Object, one *sample) error {
 	return err
 }
 
-// through reads in one encoding and writes in the other.
+// through decodes one encoding and encodes the other.
 func (c codecs) through(k kind, from *codec, body []byte, to *codec) ([]byte, error) {
 	into := reflect.New(k.typ).Interface().(runtime.Object)
 	object, _, err := from.s.Decode(body, &k.gvk, into)

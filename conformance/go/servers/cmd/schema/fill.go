@@ -80,7 +80,7 @@ func (f *filler) quantity() resource.Quantity {
 	return q
 }
 
-// special fills the types that write themselves; it says whether it did.
+// special fills types with their own encoding, and reports whether it did.
 func (f *filler) special(v reflect.Value) bool {
 	switch p := v.Addr().Interface().(type) {
 	case *meta.TypeMeta:

@@ -54,7 +54,7 @@ func main() {
 	fail(err)
 }
 
-// packed compresses what a command writes, the same way each time.
+// packed compresses the output of a command reproducibly.
 func packed(out io.Writer, write func(io.Writer, int64, int, int) error, seed int64, count, size int) error {
 	zipped, err := gzip.NewWriterLevel(out, gzip.BestCompression)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *sources) files(path string) ([]*ast.File, error) {
 	return files, nil
 }
 
-// property returns what a server of the newer release publishes of a field, and whether the field is required.
+// property returns the OpenAPI schema of a field in the newer release, and whether the field is required.
 func (s *sources) property(f field) (*property, bool, error) {
 	files, err := s.files(f.Package)
 	if err != nil {
@@ -110,7 +110,7 @@ func structField(files []*ast.File, f field) (found *ast.Field) {
 	return found
 }
 
-// embeddedName returns the name of the field that an embedded type makes.
+// embeddedName returns the name of the field of an embedded type.
 func embeddedName(typ ast.Expr) string {
 	switch typ := typ.(type) {
 	case *ast.SelectorExpr:

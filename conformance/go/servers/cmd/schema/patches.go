@@ -17,11 +17,11 @@ type merged struct {
 	Original json.RawMessage `json:"original"`
 	Patch    json.RawMessage `json:"patch"`
 	Result   json.RawMessage `json:"result,omitempty"`
-	// Which of several faults is found first is random upstream.
+	// Upstream reports a random one of several errors.
 	Refused bool `json:"refused,omitempty"`
 }
 
-// patches writes patches that Go makes of two random objects, and the same ones after random damage with directives.
+// patches writes patches that Go creates from two random objects, and the same patches after random damage with directives.
 func patches(out io.Writer, seed int64, count, size int) error {
 	s, kinds, err := allKinds()
 	if err != nil {
@@ -57,7 +57,7 @@ func patches(out io.Writer, seed int64, count, size int) error {
 
 func merge(k kind, original, patch []byte) (one *merged) {
 	one = &merged{Kind: k.name(), Original: original, Patch: patch}
-	// Upstream compares values that cannot be compared; a server answers the panic with an error, too.
+	// Upstream panics when it compares incomparable values; a server turns the panic into an error.
 	defer func() {
 		if recover() != nil {
 			one.Refused = true
@@ -72,7 +72,7 @@ func merge(k kind, original, patch []byte) (one *merged) {
 	return one
 }
 
-// patch makes one of the two objects, and damages every other one.
+// patch creates a patch from two objects, mostly with random damage.
 func (f *filler) patch(k kind, original, modified []byte) ([]byte, error) {
 	if f.random.Intn(4) == 0 {
 		return f.damage(modified)
@@ -87,7 +87,7 @@ func (f *filler) patch(k kind, original, modified []byte) ([]byte, error) {
 	return f.damage(patch)
 }
 
-// settled sorts the names to retain: upstream lists them as a map has them.
+// settled sorts the names to retain, because upstream lists them in map order.
 func settled(patch []byte) ([]byte, error) {
 	var tree any
 	if err := json.Unmarshal(patch, &tree); err != nil {
@@ -122,7 +122,7 @@ func (f *filler) damage(patch []byte) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// retained names what a patch may set, and one member more of what is there.
+// retained returns names for $retainKeys: the members of a patch, and one more member.
 func retained(keys []string, more string) []any {
 	out := []any{more}
 	for _, key := range keys {

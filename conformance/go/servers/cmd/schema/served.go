@@ -10,7 +10,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// served writes what a server lists, in both encodings. It has objects of its own: roles, priorities, services.
+// served writes the lists of a server, in both encodings. A server has built-in objects: roles, priorities, services.
 func served(out io.Writer, kubeconfig string) error {
 	p, err := newPeer(kubeconfig)
 	if err != nil {
@@ -43,7 +43,7 @@ func served(out io.Writer, kubeconfig string) error {
 	return nil
 }
 
-// list asks twice, for one version of the list.
+// list reads the same version of a list in both encodings.
 func (p *peer) list(path, name string) (*sample, error) {
 	text, err := p.read(path, "application/json")
 	if err != nil {

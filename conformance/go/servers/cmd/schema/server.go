@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// peer is a real server that is asked.
+// peer is a real server that is queried.
 type peer struct {
 	address string
 	client  *http.Client
@@ -53,7 +53,7 @@ func (p *peer) read(path, accept string) ([]byte, error) {
 	return body, err
 }
 
-// model is what a server publishes of a type.
+// model is the published schema of a type.
 type model struct {
 	Required   []string             `json:"required"`
 	Properties map[string]*property `json:"properties"`
@@ -147,7 +147,7 @@ type column struct {
 	Priority           int
 }
 
-// columns asks for a list as a table.
+// columns requests a list as a table.
 func (p *peer) columns(path string) ([]column, error) {
 	var list struct{ ColumnDefinitions []column }
 	err := p.get(path, "application/json;as=Table;v=v1;g=meta.k8s.io", &list)

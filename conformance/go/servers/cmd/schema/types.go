@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Types that write themselves in their own way; a reader of the table has to know them.
+// Types with their own encoding, which a reader of the table must know.
 var special = map[reflect.Type]string{
 	reflect.TypeOf(meta.Time{}):                                  "time",
 	reflect.TypeOf(meta.MicroTime{}):                             "microtime",
@@ -50,7 +50,7 @@ type message struct {
 	Fields []field
 }
 
-// walker collects the messages that kinds are made of.
+// walker collects the messages that kinds consist of.
 type walker struct {
 	messages map[string]*message
 	seen     map[reflect.Type]string
@@ -78,7 +78,7 @@ func (w *walker) message(typ reflect.Type) (string, error) {
 	parts := strings.Split(model, ".")
 	alias := strings.Join(parts[len(parts)-3:], ".")
 	if other, ok := w.messages[alias]; ok {
-		return "", fmt.Errorf("%s and %s have one short name", model, other.Model)
+		return "", fmt.Errorf("%s and %s have the same short name", model, other.Model)
 	}
 	w.seen[typ] = alias
 	m := &message{Alias: alias, Model: model}
@@ -105,7 +105,7 @@ func (w *walker) field(f reflect.StructField) (field, bool, error) {
 	if !ok && f.Anonymous {
 		tag, ok = ",inline", true
 	}
-	// The unions of apiextensions have no names in JSON: they write the member that is set.
+	// The unions of apiextensions have no member names in JSON: the value of the set member is encoded.
 	if _, onWire := f.Tag.Lookup("protobuf"); !ok && onWire {
 		ok = true
 	}
