@@ -14,7 +14,7 @@
 //!
 //! An attempt names the request that it responds to (`list`, `page`, `watch` or `watch-list`) and the
 //! response: a `list`, a `status`, a `stream` of events, or no response (`drop`). `refuse` closes the port
-//! instead. If the next attempt does not expect a request, the first later one that does answers it. The
+//! instead. If the next attempt does not expect a request, the first later one that does is used. The
 //! trace shows the skipped attempts.
 
 mod object;
