@@ -95,8 +95,8 @@ impl Board {
         let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, held) {
             (&Method::POST, None) => {
-                // The request contains the time of this process. Replace it with that of the candidate's simulated
-                // clock.
+                // The request contains the time of this process. Replace it with the time of the candidate's
+                // simulated clock.
                 lease["spec"]["renewTime"] = json!(self.clock_of(who));
                 (StatusCode::CREATED, self.store(lease))
             }
