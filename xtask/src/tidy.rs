@@ -1,7 +1,8 @@
 //! The rules that the compiler does not check: dependencies between crates and between the layers of a crate,
 //! lengths of files, forbidden names, tests that documents name, programs that documents show, patches of
-//! deliberate defects, and real time in tests.
+//! deliberate defects, real time in tests, prose, and subjects of commits.
 
+mod commits;
 mod defects;
 mod edges;
 mod files;
@@ -21,7 +22,7 @@ use crate::report::Report;
 /// Options of `cargo xtask tidy`.
 #[derive(Debug, Args)]
 pub(crate) struct TidyArguments {
-    /// List each prose finding below this folder, for example `crates/informer-cache`.
+    /// Report only the prose findings below this folder, for example `crates/informer-cache`.
     #[arg(long, value_name = "FOLDER")]
     prose: Option<String>,
 }
@@ -39,6 +40,7 @@ pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     defects::check(root, &mut report);
     real_time::check(root, &sources, &mut report);
     prose::check(root, &sources, arguments.prose.as_deref(), &mut report);
+    commits::check(root, &mut report);
     report.figure("source files", sources.len() as f64);
     report
 }

@@ -70,7 +70,7 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
 /// ```
 /// use informer_cache::queue::{Queue, QueueClosed};
 ///
-/// Runs `process` on every popped item, until the queue is closed and drained.
+/// /// Runs `process` on every popped item, until the queue is closed and drained.
 /// async fn pump<Q: Queue>(queue: &Q, process: impl Fn(&Q::Popped) -> bool) {
 ///     while let Ok(popped) = queue.pop().await {
 ///         if !process(&popped) {

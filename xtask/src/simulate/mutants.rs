@@ -48,7 +48,7 @@ const OF_STATES: Simulator = Simulator {
         "pump-late-unreadable-state-set-aside",
         "pump-unreadable-state-never-forgotten",
         "reflector-relist-request-cuts-a-wait-short",
-        "workqueue-nobody-woken-after-done",
+        "workqueue-no-worker-woken-after-done",
     ],
     arguments: &["--quiet"],
 };

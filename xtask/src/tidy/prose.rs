@@ -1,8 +1,7 @@
 //! Language: words of the glossary, openings of sentences, long sentences and long lines in comments,
 //! messages, test names and documents.
 //!
-//! A folder in [`CLEAN`] must have no finding. For the others the number of findings is a figure, and
-//! `cargo xtask tidy --prose FOLDER` lists them.
+//! Code between backticks is not checked. `cargo xtask tidy --prose FOLDER` lists the findings of one folder.
 
 use std::path::Path;
 
@@ -10,19 +9,6 @@ use regex::Regex;
 
 use super::Source;
 use crate::report::Report;
-
-/// Folders and documents without findings. Entries are added, never removed.
-const CLEAN: [&str; 9] = [
-    "benches",
-    "crates/informer",
-    "crates/informer-cli",
-    "crates/informer-control",
-    "crates/informer-core",
-    "crates/informer-runtime",
-    "crates/informer-schema",
-    "crates/informer-store",
-    "fuzz",
-];
 
 /// All checked folders. A folder inside another one comes first.
 const FOLDERS: [&str; 17] = [
@@ -69,6 +55,7 @@ struct Finding {
 struct Rules {
     words: Vec<(Regex, String)>,
     openings: Regex,
+    code: Regex,
 }
 
 impl Rules {
@@ -80,11 +67,12 @@ impl Rules {
             let regex = compile(&format!(r"(?i)\b(?:{pattern})\b"))?;
             words.push((regex, remedy.to_owned()));
         }
-        Ok(Self { words, openings: compile(OPENINGS)? })
+        Ok(Self { words, openings: compile(OPENINGS)?, code: compile("`[^`]*`")? })
     }
 
     /// Finds words of the glossary and forbidden openings in a paragraph, a message or a name.
     fn check(&self, text: &str) -> Vec<String> {
+        let text = &*self.code.replace_all(text, "`code`");
         let words = self.words.iter().flat_map(|(word, remedy)| {
             let found = word.find_iter(text);
             found.map(move |found| format!("\"{}\": write: {remedy}", found.as_str()))
@@ -101,7 +89,7 @@ fn compile(pattern: &str) -> Result<Regex, String> {
     Regex::new(pattern).map_err(|error| format!("{pattern}: {error}"))
 }
 
-/// Checks all folders; with `listed`, prints each finding below that folder.
+/// Checks all folders; with `listed`, reports only the findings below that folder.
 pub(super) fn check(root: &Path, sources: &[Source], listed: Option<&str>, report: &mut Report) {
     let rules = match Rules::read() {
         Ok(rules) => rules,
@@ -123,10 +111,8 @@ pub(super) fn check(root: &Path, sources: &[Source], listed: Option<&str>, repor
         report.figure(format!("prose findings in {folder}"), count as f64);
     }
     for Finding { file, line, problem } in findings {
-        if CLEAN.iter().any(|folder| is_below(&file, folder)) {
+        if listed.is_none_or(|folder| is_below(&file, folder.trim_end_matches('/'))) {
             report.problems.push(format!("{file}:{line}: {problem}"));
-        } else if listed.is_some_and(|folder| is_below(&file, folder.trim_end_matches('/'))) {
-            println!("{file}:{line}: {problem}");
         }
     }
 }
@@ -135,15 +121,26 @@ fn is_below(file: &str, folder: &str) -> bool {
     file.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The Markdown documents of the project. The change log is excluded: it describes the past.
+/// The Markdown documents of the project. The change log describes the past and keeps its words.
 fn documents(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec();
-    let entries = std::fs::read_dir(root.join("docs")).into_iter().flatten().flatten();
-    let files = entries.map(|entry| format!("docs/{}", entry.file_name().to_string_lossy()));
-    names.extend(files.filter(|name| name.ends_with(".md")));
+    add_documents(root, "docs", &mut names);
     names.sort();
     names
+}
+
+/// Adds the Markdown files in a folder and the folders below it.
+fn add_documents(root: &Path, folder: &str, names: &mut Vec<String>) {
+    let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            add_documents(root, &name, names);
+        } else if name.ends_with(".md") {
+            names.push(name);
+        }
+    }
 }
 
 /// Checks comments, messages and names of tests of a Rust file.
@@ -289,6 +286,7 @@ mod tests {
     #[test]
     fn code_in_comments_and_plain_strings_are_not_checked() {
         assert_eq!(findings_of("/// ```\n/// // nobody\n/// ```\nlet x = \"told\";\n"), []);
+        assert_eq!(findings_of("/// The user `nobody` is anonymous.\n"), []);
     }
 
     #[test]
