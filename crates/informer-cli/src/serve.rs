@@ -202,12 +202,12 @@ impl ServeArguments {
     fn danger(&self) -> Option<&'static str> {
         if self.token_file.is_none() && self.client_ca.is_none() {
             return Some(
-                "without --token-file or --client-ca there is no authentication, so whoever reaches it may read and \
-                 change everything",
+                "without --token-file or --client-ca there is no authentication, so every client that reaches the address \
+                 may read and change everything",
             );
         }
         (self.cert_dir.is_none() && self.tls_cert.is_none()).then_some(
-            "without TLS (--cert-dir, or --tls-cert and --tls-key) whoever is on the way reads the tokens, and all else",
+            "without TLS (--cert-dir, or --tls-cert and --tls-key) tokens and objects can be read in transit",
         )
     }
 }

@@ -42,7 +42,7 @@ const FLAGS: &[Flag] = &[
     flag("tls-private-key-file", "its key"),
     flag("service-cluster-ip-range", "its first address is that of the service kubernetes"),
     flag("token-auth-file", "bearer tokens: lines of token,user,uid,\"group,group\""),
-    idle("advertise-address", "nobody asks for it"),
+    idle("advertise-address", "no component reads the address"),
     idle_switch("allow-privileged", "no pod runs"),
     idle("api-audiences", "tokens are looked up, and not read"),
     idle("default-watch-cache-size", "everything is in memory"),

@@ -31,7 +31,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 const FLAGS: &[Flag] = &[
     flag("data-dir", "where the state of the API server is kept"),
     flag("listen-client-urls", "where to listen, on a loopback address"),
-    idle("advertise-client-urls", "nobody asks for it"),
+    idle("advertise-client-urls", "no component reads the address"),
     idle("initial-cluster", "there is one member"),
     idle("listen-peer-urls", "there are no peers"),
     idle("log-level", "nothing is logged"),

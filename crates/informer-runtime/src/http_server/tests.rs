@@ -251,7 +251,7 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
     assert!(taken(Some(&old)).await && !taken(Some(&new)).await && !taken(None).await);
 
     write("garbage");
-    let error = acceptor.renew().await.expect_err("nobody could be let in").to_string();
+    let error = acceptor.renew().await.expect_err("the renewal fails").to_string();
     assert!(error.ends_with("there is no client authority"), "{error}");
     assert!(taken(Some(&old)).await, "the old authority is still accepted");
 
