@@ -221,6 +221,12 @@ async fn documented_metrics_exist() {
     assert!(expressions.len() > 30, "{}", expressions.len());
     expressions.iter().for_each(|expression| check(expression, &served, &mut problems));
 
+    let mut names = Vec::new();
+    fields(&alerts, "alert", &mut names);
+    let guide = document("book/src/guides/metrics.md");
+    names.retain(|name| !guide.contains(&format!("| `{name}` |")));
+    problems.extend(names.iter().map(|name| format!("guides/metrics.md does not list {name}")));
+
     let reference = document("book/src/reference/metrics.md");
     let names = reference.split('`').skip(1).step_by(2);
     let names = names.filter(|name| name.contains('_') && !name.contains('.'));

@@ -113,6 +113,13 @@ async fn events_before_invalid_data_are_delivered_and_invalid_data_ends_the_watc
 }
 
 #[tokio::test(start_paused = true)]
+async fn error_event_with_an_unreadable_status_is_reported_as_such() {
+    let (seen, _) = watched(Reply::ok(r#"{"type":"ERROR","object":{"code":"many"}}"#.to_owned())).await;
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].contains("an unreadable status"), "{}", seen[0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn bookmark_without_version_does_not_end_the_watch() {
     let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{}}";
     let (seen, ended) = watched(Reply::ok(bookmark.to_owned() + &event("ADDED", "x", "6"))).await;
