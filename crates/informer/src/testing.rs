@@ -131,7 +131,7 @@ impl TestServer {
         self.server.listen("127.0.0.1:0").await
     }
 
-    /// Returns the server: manifests, history, clock, kinds, TLS.
+    /// Returns the underlying server, for operations on manifests, history, clock, kinds and TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }

@@ -1,4 +1,4 @@
-//! The factory through the facade.
+//! Tests of `SharedInformerFactory`, imported from the `informer` crate as programs do it.
 #![cfg(feature = "testing")]
 
 use std::sync::Arc;

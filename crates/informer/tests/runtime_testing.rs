@@ -1,4 +1,4 @@
-//! The fake client and the environment of tests, through the facade.
+//! Tests of `FakeClient` and `TestEnvironment`, imported from the `informer` crate as programs do it.
 #![cfg(all(feature = "testing", feature = "runtime"))]
 
 use informer::cache::{SharedInformerFactory, field};

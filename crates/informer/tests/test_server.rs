@@ -1,4 +1,4 @@
-//! The test server through the facade.
+//! Tests of `informer::testing::TestServer`, imported from the `informer` crate as programs do it.
 #![cfg(feature = "testing")]
 
 use informer::Object;
@@ -61,7 +61,7 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     assert_eq!(error, "cannot read an object of configmaps.v1 on the test server");
 }
 
-/// In real time, since sockets know no other.
+/// Runs in real time: the test uses sockets, and paused time does not control them.
 #[tokio::test]
 async fn its_kubeconfig_leads_other_programs_to_it() {
     let server = TestServer::start().await;

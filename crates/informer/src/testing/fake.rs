@@ -1,4 +1,5 @@
-//! A client of the runtime for unit tests of reconcilers.
+//! A fake client for unit tests of reconcilers. It is the client of the runtime, connected to an embedded API
+//! server.
 
 use std::fmt;
 use std::ops::Deref;

@@ -23,7 +23,8 @@ use crate::fixture::{Beside, answer, eventually, item, pod_list, text};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A relist answered in this way: the error.
+/// Makes each relist of pods fail with this fault, and returns the reported error. Checks that the cache and
+/// other informers are unaffected, and that the informer recovers when the fault is removed.
 async fn relist_fails(action: FaultAction) -> String {
     let beside = Beside::start().await;
     let fault = beside.relist(u64::MAX, action);
@@ -61,7 +62,7 @@ async fn garbage_in_a_watch_ends_it_and_loses_no_event() {
     beside.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
     let reflector = beside.pods.state().reflector;
     let error = reflector.last_error.unwrap().to_string();
-    // The beginning of the text, read as the length of an event.
+    // The client reads the first bytes of the invalid text as the length of an event.
     assert!(error.starts_with("watch pods: an event is over the limit"), "{error}");
     assert_eq!(reflector.relists.get(RelistReason::WatchFailed), 1, "its version cannot be relied on");
 }
@@ -122,7 +123,7 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
     let pods = factory.informer::<Pod>();
     let endless = |page: u64| pod_list(9, &format!("token {page}"), &[item(&format!("of-page-{page}"), 9)]);
-    // The same token again is an end of its own; these differ.
+    // Each page has another continue token: a repeated token would end the list with a different error.
     for page in 1..=20 {
         server.faults().on(list::<Pod>()).nth(page).then(endless(page));
     }
@@ -131,7 +132,8 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
     assert!(error.contains("pods") && error.contains("more than 5 pages (max_pages)"), "{error}");
     assert_eq!(server.requests(list::<Pod>()).count(), 5);
     assert!(pods.indexer().is_empty(), "half a list is no list");
-    // The other fifteen pages make three more lists in vain.
+    // The remaining 15 invalid pages make three more lists fail, with five pages each. The next list
+    // succeeds.
     pods.wait_for_sync(10 * MINUTE).await.unwrap();
 }
 
@@ -274,7 +276,7 @@ async fn each_refusal_says_what_was_attempted_and_what_to_do() {
         assert!(error.starts_with(&format!("list pods: the server answered {code} ")), "{error}");
         assert!(error.ends_with(advice), "{error}");
     }
-    // A proxy answers in its own words.
+    // A proxy responds with plain text instead of a `Status` object.
     let error = relist_fails(answer(503, "upstream connect error\n")).await;
     assert!(
         error.starts_with("list pods: the server answered 503 ") && error.ends_with("connect error"),

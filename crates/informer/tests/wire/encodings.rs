@@ -1,4 +1,4 @@
-//! Protobuf and JSON from one server: the same cache.
+//! Informers that receive protobuf and informers that receive JSON from the same server have equal caches.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,8 +23,8 @@ fn of<K: DeserializeOwned>(name: &str, body: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// The content of an object. A Go server writes `resources: {}` where none are asked for; the embedded one
-/// keeps objects as they were sent, and its protobuf is that of Go.
+/// Returns the content of an object without empty members. In protobuf the embedded server writes `resources:
+/// {}` even if a container has none, as a Go server does. In JSON it returns objects as they were sent.
 fn told(object: &impl Serialize) -> Value {
     fn is_empty(value: &Value) -> bool {
         value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
@@ -42,7 +42,7 @@ fn told(object: &impl Serialize) -> Value {
     full(serde_json::to_value(object).unwrap())
 }
 
-/// Creates the objects, half of them after the informers run, and compares what the two hold.
+/// Creates the objects, half of them while the two informers run, and compares the two caches.
 async fn agree<K>(streaming: StreamingLists, objects: Vec<K>, paths: &[&str])
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + PartialEq + Debug + Send + Sync + 'static,
@@ -121,7 +121,7 @@ async fn cache_continues_when_the_encoding_changes() {
     server.create(&pod("default/a")).await.unwrap();
     let pods = server.informer::<Pod>().await;
     assert_eq!(pods.indexer().get("default/a").unwrap().encoding(), Encoding::Protobuf);
-    // The next answer is JSON, as from another server behind the same address.
+    // The next list response is JSON, as if another server behind the same address had sent it.
     let version = server.server().version().to_string();
     let body = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version},
         "items": [serde_json::to_value(&*pods.indexer().get("default/a").unwrap().get().unwrap()).unwrap()]});

@@ -1,4 +1,5 @@
-//! Two informers of one server, of which one is given trouble.
+//! A fixture with two informers of one server. Faults affect only the informer of pods; the informer of
+//! ConfigMaps must not notice them.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use informer_apiserver::{Fault, FaultAction};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 
-/// One pod in the cache of one informer, and a second informer of config maps.
+/// A server with one pod, a running informer of pods, and a running informer of ConfigMaps without faults.
 pub(crate) struct Beside {
     pub(crate) server: TestServer,
     pub(crate) pods: RunningInformer<Pod>,
@@ -27,14 +28,15 @@ impl Beside {
         Self { server, pods, maps, events }
     }
 
-    /// Spoils the first `times` lists of pods from now on, and makes the informer list.
+    /// Applies a fault to the next `times` lists of pods, and forces a relist: the next watch of pods ends
+    /// with 410.
     pub(crate) fn relist(&self, times: u64, action: FaultAction) -> Fault {
         let fault = self.server.faults().on(list::<Pod>()).times(times).then(action);
         self.server.faults().on(watch::<Pod>()).nth(1).expire();
         fault
     }
 
-    /// The failure after the 410 that made the informer list.
+    /// Waits for the failure of the relist, and returns its error. The 410 that forced the relist is skipped.
     pub(crate) async fn failure(&self) -> String {
         let failed = || {
             let reflector = self.pods.state().reflector;
@@ -45,7 +47,8 @@ impl Beside {
         failed().unwrap()
     }
 
-    /// While the pods fail: they are as they were, and config maps come as ever.
+    /// Checks the state while lists of pods fail: the cache still contains the pod, and the informer of
+    /// ConfigMaps receives changes without an error.
     pub(crate) async fn holds(&self) {
         assert!(self.pods.has_synced() && self.pods.indexer().contains("default/kept"));
         self.server.create(&config_map("default/other")).await.unwrap();
@@ -54,7 +57,8 @@ impl Beside {
         assert!(!self.maps.state().reflector.is_failing());
     }
 
-    /// After the fault ends, the handlers receive the next pod and nothing else.
+    /// Checks that the informer continues after the fault ended: handlers receive an event for a new pod, and
+    /// no other event before it.
     pub(crate) async fn recovers(mut self) {
         self.server.create(&pod("default/next")).await.unwrap();
         self.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
@@ -76,23 +80,23 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     panic!("it did not come true within 1000 seconds");
 }
 
-/// An answer of 200 with this text.
+/// Returns a fault that responds with status 200 and this body.
 pub(crate) fn text(body: impl Into<String>) -> FaultAction {
     answer(200, body)
 }
 
-/// An answer with this code and text.
+/// Returns a fault that responds with this status code and body.
 pub(crate) fn answer(code: u16, body: impl Into<String>) -> FaultAction {
     FaultAction::Status { code, reason: None, message: None, retry_after: None, body: Some(body.into()) }
 }
 
-/// A list of pods with these items.
+/// Returns a fault that responds with a PodList of these items.
 pub(crate) fn pod_list(version: impl ToString, token: &str, items: &[Value]) -> FaultAction {
     let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
     text(json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}).to_string())
 }
 
-/// A pod as a server sends it.
+/// Returns the JSON of a pod as a server would send it in a list.
 pub(crate) fn item(name: &str, version: u64) -> Value {
     let metadata = json!({
         "name": name, "namespace": "default", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),

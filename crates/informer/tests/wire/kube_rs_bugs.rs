@@ -18,7 +18,8 @@ fn status(code: u16, retry_after: Option<u32>) -> FaultAction {
     FaultAction::Status { code, reason: None, message: None, retry_after, body: None }
 }
 
-/// A server with one pod, and an informer of pods that asks for streaming lists. Not started.
+/// Returns a server with one pod, and an informer of pods that requests streaming lists. The informer is not
+/// started, so that the test can add faults first.
 async fn streaming() -> (TestServer, SharedInformer<Lazy<Pod>>) {
     let server = TestServer::start().await;
     server.create(&pod("default/a")).await.unwrap();
@@ -26,7 +27,7 @@ async fn streaming() -> (TestServer, SharedInformer<Lazy<Pod>>) {
     (server, pods)
 }
 
-/// Watches of pods that were asked to begin with a list.
+/// Matches streaming lists of pods: watch requests with `sendInitialEvents=true`.
 fn streaming_lists() -> FaultMatch {
     FaultMatch { query: Some("sendInitialEvents=true".to_owned()), ..watch::<Pod>() }
 }
@@ -45,7 +46,7 @@ async fn the_first_list_asks_for_any_version_though_it_has_a_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_answered_with_410_costs_one_relist_and_no_loop() {
     let beside = Beside::start().await;
-    // The watch there is ends, and the one after it is refused before it begins.
+    // The open watch ends, and the server rejects the next watch request with status 410.
     beside.server.faults().on(watch::<Pod>()).nth(1).cut_after(0);
     beside.server.faults().on(watch::<Pod>()).times(1).then(status(410, None));
     beside.server.create(&pod("default/next")).await.unwrap();
@@ -189,7 +190,8 @@ async fn an_expired_page_gives_way_to_one_whole_list() {
     config.page_size = 2;
     let factory =
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
-    // A server answers "any version" whole, whatever the limit: a consistent read is what comes in pages.
+    // A server ignores the limit of a list with `resourceVersion=0`. Only a consistent list is split into
+    // pages, so the first list must fail.
     server.faults().on(list::<Pod>()).nth(1).expire();
     let pages = FaultMatch { query: Some("continue=".to_owned()), ..list::<Pod>() };
     server.faults().on(pages).expire();
@@ -316,7 +318,8 @@ async fn late_subscriber_receives_existing_objects_and_all_receive_deletes() {
     let event = late.next().await.unwrap();
     assert!(matches!(&event, Event::Added { initial: true, .. }) && event.key() == "default/kept", "{event}");
     let pods = informer::Gvr::new("", "v1", "pods");
-    // Created again at once: a consumer that reads the cache instead of the event would miss the deletion.
+    // The pod is deleted and created again immediately. A consumer that reads the cache instead of the event
+    // would miss the deletion.
     beside.server.server().delete(&pods, "default", "kept").unwrap();
     beside.server.create(&pod("default/kept")).await.unwrap();
     for events in [&mut beside.events, &mut late] {

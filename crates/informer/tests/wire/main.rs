@@ -1,4 +1,5 @@
-//! The whole pipeline against an API server inside the test: bytes in, cache and handlers out.
+//! End-to-end tests of informers: the embedded API server sends bytes, and the tests check requests, caches
+//! and handler events.
 #![cfg(feature = "testing")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

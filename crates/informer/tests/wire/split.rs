@@ -1,4 +1,4 @@
-//! A list that is asked for namespace by namespace.
+//! Split lists: the client lists each namespace with a request of its own, several in parallel.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A server with three pods in each namespace, and namespaces of those names.
+/// Starts a server with three pods in each namespace of `pods_in`, and one Namespace object for each name in
+/// `namespaces`.
 async fn server(pods_in: &[&str], namespaces: &[&str]) -> TestServer {
     let server = TestServer::start().await;
     for name in namespaces {
@@ -35,7 +36,8 @@ async fn split(server: &TestServer, objects_min: u64) -> (SharedInformer<Lazy<Po
     (pods, run)
 }
 
-/// The lists of pods: of which namespace, in order.
+/// Returns the namespace of each list request for pods, in the order of the requests; `None` for a list of
+/// all namespaces.
 fn lists(server: &TestServer) -> Vec<Option<String>> {
     server.requests(list::<Pod>()).map(|request| request.namespace.clone()).collect()
 }
