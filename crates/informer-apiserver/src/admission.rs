@@ -57,9 +57,9 @@ impl Deref for Admission {
 /// The two phases of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Before validation: the object may be modified.
+    /// Mutating admission, before validation: plugins may modify the object.
     Mutate,
-    /// Before the object is stored: the write may only be rejected.
+    /// Validating admission, before the object is stored: plugins may only reject the write.
     Validate,
 }
 

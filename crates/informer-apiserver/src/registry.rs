@@ -71,7 +71,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// No controllers, as in envtest.
+    /// Runs no controllers, as in envtest.
     pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false, quotas: false };
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Attributes {
     /// The kind of the request's object. A subresource may have a kind of its own.
     pub(crate) kind: ReviewKind,
     pub(crate) subresource: String,
-    /// For a Namespace: its own name.
+    /// The namespace of the object. For a write to a Namespace, the Namespace's own name.
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) user: User,

@@ -59,7 +59,7 @@ pub(crate) struct QuotaWrite<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) namespace: &'a str,
     pub(crate) mode: WriteMode,
-    /// The stored object.
+    /// The stored object before the write, if there is one.
     pub(crate) old: Option<&'a Value>,
     pub(crate) dry_run: bool,
 }

@@ -70,7 +70,7 @@ impl ControllerManager {
 /// The remaining contents of a terminating namespace.
 enum Contents {
     Empty,
-    /// Only objects with finalizers.
+    /// Only objects with finalizers remain, so the namespace must wait for other controllers.
     Held,
     ToDelete,
 }

@@ -36,10 +36,10 @@ pub enum FaultAction {
     /// Ends the body early. Without a position it ends before the first byte, or immediately on an open
     /// watch.
     Cut {
-        /// After this number of watch events. Takes precedence over `after_bytes`.
+        /// Ends the body after this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
         after_events: Option<u64>,
-        /// After this number of bytes.
+        /// Ends the body after this number of its bytes.
         #[serde(default)]
         after_bytes: Option<u64>,
         /// Resets the connection (or the HTTP/2 stream) instead of ending the body normally.
@@ -49,10 +49,10 @@ pub enum FaultAction {
     /// Stops sending the body and keeps the connection open. Without a position it stops before the first
     /// byte, or immediately on an open watch.
     Stall {
-        /// After this number of watch events. Takes precedence over `after_bytes`.
+        /// Stalls after this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
         after_events: Option<u64>,
-        /// After this number of bytes.
+        /// Stalls after this number of bytes of the body.
         #[serde(default)]
         after_bytes: Option<u64>,
     },

@@ -179,7 +179,8 @@ fn scale(suffix: &str) -> Option<(i32, u32)> {
     })
 }
 
-/// Returns digits times powers of ten and two, capped and rounded up.
+/// Returns `digits` times 10 to the power of `tens` times 2 to the power of `twos`, rounded up to an integer
+/// and capped at `MAX`.
 fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
     let digits = match digits.iter().position(|digit| *digit != 0) {
         Some(first) => &digits[first..],
@@ -207,7 +208,8 @@ fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
     value.min(MAX)
 }
 
-/// Like [`scaled`] with a power of two, to which the dropped digits contribute.
+/// Like [`scaled`], for a binary suffix: the digits are dropped only after the multiplication by the power of
+/// two, because they contribute to its integer part.
 fn binary(digits: &[u8], dropped: usize, tens: i32, twos: u32) -> i128 {
     let mut value: i128 = 0;
     for digit in digits {

@@ -1,4 +1,4 @@
-//! Label selectors of objects as strings.
+//! Formats label selectors in objects, such as `spec.selector`, as strings.
 
 use serde_json::Value;
 

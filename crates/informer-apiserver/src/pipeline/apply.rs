@@ -131,7 +131,8 @@ impl Pipeline {
             return Err(ApiError::conflict(kind, name, &why));
         }
         metadata::check_url_name(&object, name)?;
-        // No stored object could have this version.
+        // The apply creates the object, so a resourceVersion in its configuration cannot match a stored
+        // object.
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_prerequisites(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main).await {

@@ -21,7 +21,7 @@ use crate::pipeline::merge::Origin;
 pub(crate) enum PatchType {
     Merge(Value),
     Json(JsonPatch),
-    /// For built-in kinds: lists are merged by their merge keys.
+    /// A strategic merge patch, which only built-in kinds support: lists are merged by their merge keys.
     Strategic(Value),
 }
 

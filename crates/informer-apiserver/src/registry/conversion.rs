@@ -64,9 +64,9 @@ impl std::fmt::Debug for ConversionCache {
 /// An object that was converted to the storage version.
 #[derive(Debug, Clone)]
 pub(crate) struct Converted {
-    /// As sent to the webhook.
+    /// The object as it was sent to the webhook.
     pub(crate) object: Object,
-    /// In the storage version.
+    /// The object in the storage version.
     pub(crate) stored: Object,
     /// `stored`, converted back to the version of the request.
     pub(crate) back: Result<Object, ApiError>,

@@ -15,9 +15,9 @@ use crate::model::kinds::{Kind, convert_version, version_priority};
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
-    /// Its table in the storage.
+    /// The index of its table in the storage.
     pub(crate) table: usize,
-    /// Notified after each commit, so that watchers pull.
+    /// Notified after each commit, so that watchers pull the new events.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
     /// The storage version, if it differs from this one.
     pub(crate) stored_as: Option<Arc<Kind>>,

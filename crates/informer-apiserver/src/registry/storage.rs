@@ -104,7 +104,8 @@ pub(crate) struct Pulled {
     pub(crate) events: Vec<Arc<Event>>,
     /// The watcher is up to date with this version once `events` are delivered.
     pub(crate) version: u64,
-    /// There are no further events, and the watch continues: the watcher waits for the next change.
+    /// True if there are no further events now. The watch continues, and the watcher waits for the next
+    /// change.
     pub(crate) complete: bool,
 }
 

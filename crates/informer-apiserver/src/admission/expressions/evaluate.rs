@@ -62,9 +62,9 @@ pub(crate) struct Expression {
 }
 
 struct Compiled {
-    /// As written, for cost estimates and names.
+    /// The expression as the user wrote it, for cost estimates and for names in messages.
     written: IdedExpr,
-    /// Rewritten for evaluation, see [`index_fields`].
+    /// The expression rewritten for evaluation, see [`index_fields`].
     strict: IdedExpr,
     /// Evaluated on a separate large stack.
     is_deep: bool,

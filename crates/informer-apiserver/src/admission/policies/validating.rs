@@ -46,7 +46,8 @@ pub(in crate::admission) struct Validator {
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
     validations: Vec<Validation>,
-    /// There is no audit log, but an annotation that fails rejects the write.
+    /// The `auditAnnotations` of the policy. There is no audit log, so their values are unused, but an
+    /// expression that fails rejects the write.
     annotations: Vec<Expression>,
 }
 

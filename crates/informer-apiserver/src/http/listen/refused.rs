@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The first delay. Each further failure doubles it.
 const MIN_DELAY: Duration = Duration::from_millis(5);
-/// The maximum delay.
+/// The maximum delay between two attempts to accept a connection.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Exponential backoff of the accept loop.

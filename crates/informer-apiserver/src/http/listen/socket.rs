@@ -49,7 +49,8 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // No FIN may precede the RST.
+        // The connection is to be reset. A shutdown would send a FIN first, which the client reads as a
+        // normal end.
         if self.reset.load(Ordering::Acquire) {
             return Poll::Ready(Ok(()));
         }

@@ -28,7 +28,7 @@ enum ConnectionState {
 /// The result of a timeout check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeoutCheck {
-    /// Not timed out; check again at this time.
+    /// The connection has not timed out. The driver must check again at this time.
     Pending(Duration),
     /// The client was too slow to send a request or to read a response.
     TimedOut,

@@ -1,4 +1,4 @@
-//! Fault: delays all items of a watch.
+//! The fault that delays all items of a watch, to simulate a lagging server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Without the feature `cel`, expressions are accepted unchecked.
+//! The replacement of the CEL checks without the feature `cel`: all expressions are accepted unchecked.
 
 /// The declarations for an expression; the `cel` feature gives it its content.
 #[derive(Debug, Clone)]

@@ -35,7 +35,7 @@ pub(crate) fn cost_of_expression(expression: &IdedExpr, about: &[(&str, &Value)]
     Estimate::about(about, 0).cost(expression).0
 }
 
-/// The cost so far for one object.
+/// The estimated CEL cost of the rules of one object so far, and the number of values visited to compute it.
 struct CostBudget {
     spent: u64,
     visited: u64,
@@ -50,7 +50,7 @@ struct CostNode<'a> {
 }
 
 impl CostBudget {
-    /// Adds the rules for a value and for the values below it.
+    /// Adds the costs of the rules for a value and for the values nested in it.
     fn node(&mut self, schema: &CompiledSchema, place: CostNode<'_>) -> Option<Cause> {
         let mut combined = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of);
         let own = schema.validations.iter().flatten().find_map(|rule| self.rule(rule, place));
@@ -82,7 +82,7 @@ impl CostBudget {
         }
     }
 
-    /// Adds one rule. Returns an error if the rule or the whole object is too expensive.
+    /// Adds the cost of one rule. Returns an error if the rule or the whole object is too expensive.
     fn rule(&mut self, rule: &CompilationResult, place: CostNode<'_>) -> Option<Cause> {
         if rule.is_transition_rule && place.old.is_none() {
             return None;

@@ -1,4 +1,4 @@
-//! Traversal of CEL expressions.
+//! Traversal of the subexpressions of CEL expressions.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, Expr};

@@ -1,4 +1,4 @@
-//! Pruning and defaulting.
+//! Pruning and defaulting of custom resources by the structural schema of their CRD.
 
 use serde_json::{Map, Value};
 

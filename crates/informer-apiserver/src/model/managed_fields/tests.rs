@@ -170,7 +170,8 @@ proptest! {
         };
         let kept = members(&fields_of(of, &value).without(&gone));
         let found = members(&fields_of(of, &left));
-        // A value from which everything is removed becomes null, which is a field itself.
+        // If all fields of a value are removed, null remains in its place. The field set contains the path of
+        // this null, so a removed top-level path may still be found.
         prop_assert!(kept.is_subset(&found), "{kept:?} {found:?}");
         prop_assert!(found.iter().all(|path| !gone.has(path) || path.len() == 1), "{found:?}");
     }
@@ -314,7 +315,8 @@ proptest! {
             match write {
                 Write::Apply(name, map, force) => {
                     let id = applier(name);
-                    // An empty map in the configuration is a field itself, and a map without members is
+                    // The configuration omits an empty map, because a manager would own the path of the empty
+                    // map, and the reference model knows only members. A map that loses its last member is
                     // removed.
                     let config = if map.is_empty() { json!({}) } else { json!({"parts": map}) };
                     let done = plain.apply(&id, map, *force);

@@ -37,11 +37,11 @@ pub(crate) struct Stored {
 /// The representation of an object in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As stored.
+    /// The whole object, as stored.
     Object,
-    /// As stored, without kind and apiVersion: items of built-in lists.
+    /// The object without kind and apiVersion, as in the items of a list of a built-in kind.
     Bare,
-    /// Only the metadata, as `PartialObjectMetadata`.
+    /// Only the metadata of the object, as `PartialObjectMetadata`.
     Metadata,
 }
 

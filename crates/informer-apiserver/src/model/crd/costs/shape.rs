@@ -12,7 +12,7 @@ const MAX_NUMBER_CHARS: u64 = 330;
 /// An upper bound for the result of a subexpression.
 #[derive(Clone)]
 pub(super) enum Shape<'a> {
-    /// One of these values of the object.
+    /// The result is one of these values of the object.
     Values(Rc<Vec<&'a Value>>),
     /// A list of at most this many items, each of this shape.
     Items(u64, Rc<Self>),

@@ -1,4 +1,4 @@
-//! ResourceQuotas. `admission/quota.rs` charges them.
+//! ResourceQuotas. `admission/quota.rs` adds the usage of each write and rejects writes that exceed a quota.
 
 use serde_json::{Value, json};
 

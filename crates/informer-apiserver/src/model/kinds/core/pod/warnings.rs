@@ -31,7 +31,7 @@ const SECCOMP_IS_OLD: &str = "non-functional in v1.27+; use the \"seccompProfile
 const APP_ARMOR_OF_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// In the order in which kube-apiserver visits them.
+/// The container lists of a PodSpec, in the order in which kube-apiserver visits them and reports warnings.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Returns the deprecation message of a node label.
@@ -181,7 +181,8 @@ fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<St
     let armor = format!("{APP_ARMOR_OF_CONTAINER}{name}");
     let given = pod["metadata"]["annotations"].get(&armor).map(text);
     if let Some(given) = given.filter(|_| security["appArmorProfile"].is_null())
-        // In a Pod the annotation is copied to the field that replaces it.
+        // In a Pod the server copies the annotation to the field that replaces it, so only pod templates
+        // cause this warning.
         && !at.is_empty()
         && !is_same_profile(&pod["spec"]["securityContext"]["appArmorProfile"], given)
     {
