@@ -9,11 +9,12 @@ use informer_apiserver::{Certificate, CertificateAuthority, Tls};
 
 use crate::failure::Failure;
 
-/// The location of the certificate.
+/// The location of the server's certificate and its private key.
 pub(crate) enum Files<'a> {
-    /// In two existing files.
+    /// Two existing files: the certificate chain and the private key.
     Named(&'a Path, &'a Path),
-    /// In `apiserver.crt` and `apiserver.key` of this directory; they are generated if missing.
+    /// A directory that contains `apiserver.crt` and `apiserver.key`. Both files are generated if the
+    /// certificate is missing.
     In(&'a Path),
 }
 

@@ -16,7 +16,7 @@ fn status_kb(field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Returns user and system time, in seconds.
+/// Returns the CPU time of this process so far, in seconds: the sum of user and system time.
 pub(crate) fn cpu_seconds() -> Option<f64> {
     /// The unit of `/proc/self/stat`, which Linux fixes for user space.
     const TICKS_PER_SECOND: f64 = 100.0;

@@ -33,7 +33,8 @@ pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
     let Some(path) = path else {
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
     };
-    // A kind may be used before its definition is read, so each new kind starts another pass.
+    // A manifest may use a custom kind before its CRD is read, so each new kind starts another pass over the
+    // files.
     for _ in 0..=MAX_KINDS {
         let server = kinds.server();
         let outcome = server.load_yaml(path);
@@ -80,7 +81,8 @@ impl Kinds {
         self.iter().map(|kind| kind.gvr().to_string()).collect()
     }
 
-    /// Adds declared kinds, which replace guessed ones. Returns true if one of them is new.
+    /// Adds the kinds that CRDs define, which replace guessed ones. Returns true if one of them is new, so
+    /// that the manifests must be loaded again.
     fn define(&mut self, declared: Vec<Kind>) -> bool {
         let before = self.defined.len();
         for kind in declared {
@@ -103,8 +105,8 @@ fn is_same(one: &Kind, other: &Kind) -> bool {
 fn guessed(error: &LoadError) -> Option<Kind> {
     let LoadError::UnknownKind { kind, api_version, .. } = error else { return None };
     let (group, version) = api_version.split_once('/')?;
-    // Groups without a dot, and those of Kubernetes itself, are built in. Do not guess there: the manifest
-    // misspells the kind or the version.
+    // All kinds of groups without a dot, and of groups that end in `.k8s.io`, are built in. An unknown kind
+    // or version of such a group is a spelling error in the manifest, so it must not become a custom kind.
     let custom =
         group.contains('.') && !group.ends_with(".k8s.io") && !version.is_empty() && !kind.is_empty();
     custom.then(|| Kind::custom(group, version, kind))
@@ -143,7 +145,7 @@ fn texts(value: &Value) -> Vec<String> {
     items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the paths without their leading dot.
+/// Returns the JSON paths in this member of each array element, without their leading dot.
 fn texts_at(value: &Value, member: &str) -> Vec<String> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(|item| Some(item[member].as_str()?.trim_start_matches('.').to_owned())).collect()

@@ -29,7 +29,8 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: web-2}, spec: {containers: [{name: main, image: web}]}}
 ";
 
-/// Loaded after the manifests that use it.
+/// The CRD of `Website`. Files are loaded by name, so the server reads this CRD after the manifest that uses
+/// the kind.
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
