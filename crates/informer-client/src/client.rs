@@ -82,7 +82,7 @@ struct Inner {
     streaming_refusals: Mutex<HashSet<Gvr>>,
     /// Kinds that the server does not serve as protobuf. The flag is true for metadata-only requests.
     json_only: Mutex<HashSet<(Gvr, bool)>>,
-    /// Kinds for which a split list failed.
+    /// Kinds for which a split list failed; their lists are no longer split by namespace.
     whole_lists: Mutex<HashSet<Gvr>>,
     /// The schema of the built-in kinds, loaded on first use.
     schema: OnceLock<Arc<Schema>>,
@@ -262,17 +262,20 @@ impl Client {
         self.inner.streaming_refusals.lock().contains(gvr)
     }
 
-    /// Returns true if a split list of the collection failed before.
+    /// Returns true if a split list of the collection failed before, so that its lists must not be split
+    /// again.
     pub(crate) fn wants_whole_lists(&self, gvr: &Gvr) -> bool {
         self.inner.whole_lists.lock().contains(gvr)
     }
 
-    /// Records that a split list failed. The set is bounded by the number of watched kinds.
+    /// Records that a split list of the collection failed, so that its later lists are not split by
+    /// namespace. The number of entries is bounded by the number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// Records that the server rejected a streaming list. The set is bounded by the number of watched kinds.
+    /// Records that the server rejected a streaming list of the collection, so that its later lists are not
+    /// streamed. The number of entries is bounded by the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
@@ -330,7 +333,8 @@ impl Client {
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }
 
-    /// Records that the server sends a kind as JSON. The set is bounded by the number of watched kinds.
+    /// Records that the server sends a kind as JSON, so that later requests do not ask for protobuf. The
+    /// number of entries is bounded by the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }

@@ -187,7 +187,8 @@ fn failed(attempt: &str, problem: ListProblem) -> SourceError {
     }
 }
 
-/// The end of a list, its number of objects, and the maximum number of buffered bytes.
+/// The metadata at the end of a list, the number of objects in the list, and the maximum number of bytes that
+/// were buffered at once.
 type Ended = (ListEnd, u64, usize);
 
 /// Collects decoded objects into the parts of a list.
