@@ -289,7 +289,8 @@ impl<'s, 'a> Members<'s, 'a, '_> {
 
     fn view(&self, field: &FieldData, raws: &[IndexedRaw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let depth = self.frame.depth;
-        // Only schema and depth are used.
+        // `MessageView::view` reads only `schema` and `depth` of the message; the other members are
+        // placeholders.
         MessageView { schema: self.value.schema, id: MessageId(0), pieces: Pieces::None, depth }
             .view(field, raws)
     }

@@ -57,9 +57,9 @@ fn in_order(
     arrange(merged, order, &server, Identity { key: field.key }).map(Some)
 }
 
-/// Returns the server order that kube-apiserver uses after a patch deleted entries. It deletes and appends in
-/// the memory of the server's list, so that the first new entries take the freed positions. Returns `None` if
-/// nothing was deleted.
+/// Returns the order of the server's list after a patch deleted entries of it, as kube-apiserver computes the
+/// order. kube-apiserver deletes and appends in place, in one Go slice, so that the first new entries take
+/// the positions of the deleted ones. Returns `None` if nothing was deleted.
 fn order_after_deletions(old: &[Value], new: &[Value], field: &FieldMeta<'_>) -> Option<Vec<Value>> {
     let identity = Identity { key: field.key };
     let directive = |entry: &Value| entry.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
@@ -142,7 +142,7 @@ fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Res
     }
     let identity = Identity { key: field.key };
     let (mut merged, patch) = directives(old, new, identity)?;
-    // The order after the deletions is the one that the entries of the server keep.
+    // The remaining entries of the server keep the order that they have after the deletions.
     let server = merged.clone();
     let mut places: Ranks = ranks(&merged, identity);
     for entry in &patch {

@@ -72,7 +72,8 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Returns the known fields by index, in document order.
+    /// Returns the members of the objects that are known fields, sorted by the index of the field in its
+    /// message. Duplicates keep their order in the document.
     fn members(&self, id: MessageId, objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
         let mut members = Vec::with_capacity(self.schema.fields_of(id).len().min(16));
         for object in objects {
@@ -155,7 +156,7 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes one value; no value is written as zero.
+    /// Writes one value. If there is no value, zero is written.
     fn value(&mut self, number: u8, base: Base, values: &[At]) -> Result<(), Fault> {
         let last = values.last().copied();
         match base {
