@@ -169,7 +169,8 @@ mod tests {
 
     use super::*;
 
-    /// An error that reads the log when it is dropped.
+    /// An error that locks the log in its `Drop`. This deadlocks if the log drops the error while it holds
+    /// its lock.
     struct Looks(UndecodableLog);
 
     impl Drop for Looks {

@@ -62,7 +62,8 @@ pub(crate) struct Computed {
 }
 
 impl Computed {
-    /// Calls every function of `definitions` for one object. Adds one group each, in their order.
+    /// Calls every function of `definitions` for one object. Adds one group of values for each function, in
+    /// their order.
     pub(crate) fn add<O: 'static>(
         &mut self,
         definitions: &[Arc<Definition<O>>],
@@ -86,7 +87,8 @@ impl Computed {
         Ok(values)
     }
 
-    /// Returns the values of a group, sorted and without duplicates.
+    /// Returns the values of one object in one index, sorted and without duplicates. `group` is the position
+    /// of this pair in the order of the calls.
     pub(crate) fn group(&self, group: usize) -> impl ExactSizeIterator<Item = &str> + Clone {
         let start = if group == 0 { 0 } else { self.groups[group - 1] };
         self.spans[start..self.groups[group]].iter().map(|(from, to)| &self.text[*from..*to])

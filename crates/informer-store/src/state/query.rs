@@ -53,7 +53,8 @@ impl<O> State<O> {
 }
 
 impl<O: Object> State<O> {
-    /// Reads labels, so it must not run on a state that the writer waits for.
+    /// Calls [`Object::labels`], which may be user code. Call this on a clone of the state: the writer waits
+    /// for each read of the shared state.
     pub(crate) fn list_selected(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
         if selector.is_nothing() {
             return Vec::new();

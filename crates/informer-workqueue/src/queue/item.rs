@@ -17,10 +17,10 @@ use super::{QueueKey, Taken, Ticket, WorkQueue};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDrop {
-    /// The key is added again through the rate limiter, so that no work is lost.
+    /// Adds the key again after the delay of the rate limiter, so that its work is not lost.
     #[default]
     Retry,
-    /// The key is done.
+    /// Marks the key as done, as if the work had succeeded.
     Done,
 }
 

@@ -1,4 +1,4 @@
-//! The report of a worker pool.
+//! The result of a worker pool that has ended: how many keys succeeded, failed or were left.
 
 /// The counts of a worker pool until it ended. Every hand-out is counted once in `done`, `requeued`,
 /// `retried`, `given_up`, `lost` or `abandoned`, unless the rate limiter or the failure hook panicked.
