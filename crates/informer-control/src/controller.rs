@@ -116,12 +116,14 @@ pub enum Requeue {
     Never,
     /// Requeued after this delay.
     After(Duration),
-    /// Requeued with the rate limiter's delay, which counts as a failure.
+    /// Requeued with the rate limiter's delay. The rate limiter counts a failure, which usually makes the
+    /// next delay longer.
     RateLimited,
 }
 
 impl RequeueDecision {
-    /// Returns the decision for a reconcile. Whether a panic stops the controller is decided by the caller.
+    /// Returns whether and when a request is requeued whose reconcile ended like this. The caller decides
+    /// whether a panic stops the controller.
     pub fn of(end: ReconcileEnd) -> Self {
         let (forget, requeue, priority) = match end {
             ReconcileEnd::Succeeded(Outcome::RequeueAfter { delay, priority }) if !delay.is_zero() => {

@@ -19,9 +19,9 @@ pub enum ParseLabelSelectorError {
     Unexpected {
         /// The token that was found; empty at the end of the string.
         found: String,
-        /// Offset in bytes.
+        /// The offset of the token in the string, in bytes.
         at: usize,
-        /// The tokens that the grammar accepts there.
+        /// The tokens that the grammar accepts at this offset.
         expected: &'static str,
     },
     /// The key is not a label name.

@@ -49,8 +49,9 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         &self.services
     }
 
-    /// Returns how long the source may still take to deliver its initial objects. A source should return its
-    /// own, more specific error then; a second later the controller gives up on it.
+    /// Returns how long the source may still take to deliver its initial objects. When the time has elapsed,
+    /// a source should return its own, more specific error. One second later the controller stops waiting for
+    /// the source.
     pub fn sync_within(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -71,7 +72,8 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         });
     }
 
-    /// Runs code of the program; catches a panic.
+    /// Runs a task of a source, or its replay. If it panics, the panic is logged and counted, and the
+    /// controller keeps running.
     pub(crate) async fn contain(&self, task: &str, work: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             self.panics.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +122,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         self.predicates.push(Box::new(predicate));
     }
 
-    /// Calls the handler if all predicates hold. Catches panics.
+    /// Calls the handler if all predicates hold. A panic of either is logged and counted, and the next
+    /// trigger is delivered.
     pub(crate) fn deliver(&self, trigger: &Trigger<O>, enqueuer: &Enqueuer<R>) {
         let delivered = catch_unwind(AssertUnwindSafe(|| {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-/// Reviews per second of clients that the API server rejects.
+/// The sustained rate, per second, of reviews that reject the client. It holds for TokenReviews and for
+/// SubjectAccessReviews separately.
 pub(super) const UNKNOWN_PER_SECOND: u32 = 5;
 
 /// The burst of such reviews. With the rate, it is too small to fill the [`ReviewCache`](super::ReviewCache)
@@ -14,7 +15,8 @@ const _: () = assert!(
         < super::review_cache::MAX_CACHED_REVIEWS as u64
 );
 
-/// Limits rejected reviews. A review takes a permit; one that accepts the client returns it.
+/// Limits reviews that reject the client. Each review takes a permit before it is sent, and returns the
+/// permit if the API server accepts the client.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     /// The number of taken permits, and when it was computed. `None` if all permits are available.
