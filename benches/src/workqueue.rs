@@ -267,7 +267,7 @@ fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {
     let before = resident();
     let (start, busy) = (Instant::now(), cpu());
     for key in 0..WAITING {
-        // Spread over an hour, in pseudo-random order.
+        // Spread the deadlines over an hour, in pseudo-random order.
         let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000;
         queue.add_after(key, Duration::from_secs(3600) + Duration::from_millis(spread));
     }

@@ -11,7 +11,7 @@ use crate::{Api, ApiError};
 /// carries 100 streams.
 const WRITERS: usize = 48;
 
-/// The cost of creating many objects.
+/// The result of [`load`]: the number of created objects and the time that it took.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Number of created objects.

@@ -64,7 +64,7 @@ pub(crate) fn run(root: &Path, arguments: &FeaturesArguments) -> Report {
     report
 }
 
-/// Returns 1 if the command succeeds; otherwise reports the problem.
+/// Runs a command and returns the number of successes: 1, or 0 after it added the problem to the report.
 fn run_step(root: &Path, mut command: Command, report: &mut Report) -> u32 {
     command.current_dir(root).env("K8S_OPENAPI_ENABLED_VERSION", KUBERNETES);
     let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();

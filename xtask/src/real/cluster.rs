@@ -102,7 +102,8 @@ pub(crate) struct Started {
     pub(crate) process: Process,
 }
 
-/// The servers of a directory.
+/// The servers that were started in a directory. Their addresses and processes are saved in a file there, so
+/// that a later command can stop them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Cluster {
     folder: PathBuf,
@@ -113,7 +114,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Opens the servers that an earlier command started in a directory.
+    /// Reads the state file in which an earlier command recorded the servers that it started in a directory.
+    /// The servers may have exited since then.
     pub(crate) fn open(folder: &Path) -> Result<Self, RealError> {
         let path = folder.join(STATE);
         let text = std::fs::read(&path).map_err(|_| RealError::Nothing(folder.to_owned()))?;

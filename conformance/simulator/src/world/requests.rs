@@ -17,7 +17,8 @@ pub(super) struct Requests {
     refusals: u32,
     /// The earliest time of the next request.
     not_before: Option<Instant>,
-    /// A watch worked and ended, so the next request must be a watch.
+    /// A watch delivered events before it ended, so the next request must be a watch from the last version,
+    /// not a list.
     pub(super) expect_watch: bool,
 }
 
@@ -28,7 +29,7 @@ pub(super) enum Kind {
     Page,
     Streaming,
     Watch,
-    /// The request that reads the present version.
+    /// A list with `resourceVersionMatch=NotOlderThan`, which reads the current resourceVersion.
     Check,
 }
 
@@ -84,14 +85,15 @@ impl Requests {
         self.refusals = 0;
     }
 
-    /// Records a request that failed, or a stream that failed before it worked.
+    /// Records a request that the server answered with an error. The next request must wait for the backoff,
+    /// unless the reflector may retry immediately.
     pub(super) fn failed(&mut self, kind: Kind, error: &SourceError, now: Instant) {
         let again_at_once = match error.kind() {
             SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => false,
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
                 matches!(kind, Kind::List | Kind::Page | Kind::Streaming)
             }
-            // Another form of list is tried immediately.
+            // After a failed streaming list, the reflector requests an ordinary list immediately.
             _ => kind == Kind::Streaming,
         };
         if again_at_once {
