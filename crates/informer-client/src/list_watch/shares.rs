@@ -65,7 +65,7 @@ pub enum HashKey {
 /// An invalid selection of shares.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HashSharesError {
-    /// No share is selected.
+    /// The selection contains no share, so the informer would receive no objects.
     #[error("select shares of {of}: no share is selected; select at least one")]
     None {
         /// The number of shares.

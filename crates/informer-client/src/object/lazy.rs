@@ -8,8 +8,8 @@
 //!
 //! # Lock order
 //!
-//! Only `view`. Under the lock nothing is decoded, which runs code of the type, and no view is cached, which
-//! takes another lock.
+//! `view` is the only lock. While it is held, no object is decoded, because that runs code of the type, and
+//! no view is cached, because that takes another lock.
 
 use std::any::TypeId;
 use std::borrow::Cow;

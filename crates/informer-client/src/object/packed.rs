@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! Only `view`. Under the lock nothing is decompressed or decoded, and no view is cached.
+//! `view` is the only lock. While it is held, no object is decompressed or decoded, and no view is cached.
 
 use std::borrow::Cow;
 use std::fmt;

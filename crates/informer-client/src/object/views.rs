@@ -8,7 +8,8 @@
 //!
 //! # Lock order
 //!
-//! Only `kept`. Evicted views are dropped after the lock is released, because that runs code of the type.
+//! `kept` is the only lock. Evicted views are dropped after it is released, because dropping runs code of the
+//! type.
 
 use std::any::Any;
 use std::collections::VecDeque;
