@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! Those of `informer_control::election`. The driver sends one request at a time, each with a timeout.
+//! The invariants of `informer_control::election` hold. The driver sends one request at a time, each with a
+//! timeout.
 //!
 //! # Lock order
 //!

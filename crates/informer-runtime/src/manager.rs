@@ -2,18 +2,19 @@
 //!
 //! # Invariants
 //!
-//! Those of its lifecycle (`state.rs`). Only the driver starts and drops tasks.
+//! The invariants of the lifecycle (`state.rs`) hold. Only the driver starts and drops tasks.
 //!
 //! # Lock order
 //!
-//! That of `handle.rs`; the driver holds no lock.
+//! The locks are those of `handle.rs`; the driver holds no lock.
 //!
 //! # Shutdown
 //!
 //! 1. No more runnables are accepted.
-//! 2. From the last group to the first, each is cancelled and awaited.
-//! 3. Shortly before the deadline, all remaining ones are cancelled at once.
-//! 4. At the deadline, those that still run are dropped and named. Their tasks and informers end with them.
+//! 2. Each group is cancelled and awaited, from the last one to the first.
+//! 3. Shortly before the deadline, all remaining groups are cancelled at once.
+//! 4. At the deadline, runnables that still run are dropped and named in the error. Their tasks and informers
+//!    end with them.
 
 mod driver;
 mod error;
@@ -53,15 +54,15 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// The status of a manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagerStatus {
-    /// Not started.
+    /// The manager was not started.
     Created,
-    /// Its groups are starting.
+    /// The groups of the manager are starting.
     Starting,
     /// All groups have started, except for the leader-only one if another process leads.
     Running,
-    /// It was asked to stop, or a runnable failed.
+    /// The manager is stopping, because it was asked to or because a runnable failed.
     Stopping,
-    /// It has ended.
+    /// The manager has ended.
     Stopped,
 }
 

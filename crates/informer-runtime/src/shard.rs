@@ -33,11 +33,11 @@
 //!
 //! # Invariants
 //!
-//! Those of `state.rs`. The driver sends one request at a time, each with a timeout.
+//! The invariants of `state.rs` hold. The driver sends one request at a time, each with a timeout.
 //!
 //! # Lock order
 //!
-//! One lock, around the state. No other lock is taken and no user code runs while it is held.
+//! One lock guards the state. While it is held, no other lock is taken and no user code runs.
 //!
 //! # Shutdown
 //!
@@ -81,7 +81,7 @@ const MAX_LEASE: Duration = Duration::from_secs(3600);
 pub struct ShardFence {
     /// Grows over all terms of all owners of a key: a write with a lower version came before.
     pub version: ResourceVersion,
-    /// Until when the lease is relied on: requests should time out by then.
+    /// The time until which the lease is relied on. Requests should time out by then.
     pub until: Instant,
 }
 

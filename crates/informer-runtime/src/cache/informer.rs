@@ -121,7 +121,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// As [`SharedInformer::add_handler`].
+    /// The same errors as [`SharedInformer::add_handler`].
     pub fn add_handler(
         &self,
         handler: impl EventHandler<O>,
@@ -134,7 +134,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// As [`SharedInformer::add_handler`]. The handler is then added to none of them.
+    /// The same errors as [`SharedInformer::add_handler`]. The handler is then added to none of them.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
@@ -225,7 +225,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: names the informer, its activity and its last error.
+    /// Returns an error after `timeout`. It names the informer, its activity and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         wait_for_cache_sync(self.as_caches(), timeout).await
     }
@@ -324,7 +324,8 @@ impl<O: Object> CacheRegistration<O> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: the progress of the handler, the activity of the informer, and its last error.
+    /// Returns an error after `timeout`. It contains the progress of the handler, the activity of the
+    /// informer, and the last error of the informer.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         wait_for_cache_sync(self.registrations.iter().map(|scoped| scoped as &dyn CacheSynced), timeout).await
     }

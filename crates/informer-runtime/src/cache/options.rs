@@ -36,7 +36,7 @@ pub struct InformerOptions {
     pub(super) read: Option<ReadOptions>,
     pub(super) streaming: Option<StreamingLists>,
     pub(super) reflector: Option<ReflectorConfig>,
-    /// By representation: an `Arc<Transform<O>>` under the `TypeId` of `O`.
+    /// The transforms by representation: an `Arc<Transform<O>>` under the `TypeId` of `O`.
     pub(super) transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 

@@ -66,7 +66,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`ready`](Self::ready), and if the namespace is not cached.
+    /// The same errors as [`ready`](Self::ready), and an error if the namespace is not cached.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -78,7 +78,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// The same errors as [`get`](Self::get).
     pub async fn get_of<O: Representation>(
         &self,
         kind: impl Into<ResourceKind>,
@@ -91,7 +91,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and if a selected field has no index or another operator than equality.
+    /// The same errors as [`get`](Self::get), and an error if a selected field has no index or another
+    /// operator than equality.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
         self.list_of(ResourceKind::of::<K>(), options).await
     }
@@ -100,7 +101,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`list`](Self::list).
+    /// The same errors as [`list`](Self::list).
     pub async fn list_of<O: Representation>(
         &self,
         kind: impl Into<ResourceKind>,
@@ -194,7 +195,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`index_field`](Self::index_field).
+    /// The same errors as [`index_field`](Self::index_field).
     pub fn index_field_of<O: Representation>(
         &self,
         kind: impl Into<ResourceKind>,

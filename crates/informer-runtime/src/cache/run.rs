@@ -34,7 +34,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// After `timeout`: names the informers that have not synced, their activity and their last errors.
+    /// Returns an error after `timeout`. It names the informers that have not synced, their activity and
+    /// their last errors.
     ///
     /// # Cancel safety
     ///

@@ -26,12 +26,12 @@ pub struct Fetched<K> {
 enum ViewSource<K> {
     /// The encoded object in the cache: pruned, otherwise complete.
     Lazy(Arc<Lazy<K>>),
-    /// As `Lazy`, compressed.
+    /// The compressed object in the cache: pruned, otherwise complete.
     #[cfg(feature = "packed")]
     Packed(Arc<Packed<K>>),
-    /// Decoded on arrival, without fields that the type does not know.
+    /// The object that was decoded when it arrived. It lacks fields that the type does not have.
     Typed(Arc<Typed<K>>),
-    /// As the server sent it.
+    /// The object as the server sent it, with all fields.
     Whole(Arc<Value>),
     /// A changed view of an object that may have more fields.
     Partial,

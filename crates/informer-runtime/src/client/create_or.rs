@@ -17,9 +17,9 @@ pub enum OperationResult {
     Created,
     /// It was updated.
     Updated,
-    /// It and its status were updated.
+    /// The object and its status were updated.
     UpdatedStatus,
-    /// Only its status was updated.
+    /// Only the status of the object was updated.
     UpdatedStatusOnly,
 }
 
@@ -68,7 +68,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// As [`create_or_update`](Self::create_or_update).
+    /// The same errors as [`create_or_update`](Self::create_or_update).
     pub async fn create_or_patch<K: KubeObject>(
         &self,
         object: K,

@@ -90,7 +90,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// As [`delete`](Self::delete); a conflict if a precondition fails.
+    /// The same errors as [`delete`](Self::delete). If a precondition fails, the error is a conflict.
     pub async fn delete_with<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),

@@ -132,7 +132,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::create`].
+    /// The same errors as [`CachedClient::create`].
     pub async fn create(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         self.write(OperationVerb::Create, object).await
     }
@@ -141,7 +141,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::apply`].
+    /// The same errors as [`CachedClient::apply`].
     pub async fn apply(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         let mut object = object.clone();
         object.metadata.managed_fields = None;
@@ -183,7 +183,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::delete_with`].
+    /// The same errors as [`CachedClient::delete_with`].
     pub async fn delete(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -196,7 +196,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::delete_all`].
+    /// The same errors as [`CachedClient::delete_all`].
     pub async fn delete_all(
         &self,
         selected: &ListOptions,

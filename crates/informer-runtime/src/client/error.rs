@@ -100,7 +100,7 @@ pub enum WriteError {
     Stopped {
         /// The operation.
         attempt: String,
-        /// Its error.
+        /// The error of the operation.
         #[source]
         cause: BoxError,
     },

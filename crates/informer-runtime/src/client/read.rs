@@ -23,8 +23,8 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// As [`Cache::get`](crate::Cache::get), and if the object does not match its type; for uncached kinds,
-    /// the error of the API server.
+    /// The same errors as [`Cache::get`](crate::Cache::get), and an error if the object does not match its
+    /// type. For uncached kinds, the error of the API server.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -117,7 +117,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`ReadError::Behind`] after `timeout`.
+    /// The same errors as [`get`](Self::get), and [`ReadError::Behind`] after `timeout`.
     pub async fn wait_until_cached<K: KubeObject>(
         &self,
         written: &Fetched<K>,
@@ -157,7 +157,8 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// As [`Cache::list`](crate::Cache::list); for uncached kinds, the error of the API server.
+    /// The same errors as [`Cache::list`](crate::Cache::list). For uncached kinds, the error of the API
+    /// server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
         let kind = ResourceKind::of::<K>();
         let operation = Operation::of(OperationVerb::List, &kind).selecting(options);
@@ -175,7 +176,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// As [`Cache::get`](crate::Cache::get).
+    /// The same errors as [`Cache::get`](crate::Cache::get).
     pub async fn metadata<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),

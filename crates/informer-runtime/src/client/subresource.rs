@@ -49,7 +49,8 @@ impl Subresource {
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::update`]; not found if the kind has no such subresource.
+    /// The same errors as [`CachedClient::update`]. The error is a 404 (`NotFound`) if the kind has no such
+    /// subresource.
     pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
         self.client.update_under(edited, Some(&self.name)).await
     }
@@ -58,7 +59,7 @@ impl Subresource {
     ///
     /// # Errors
     ///
-    /// As [`CachedClient::apply`].
+    /// The same errors as [`CachedClient::apply`].
     pub async fn apply<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         self.client.apply_under(object, Some(&self.name)).await
     }

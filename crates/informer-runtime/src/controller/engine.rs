@@ -63,7 +63,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) next: AtomicU64,
     lifecycle: Mutex<ControllerLifecycle>,
     sources: Mutex<Vec<Arc<dyn Source<R>>>>,
-    /// Held while the sources start; other callers wait for it.
+    /// The lock that is held while the sources start, so that other callers of the start wait for the
+    /// sources.
     starting: AsyncMutex<()>,
     enqueuer: Enqueuer<R>,
 }
@@ -256,7 +257,7 @@ impl<R: ReconcileRequest> Engine<R> {
         }
         let (result_sender, result) = tokio::sync::oneshot::channel();
         let engine = Arc::clone(&self);
-        // In a task: the source starts even if the caller does not wait.
+        // A task starts the source, so that it starts even if the caller drops this future.
         self.enqueuer.spawn(async move {
             let started = engine.start_source(&*source).await;
             if let Err(error) = &started {
@@ -265,7 +266,7 @@ impl<R: ReconcileRequest> Engine<R> {
             }
             let _ = result_sender.send(started);
         });
-        // No message: the controller stopped.
+        // The channel was closed without a result, because the controller stopped.
         result.await.unwrap_or(Ok(()))
     }
 
@@ -299,7 +300,8 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 
     pub(super) fn state(&self) -> ControllerState {
-        // Not under a lock, not even a temporary one of the expression below: a source may read the state.
+        // Calls the sources under no lock, not even a temporary one of the expression below: a source may
+        // read this state and would deadlock.
         let sources = self.sources().iter().map(|source| source.name()).collect();
         let phase = self.lifecycle.lock().phase();
         ControllerState {

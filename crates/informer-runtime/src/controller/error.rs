@@ -87,7 +87,7 @@ pub enum ControllerError {
         /// The timeout.
         after: Duration,
     },
-    /// Its sources failed during the warm-up.
+    /// The sources of the controller failed during the warm-up.
     #[error("controller {controller}: its sources failed before; see the first error")]
     SourcesFailed {
         /// The controller.
@@ -118,11 +118,11 @@ pub enum ControllerError {
     NotDrained {
         /// The controller.
         controller: String,
-        /// Their number.
+        /// The number of requests that were still being reconciled.
         count: usize,
         /// The timeout.
         after: Duration,
-        /// One of them.
+        /// One of these requests.
         request: String,
     },
 }

@@ -46,8 +46,8 @@ fn shard_key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
 
 /// The reason why a request is not reconciled by this replica now.
 pub(super) enum EnterError<R> {
-    /// No replica, or another one, owns its key. Contains the request if the key was gained while it was
-    /// being stored.
+    /// This replica does not own the key of the request. Contains the request if the replica gained the key
+    /// while the request was being stored.
     Refused(Option<R>),
     /// The shard key function panicked with this message.
     KeyPanicked(String),

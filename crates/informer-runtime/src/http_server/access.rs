@@ -75,7 +75,7 @@ impl Rejection {
 /// The spec of a SubjectAccessReview, encoded as JSON.
 type ReviewSpec = String;
 
-/// A keyed hash of a token, of 128 bits.
+/// A keyed 128-bit hash of a token. The cache does not keep the tokens themselves.
 type TokenHash = [u64; 2];
 
 /// Authenticates and authorizes requests.
@@ -83,7 +83,7 @@ pub(super) struct Access {
     client: Client,
     /// The random keys of [`TokenHash`].
     keys: [RandomState; 2],
-    /// By token; `None` for invalid ones.
+    /// The users by token; `None` for an invalid token.
     users: Mutex<ReviewCache<TokenHash, Option<Value>>>,
     permissions: Mutex<ReviewCache<ReviewSpec, bool>>,
     unknown_tokens: Mutex<Limit>,

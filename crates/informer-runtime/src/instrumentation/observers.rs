@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-/// Both receivers. The manager may be set later; only the first one counts.
+/// The two receivers of observations: that of the component and that of its manager. The manager may be set
+/// later, and only once.
 pub(crate) struct Observers<M: ?Sized> {
     own: Option<Arc<M>>,
     manager: OnceLock<Arc<M>>,

@@ -35,7 +35,7 @@ pub struct LeaderElector {
     lock: LeaseLock,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
-    /// Until when a leader's lease excludes other candidates.
+    /// The time until which a leader's lease excludes other candidates.
     held_until: watch::Sender<Option<Instant>>,
     pub(crate) recorder: Option<EventRecorder>,
     health: Arc<LeaseHealth>,

@@ -41,7 +41,7 @@ impl Sharding {
     ///
     /// # Errors
     ///
-    /// As [`enter`](Self::enter).
+    /// The same errors as [`enter`](Self::enter).
     pub fn check(&self, key: impl AsRef<str>) -> Result<ShardFence, NotOwned> {
         self.shared.state.lock().check(key.as_ref(), now())
     }

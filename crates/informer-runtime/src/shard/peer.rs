@@ -11,9 +11,10 @@ use super::membership::Membership;
 /// The keys that a member claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// Its share of the keys among these members.
+    /// The share of the keys that the member has among these members.
     Members(Membership),
-    /// Published by another release, or invalid: it may claim any key.
+    /// The claims were published by another release of this library, or are invalid. The member may claim any
+    /// key.
     Unreadable,
 }
 
@@ -38,11 +39,12 @@ impl Record {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerState {
-    /// Its lease may be valid.
+    /// The lease of the peer may be valid.
     Alive,
-    /// Its Lease was deleted without a published leave: it may act until its lease expires.
+    /// The Lease object of the peer was deleted although the peer had not announced that it leaves. The peer
+    /// may act until its lease expires.
     Missing,
-    /// Its lease has certainly expired.
+    /// The lease of the peer has certainly expired.
     Dead,
 }
 

@@ -113,9 +113,9 @@ pub(crate) struct MemberState {
     /// The version of its Lease; `None` if it does not exist or is unknown.
     own: Option<ResourceVersion>,
     beat: u64,
-    /// Until when its lease is relied on.
+    /// The time until which its lease is relied on.
     trusted: Option<Instant>,
-    /// When the last successful write was sent.
+    /// The time at which the last successful write was sent.
     renewed: Option<Instant>,
     /// The memberships that its Lease may contain, or that no list has followed yet; the last one was written
     /// last.

@@ -52,7 +52,7 @@ pub(crate) enum Selection {
     Selected,
     /// The informer does not receive the object.
     Unselected,
-    /// Only the server can decide.
+    /// Only the server can decide whether the informer receives the object.
     Unknown,
 }
 
@@ -199,7 +199,8 @@ impl Backlog {
 #[derive(Debug, Clone)]
 pub(crate) struct PendingWrites {
     max_size: usize,
-    /// By namespace; the empty name stands for cluster-scoped objects. No backlog is empty.
+    /// The backlogs by namespace; the empty name stands for cluster-scoped objects. Empty backlogs are
+    /// removed.
     namespaces: HashMap<String, Backlog>,
     /// The floor of all namespaces.
     floor: Option<Expectation>,

@@ -16,7 +16,7 @@ pub(super) const MAX_REJECTED: usize = 50_000;
 #[derive(Debug)]
 struct RejectedRequest<R> {
     request: R,
-    /// Its shard key.
+    /// The shard key of the request.
     key: Arc<str>,
     since: Instant,
 }
@@ -25,9 +25,9 @@ struct RejectedRequest<R> {
 #[derive(Debug)]
 pub(super) struct RejectedRequests<R> {
     keep: Duration,
-    /// By their string form.
+    /// The requests by their string form.
     requests: HashMap<Arc<str>, RejectedRequest<R>>,
-    /// In insertion order; a request that was rejected again has two entries.
+    /// The string forms in insertion order. A request that was rejected again has two entries.
     order: VecDeque<(Arc<str>, Instant)>,
 }
 
