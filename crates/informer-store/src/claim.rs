@@ -2,7 +2,8 @@
 //!
 //! # Lock order
 //!
-//! As for [`Shared`]. No lock is held between reserving the names and installing or releasing them.
+//! The lock order is that of [`Shared`]. No lock is held between reserving the names and installing or
+//! releasing them.
 
 use std::fmt;
 use std::sync::Arc;

@@ -26,8 +26,8 @@ pub(crate) use query::is_chosen;
 pub(crate) struct State<O> {
     slots: Paged<Slot<O>>,
     keys: Sharded<u32>,
-    /// In the order of the ledger's definitions. An entry is `None` or missing while its index is being
-    /// built.
+    /// The indexes in the order of the ledger's definitions. An entry is `None` or missing while its index is
+    /// being built.
     indexes: Vec<Option<Index<O>>>,
     hasher: RandomState,
     pub(crate) version: u64,

@@ -54,7 +54,7 @@ impl<O: Object> Store<O> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn update(&self, object: Arc<O>) -> Result<Option<Arc<O>>, KeyError> {
         self.add(object)
     }
@@ -64,7 +64,7 @@ impl<O: Object> Store<O> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn delete(&self, last: Arc<O>) -> Result<Option<Arc<O>>, KeyError> {
         self.one(StoreChange::delete(last))
     }

@@ -55,7 +55,7 @@ impl<O: Object> UndeltaStore<O> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn update(&mut self, object: Arc<O>) -> Result<(), KeyError> {
         self.add(object)
     }
@@ -64,7 +64,7 @@ impl<O: Object> UndeltaStore<O> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn delete(&mut self, last: Arc<O>) -> Result<(), KeyError> {
         self.store.delete(last)?;
         self.push();
@@ -75,7 +75,7 @@ impl<O: Object> UndeltaStore<O> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn replace(
         &mut self,
         objects: impl IntoIterator<Item = Arc<O>>,

@@ -86,7 +86,7 @@ impl<O: Object> StoreWriter<O> {
     ///
     /// # Errors
     ///
-    /// As [`apply`](Self::apply).
+    /// The same errors as [`apply`](Self::apply).
     pub fn apply_at(
         &mut self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -160,7 +160,8 @@ impl<O: Object> Batch<O> {
         if self.errors.is_empty() {
             return Ok(previous);
         }
-        // Both are in ascending order.
+        // The positions in `errors` and the range are both in ascending order, so one pass finds the
+        // successful changes.
         let mut failed = self.errors.iter().map(|(position, _)| *position).peekable();
         let successful = (0..self.total).filter(|position| failed.next_if_eq(position).is_none()).collect();
         Err(TransactionError { total: self.total, successful, errors: self.errors })

@@ -23,7 +23,8 @@ fn filled() -> StoreWriter<Header> {
     let mut writer = indexes.writer();
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
-    // Both sides get pages of their own, as after some life.
+    // After a second write to each object, the two copies of the state share no pages, as in a store that has
+    // run for a while.
     writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).unwrap();
     writer
 }

@@ -5,10 +5,11 @@
 //! ones, plus a constant.
 //!
 //! # Lock order
-//! Only `queues`. No queue is read under it, because that calls user-defined orders.
+//! `queues` is the only lock. No queue is read while it is held, because that calls user-defined orders.
 //!
 //! # Shutdown
-//! Nothing to stop. A dropped queue disappears from the gauges at the next scrape; its counters remain.
+//! There is nothing to stop. A dropped queue disappears from the gauges at the next scrape; its counters
+//! remain.
 
 #[cfg(test)]
 mod tests;

@@ -113,7 +113,8 @@ impl Delays {
 
     /// Returns the first `max` slots in the order of their deadlines, without changing the heap.
     pub(super) fn first(&self, max: usize) -> Vec<(SlotId, Nanos)> {
-        // By deadline, then by age, because sequence numbers wrap.
+        // Order by deadline, then by age. The age replaces the sequence number, because sequence numbers
+        // wrap.
         let turn = |node: usize| {
             let entry = self.heap[node];
             Reverse((entry.due, Reverse(self.seq.wrapping_sub(entry.seq())), node))

@@ -14,8 +14,8 @@
 //!    the wake-up on (`tokio::sync::Notify` does so).
 //!
 //! # Lock order
-//! One lock, never held across an await or a wake-up. The only user code under it is Eq and Clone of a key,
-//! and a user-defined [`Order`](super::Order).
+//! There is one lock, which is never held across an await or a wake-up. The only user code under it is Eq and
+//! Clone of a key, and a user-defined [`Order`](super::Order).
 //!
 //! # Shutdown
 //! 1. The phase changes under the lock. 2. All sleepers are woken. 3. Waiting keys are dropped, a few at a

@@ -19,7 +19,7 @@ const MAX_DEPTHS: usize = 100;
 pub struct Waiting<K> {
     /// The key.
     pub key: K,
-    /// When it becomes ready.
+    /// The time at which the key becomes ready.
     pub due: Instant,
 }
 

@@ -14,7 +14,7 @@ use super::groups::NO_GROUP;
 /// The number of a slot.
 pub(super) type SlotId = u32;
 
-/// No slot.
+/// The end of a list of slots: no slot has this number.
 pub(super) const NONE: SlotId = SlotId::MAX;
 
 /// The pending request for a key.
@@ -22,9 +22,10 @@ pub(super) const NONE: SlotId = SlotId::MAX;
 pub(super) enum Pending {
     /// The key was not added since it was handed out.
     Idle,
-    /// It becomes ready at a deadline in the delay heap.
+    /// The key becomes ready at a deadline in the delay heap.
     Waiting,
-    /// It is ready: it is in the order, or in process and enters the order when that is done.
+    /// The key is ready: it is in the order, or it is in process and enters the order when its worker
+    /// finishes it.
     Ready,
 }
 

@@ -30,8 +30,8 @@ use super::order::ReadyKeys;
 use super::slots::{EntryId, Newcomer, Pending, SlotId, Slots};
 use crate::clock::Nanos;
 
-/// Maximum number of keys that become ready under one lock. The rest follows at once; other callers may get
-/// the lock in between.
+/// The maximum number of waiting keys that become ready while the lock is held once. The lock is then
+/// released and taken again for the rest, so that other callers do not wait for all of them.
 const PROMOTED_AT_ONCE: usize = 64;
 
 /// The phases of a queue. It never opens again; a drain may begin and fail in a queue that is shut down.
@@ -106,9 +106,9 @@ pub(super) struct Finished<K> {
 /// When keys entered their current state.
 #[derive(Default)]
 struct Times {
-    /// Ready, by slot.
+    /// The times at which keys became ready, by slot.
     ready: Vec<Nanos>,
-    /// In process.
+    /// The times at which keys in process were handed out.
     started: HashMap<SlotId, Nanos>,
 }
 

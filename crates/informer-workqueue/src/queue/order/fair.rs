@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::List;
 
-/// No group. Group numbers are never larger than slot numbers.
+/// The number that stands for no group. Group numbers are never larger than slot numbers, so none reaches it.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
