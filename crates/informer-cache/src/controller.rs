@@ -165,7 +165,7 @@ where
         Self::with(config, |_| process)
     }
 
-    /// As [`new`](Self::new), for a process function that needs the handle of the reflector.
+    /// Like [`new`](Self::new), for a process function that needs the handle of the reflector.
     fn with(config: ControllerConfig<O, Q>, process: impl FnOnce(ReflectorHandle) -> P) -> Self {
         let ControllerConfig { source, queue, reflector, context, retry_on_error } = config;
         let reflector = Reflector::new(source, Arc::new(queue.clone()), reflector).with_context(context);

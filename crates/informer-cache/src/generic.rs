@@ -22,14 +22,14 @@ pub type AnyObject = Arc<dyn Object>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum GenericEvent {
-    /// As [`Event::Added`].
+    /// Like [`Event::Added`].
     Added {
         /// The object.
         object: AnyObject,
         /// True for objects of the first list, and for the replay to a handler that is added later.
         initial: bool,
     },
-    /// As [`Event::Updated`].
+    /// Like [`Event::Updated`].
     Updated {
         /// The state that the cache held before.
         old: AnyObject,
@@ -38,7 +38,7 @@ pub enum GenericEvent {
         /// True if nothing changed and the resync period was due.
         resync: bool,
     },
-    /// As [`Event::Deleted`].
+    /// Like [`Event::Deleted`].
     Deleted {
         /// The last known state.
         last: AnyObject,
@@ -118,7 +118,7 @@ impl GenericInformer {
     ///
     /// # Errors
     ///
-    /// As [`SharedInformer::add_handler`].
+    /// The same errors as [`SharedInformer::add_handler`].
     pub fn add_handler(
         &self,
         options: HandlerOptions,
@@ -137,11 +137,11 @@ impl GenericInformer {
         *self.0.as_cache().synced().borrow()
     }
 
-    /// As [`SharedInformer::wait_for_sync`].
+    /// Like [`SharedInformer::wait_for_sync`].
     ///
     /// # Errors
     ///
-    /// As [`SharedInformer::wait_for_sync`].
+    /// The same errors as [`SharedInformer::wait_for_sync`].
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self.0.as_cache()], timeout).await
     }
@@ -156,7 +156,7 @@ impl GenericInformer {
         self.0.start()
     }
 
-    /// As [`SharedInformer::state`].
+    /// Like [`SharedInformer::state`].
     pub fn state(&self) -> InformerState {
         self.0.state()
     }
@@ -173,35 +173,35 @@ impl<O: Object> From<SharedInformer<O>> for GenericInformer {
 pub struct GenericRegistration(Box<dyn ObjectRegistration>);
 
 impl GenericRegistration {
-    /// As [`HandlerRegistration::has_synced`].
+    /// Like [`HandlerRegistration::has_synced`].
     pub fn has_synced(&self) -> bool {
         *self.0.synced().borrow()
     }
 
-    /// As [`HandlerRegistration::wait_for_sync`].
+    /// Like [`HandlerRegistration::wait_for_sync`].
     ///
     /// # Errors
     ///
-    /// As [`HandlerRegistration::wait_for_sync`].
+    /// The same errors as [`HandlerRegistration::wait_for_sync`].
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// As [`HandlerRegistration::remove`].
+    /// Like [`HandlerRegistration::remove`].
     pub fn remove(&self) {
         self.0.remove();
     }
 
-    /// As [`HandlerRegistration::remove_and_wait`].
+    /// Like [`HandlerRegistration::remove_and_wait`].
     ///
     /// # Cancel safety
     ///
-    /// As [`HandlerRegistration::remove_and_wait`].
+    /// Like [`HandlerRegistration::remove_and_wait`].
     pub async fn remove_and_wait(&self) {
         self.0.remove_and_wait().await;
     }
 
-    /// As [`HandlerRegistration::state`].
+    /// Like [`HandlerRegistration::state`].
     pub fn state(&self) -> HandlerState {
         self.0.state()
     }

@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! One lock, around the table. Constructors of informers run without it.
+//! One lock guards the table. It is not held while constructors of informers run.
 //!
 //! # Shutdown
 //!
@@ -123,7 +123,8 @@ impl InformerSet {
     ///
     /// # Errors
     ///
-    /// After `timeout`: the informers that are not synced, the activity of each, and its last error.
+    /// Returns an error after `timeout`. It names the informers that are not synced, the activity of each,
+    /// and its last error.
     pub async fn wait_for_cache_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         let started: Vec<Arc<dyn ObjectInformer>> = {
             let table = self.table.lock();

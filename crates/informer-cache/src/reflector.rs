@@ -245,7 +245,7 @@ impl<O: Object> Reflector<O> {
         }
     }
 
-    /// As [`run`](Self::run), but contains panics: a panic that ends a run is counted and logged, and the
+    /// Like [`run`](Self::run), but contains panics: a panic that ends a run is counted and logged, and the
     /// next run begins after the [backoff](ReflectorConfig::backoff) of failed requests.
     pub(crate) async fn run_contained(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let now = || tokio::time::Instant::now().into_std();

@@ -127,7 +127,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// As [`add_handler_with`](Self::add_handler_with).
+    /// The same errors as [`add_handler_with`](Self::add_handler_with).
     pub fn add_handler(
         &self,
         handler: impl EventHandler<O>,
@@ -168,7 +168,7 @@ impl<O: Object> SharedInformer<O> {
         }
     }
 
-    /// As [`events`](Self::events), with options, and returns an error instead of panicking.
+    /// Like [`events`](Self::events), with options, and returns an error instead of panicking.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -186,7 +186,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// As [`add_handler_with`](Self::add_handler_with).
+    /// The same errors as [`add_handler_with`](Self::add_handler_with).
     pub fn events_with(&self, options: HandlerOptions) -> Result<EventStream<O>, AddHandlerError> {
         registration::stream(&self.shared, options)
     }
@@ -249,7 +249,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: the current activity of the informer and its last error.
+    /// Returns an error after `timeout`. It contains the current activity of the informer and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
@@ -258,7 +258,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: the current activity of the informer and its last error.
+    /// Returns an error after `timeout`. It contains the current activity of the informer and its last error.
     pub async fn wait_until_for(
         &self,
         timeout: Duration,
@@ -276,11 +276,11 @@ impl<O: Object> SharedInformer<O> {
             .map_err(|_| SyncError::of([self as &dyn CacheSynced], timeout))
     }
 
-    /// As [`wait_until_for`](Self::wait_until_for) with a timeout of ten seconds, for tests.
+    /// Like [`wait_until_for`](Self::wait_until_for) with a timeout of ten seconds, for tests.
     ///
     /// # Errors
     ///
-    /// As [`wait_until_for`](Self::wait_until_for).
+    /// The same errors as [`wait_until_for`](Self::wait_until_for).
     pub async fn wait_until(&self, condition: impl Fn(&Indexer<O>) -> bool) -> Result<(), SyncError> {
         self.wait_until_for(Duration::from_secs(10), condition).await
     }

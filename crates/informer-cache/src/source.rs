@@ -104,45 +104,45 @@ impl<O: Object> DynListWatch<O> {
         Self(Arc::new(source))
     }
 
-    /// As [`ListSource::list`].
+    /// Like [`ListSource::list`].
     ///
     /// # Errors
     ///
-    /// As [`ListSource::list`].
+    /// The same errors as [`ListSource::list`].
     pub async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
         self.0.list(request).await
     }
 
-    /// As [`WatchSource::watch`].
+    /// Like [`WatchSource::watch`].
     ///
     /// # Errors
     ///
-    /// As [`WatchSource::watch`].
+    /// The same errors as [`WatchSource::watch`].
     pub async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
         self.0.watch(request).await
     }
 
-    /// As [`ListWatch::describe`].
+    /// Like [`ListWatch::describe`].
     pub fn describe(&self) -> String {
         self.0.describe()
     }
 
-    /// As [`ListWatch::supports_streaming_list`].
+    /// Like [`ListWatch::supports_streaming_list`].
     pub fn supports_streaming_list(&self) -> bool {
         self.0.supports_streaming_list()
     }
 
-    /// As [`ListWatch::streaming_list_failed`].
+    /// Like [`ListWatch::streaming_list_failed`].
     pub fn streaming_list_failed(&self) {
         self.0.streaming_list_failed();
     }
 
-    /// As [`ListWatch::prefers_complete_lists`].
+    /// Like [`ListWatch::prefers_complete_lists`].
     pub fn prefers_complete_lists(&self) -> bool {
         self.0.prefers_complete_lists()
     }
 
-    /// As [`ListWatch::server_version`].
+    /// Like [`ListWatch::server_version`].
     pub async fn server_version(&self) -> Option<Arc<str>> {
         self.0.server_version().await
     }

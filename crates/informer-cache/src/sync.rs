@@ -22,9 +22,9 @@ pub trait CacheSynced: Send + Sync {
 pub struct Unsynced {
     /// The informer or handler.
     pub name: String,
-    /// Its activity at the time of the error.
+    /// The activity of the informer at the time of the error.
     pub doing: String,
-    /// Its last error, with causes.
+    /// The last error of the informer, with its causes.
     pub last_error: Option<String>,
 }
 
@@ -80,7 +80,8 @@ impl fmt::Display for SyncError {
 ///
 /// # Errors
 ///
-/// After `timeout`: the caches that are not synced, the activity of each, and its last error.
+/// Returns an error after `timeout`. It names the caches that are not synced, the activity of each, and its
+/// last error.
 ///
 /// # Cancel safety
 ///

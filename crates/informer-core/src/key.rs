@@ -58,7 +58,7 @@ impl ObjectKey {
     ///
     /// # Errors
     ///
-    /// Same as [`ObjectKey::new`].
+    /// The same errors as [`ObjectKey::new`].
     pub fn cluster(name: &str) -> Result<Self, ParseKeyError> {
         Self::new("", name)
     }

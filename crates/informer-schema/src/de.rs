@@ -74,14 +74,14 @@ impl KindSchema<'_> {
     ///
     /// # Errors
     ///
-    /// Same as [`Schema::decode`].
+    /// The same errors as [`Schema::decode`].
     pub fn decode_message<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, ProtobufDecodeError> {
         self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Skipped)
     }
 
-    /// Same as [`decode_message`](Self::decode_message), but fails if the value would lack data that the JSON
-    /// of the object has: the message has fields that the table does not know, and the type has fields that
-    /// the table does not know either, or accepts any field.
+    /// Like [`decode_message`](Self::decode_message), but fails if the value would lack data that the JSON of
+    /// the object has: the message has fields that the table does not know, and the type has fields that the
+    /// table does not know either, or accepts any field.
     ///
     /// # Errors
     ///

@@ -93,7 +93,7 @@ impl<'a> Scan<'a> {
         error.map_or(Ok(scan), Err)
     }
 
-    /// Same as [`of`](Self::of), but returns what was read before an error. This is enough to identify an
+    /// Like [`of`](Self::of), but returns what was read before an error. This is enough to identify an
     /// undecodable object.
     pub fn partial(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
         let mut scan = Self {
@@ -403,7 +403,7 @@ impl KindSchema<'_> {
         self.scalar_at(raw, path.segments())
     }
 
-    /// Same as [`scalar`](Self::scalar) for a list of path segments, which may contain any character.
+    /// Like [`scalar`](Self::scalar) for a list of path segments, which may contain any character.
     ///
     /// # Errors
     ///

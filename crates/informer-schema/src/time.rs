@@ -84,7 +84,7 @@ pub fn canonical_time(text: &str) -> Result<Option<String>, TimeError> {
     canonical(text, false)
 }
 
-/// Same as [`canonical_time`] for a `MicroTime`, which has exactly six fractional digits.
+/// Like [`canonical_time`] for a `MicroTime`, which has exactly six fractional digits.
 ///
 /// # Errors
 ///

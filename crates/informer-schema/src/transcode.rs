@@ -125,7 +125,7 @@ impl KindSchema<'_> {
     ///
     /// # Errors
     ///
-    /// Same as [`Schema::to_protobuf`].
+    /// The same errors as [`Schema::to_protobuf`].
     pub fn to_protobuf(self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let tape = Tape::parse(json).map_err(|problem| TranscodeError {
             operation: "read",

@@ -91,8 +91,8 @@ impl<'a> Reader<'a> {
         Ok((number > 0).then_some((number, raw)))
     }
 
-    /// Same as [`next`](Self::next), but returns the number only, or 0 at the end. The value is written to
-    /// its final location, because moving it causes a store-forwarding stall.
+    /// Like [`next`](Self::next), but returns the number only, or 0 at the end. The value is written to its
+    /// final location, because moving it causes a store-forwarding stall.
     #[inline]
     pub(crate) fn read(&mut self, raw: &mut Raw<'a>) -> Result<u32, Problem> {
         if let Some((number, block)) = self.short() {

@@ -97,7 +97,7 @@ pub fn new_informer<O: Object, H: EventHandler<O>>(
     new_informer_with(source, SimpleInformerOptions::new(), handler)
 }
 
-/// As [`new_informer`], with indexes.
+/// Like [`new_informer`], with indexes.
 pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     indexers: Indexers<O>,
@@ -106,7 +106,7 @@ pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     new_informer_with(source, SimpleInformerOptions::new().indexers(indexers), handler)
 }
 
-/// As [`new_informer`], with options.
+/// Like [`new_informer`], with options.
 pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     options: SimpleInformerOptions<O>,
@@ -192,7 +192,7 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: the current activity of the informer and its last error.
+    /// Returns an error after `timeout`. It contains the current activity of the informer and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }

@@ -312,7 +312,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    /// As [`gauges`](Self::gauges), for counters.
+    /// Like [`gauges`](Self::gauges), for counters.
     fn counters(
         &mut self,
         name: &str,

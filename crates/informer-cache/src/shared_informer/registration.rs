@@ -170,7 +170,8 @@ impl<O: Object> HandlerRegistration<O> {
     ///
     /// # Errors
     ///
-    /// After `timeout`: the progress of the handler and the current activity of the informer.
+    /// Returns an error after `timeout`. It contains the progress of the handler and the current activity of
+    /// the informer.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }

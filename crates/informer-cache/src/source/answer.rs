@@ -43,7 +43,7 @@ pub struct ListEnd {
 pub enum WatchEvent<O> {
     /// An object was created, or matches the selector now.
     Added(Arc<O>),
-    /// As [`Added`](Self::Added), but the object is the one that
+    /// Like [`Added`](Self::Added), but the object is the one that
     /// [`SourceContext::unchanged`](super::SourceContext::unchanged) returned. A streaming relist mostly
     /// consists of these. No transform runs on it, since the held object is already transformed.
     Known(Arc<O>),

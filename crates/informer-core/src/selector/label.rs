@@ -93,8 +93,8 @@ impl LabelSelector {
             && self.requirements.iter().all(|requirement| requirement.matches(labels.get(&requirement.key)))
     }
 
-    /// Same as [`matches`](Self::matches) for labels in another data structure: `value_of` returns the value
-    /// of a label.
+    /// Like [`matches`](Self::matches) for labels in another data structure: `value_of` returns the value of
+    /// a label.
     pub fn matches_with<'a>(&self, mut value_of: impl FnMut(&str) -> Option<&'a str>) -> bool {
         !self.nothing
             && self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.key)))
