@@ -187,7 +187,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// When they differ, with the first difference.
+    /// When the caches differ from the server, with the first difference.
     pub(crate) async fn equals_json(&self) -> Result<(), Failure> {
         let (objects, _) = self.api.list(&maps(), &self.namespace).await?;
         let expected: BTreeMap<_, _> =

@@ -70,11 +70,11 @@ pub struct Outcome {
 /// The result of one peer.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerOutcome {
-    /// Its name.
+    /// The name of the peer.
     pub name: String,
-    /// How often its connections were cut.
+    /// The number of times that its connections were cut.
     pub cuts: u64,
-    /// How many connections it made.
+    /// The number of connections that it opened.
     pub connections: u64,
     /// Time from the first request for its view, after the last change, until that view equals the server's
     /// state.

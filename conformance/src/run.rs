@@ -32,13 +32,13 @@ impl Default for Options {
 /// The result of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Its name.
+    /// The name of the scenario.
     pub name: &'static str,
-    /// Its topic.
+    /// The topic of the scenario.
     pub topic: &'static str,
     /// The error if it failed.
     pub failure: Option<String>,
-    /// How long it took.
+    /// The duration of the scenario.
     pub seconds: f64,
 }
 
@@ -49,7 +49,7 @@ pub struct Verdict {
     pub server: &'static str,
     /// Scenarios that ran.
     pub outcomes: Vec<Outcome>,
-    /// How long the run took.
+    /// The duration of the run.
     pub seconds: f64,
 }
 

@@ -63,7 +63,7 @@ pub enum ServerError {
     Control {
         /// The command.
         command: String,
-        /// Its output.
+        /// The output of the command.
         output: String,
     },
     /// A socket cannot be opened.
@@ -105,7 +105,7 @@ impl CustomKind {
 }
 
 impl Server {
-    /// Its name in reports.
+    /// Returns the name of the server in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Embedded(server) if server.is_newer() => "newer embedded",
@@ -133,7 +133,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not stop.
+    /// When the API server does not stop.
     pub async fn stop(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => {
@@ -149,7 +149,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it cannot be killed, or does not run in a separate process.
+    /// When the API server cannot be killed, or does not run in a separate process.
     pub async fn kill(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(_) => Err(ServerError::Unknown("termination by a signal")),
@@ -188,7 +188,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not start.
+    /// When the API server does not start.
     pub async fn start(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.start().await,

@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 pub struct Watched<O: Object> {
     /// The informer.
     pub informer: SharedInformer<O>,
-    /// Its handler.
+    /// The handler that records the calls.
     pub registration: HandlerRegistration<O>,
     run: Option<InformerRun>,
     seen: watch::Receiver<Vec<Seen>>,
@@ -123,7 +123,7 @@ impl<O: Object> Watched<O> {
     ///
     /// # Errors
     ///
-    /// When it does not sync in time.
+    /// When the informer does not sync in time.
     pub async fn synced(informer: SharedInformer<O>) -> Result<Self, Failure> {
         let watched = Self::start(informer)?;
         watched.informer.wait_for_sync(PATIENCE).await?;
@@ -136,7 +136,7 @@ impl<O: Object> Watched<O> {
     ///
     /// # Errors
     ///
-    /// When it is not in time, with the state of the informer.
+    /// When the cache does not satisfy the condition in time. The error contains the state of the informer.
     pub async fn until(
         &self,
         condition: impl Fn(&informer::cache::Indexer<O>) -> bool,
@@ -148,7 +148,7 @@ impl<O: Object> Watched<O> {
     ///
     /// # Errors
     ///
-    /// When they do not in time, with all recorded calls.
+    /// When the calls do not satisfy the condition in time. The error contains all recorded calls.
     pub async fn until_seen(&self, condition: impl Fn(&[Seen]) -> bool) -> Result<(), Failure> {
         let mut seen = self.seen.clone();
         let told = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| condition(seen))).await;
@@ -165,7 +165,7 @@ impl<O: Object> Watched<O> {
     ///
     /// # Errors
     ///
-    /// When it is not reached in time, with the present state.
+    /// When the state is not reached in time. The error contains the current state.
     pub async fn until_state(
         &self,
         condition: impl Fn(&informer::cache::InformerState) -> bool,

@@ -32,7 +32,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// A running pair of kube-apiserver and etcd.
 #[derive(Debug)]
 pub struct RealServer {
-    /// Its address.
+    /// The address of the kube-apiserver, with the credentials for requests.
     pub target: Target,
     _programs: [Child; 2],
     _folder: TempDir,

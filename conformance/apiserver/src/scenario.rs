@@ -19,7 +19,7 @@ pub struct Scenario {
     pub webhooks: BTreeMap<String, Reply>,
     /// The requests, in order.
     pub steps: Vec<Step>,
-    /// Its path without the suffix: `TOPIC/NAME`.
+    /// The path of the scenario file without the suffix: `TOPIC/NAME`.
     #[serde(skip)]
     pub name: String,
 }

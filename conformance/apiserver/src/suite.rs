@@ -90,7 +90,7 @@ impl Suite {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The same errors as [`open`](Self::open).
     pub fn own() -> Result<Self, SuiteError> {
         Self::open(Path::new(env!("CARGO_MANIFEST_DIR")), "")
     }

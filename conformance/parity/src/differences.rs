@@ -44,7 +44,7 @@ pub enum DifferencesError {
 ///
 /// # Errors
 ///
-/// When it cannot be read or is malformed.
+/// When the file cannot be read or is malformed.
 pub fn read_differences(path: &Path) -> Result<Vec<Difference>, DifferencesError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
@@ -56,7 +56,7 @@ pub fn read_differences(path: &Path) -> Result<Vec<Difference>, DifferencesError
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write_differences(path: &Path, differences: &[Difference]) -> Result<(), DifferencesError> {
     let shown = path.display().to_string();
     let text = serde_norway::to_string(differences)

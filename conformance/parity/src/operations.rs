@@ -141,7 +141,7 @@ impl<V: Verb> OperationScript<V> {
     ///
     /// # Errors
     ///
-    /// When it is malformed, or its operations are invalid in their order.
+    /// When the script is malformed, or an operation is invalid after those before it.
     pub fn parse(name: &str, text: &str) -> Result<Self, OperationError> {
         let bad = |problem| OperationError::Form { of: V::OF, name: name.to_owned(), problem };
         let form: Form = serde_norway::from_str(text).map_err(|error| bad(error.to_string()))?;

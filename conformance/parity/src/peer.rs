@@ -73,7 +73,7 @@ pub struct Reply {
 /// A peer that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// Its program cannot be started.
+    /// The program of the peer cannot be started.
     #[error("cannot start the program {program}")]
     Start {
         /// The program.
@@ -81,10 +81,10 @@ pub enum PeerError {
         /// The cause.
         source: std::io::Error,
     },
-    /// Its program has ended.
+    /// The program of the peer has ended.
     #[error("client-go's program has exited; its last output is above")]
     Ended,
-    /// It does not reply.
+    /// The peer does not reply.
     #[error("{job}: {command}: no reply within {COMMAND_MAX:?}")]
     Silent {
         /// The job.
@@ -92,7 +92,7 @@ pub enum PeerError {
         /// The command.
         command: String,
     },
-    /// It reports that a command failed.
+    /// The peer reports that a command failed.
     #[error("{job}: {command}: {problem}")]
     Refused {
         /// The job.

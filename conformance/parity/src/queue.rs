@@ -26,7 +26,7 @@ pub enum QueueVerb {
     Get,
     /// A key is marked as done.
     Done,
-    /// The number of waiting keys.
+    /// Reads the number of waiting keys.
     Len,
     /// Time passes.
     Advance,
@@ -34,7 +34,7 @@ pub enum QueueVerb {
     ShutDown,
     /// The queue shuts down, and a caller waits until all keys are processed.
     Drain,
-    /// Whether it was shut down.
+    /// Reads whether the queue was shut down.
     ShuttingDown,
 }
 

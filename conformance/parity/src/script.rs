@@ -75,13 +75,13 @@ pub enum RequestKind {
 /// The kinds of responses.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// With a list.
+    /// A response with a list.
     List(ListAnswer),
-    /// With a status.
+    /// A response with an API error (`Status`).
     Status(StatusAnswer),
-    /// With a stream of events.
+    /// A response with a stream of watch events.
     Stream(Vec<Step>, End),
-    /// No response: the connection ends this way after the request was read.
+    /// The server sends no response: the connection ends this way after the request was read.
     Drop(End),
     /// The port is closed for this duration.
     Refuse(Duration),
@@ -92,7 +92,7 @@ pub enum Answer {
 pub struct ListAnswer {
     /// The body.
     pub body: String,
-    /// Its type.
+    /// The content type of the body.
     pub content_type: String,
     /// Half of the body is sent, then the connection ends this way.
     pub broken: Option<End>,
@@ -163,7 +163,7 @@ impl Script {
     ///
     /// # Errors
     ///
-    /// When it is malformed; the error contains the position.
+    /// When the script is malformed; the error contains the position.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
         parse::script(name, text)
     }

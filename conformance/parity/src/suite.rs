@@ -87,7 +87,7 @@ pub struct Outcome {
     pub masked: Vec<String>,
     /// The error, if it could not be run.
     pub failure: Option<String>,
-    /// How often it ran.
+    /// The number of times that the script ran.
     pub tries: u32,
     /// The traces of the last run.
     pub traces: Option<Traces>,
@@ -96,9 +96,9 @@ pub struct Outcome {
 /// The traces of one script.
 #[derive(Debug, Serialize)]
 pub struct Traces {
-    /// Those of client-go.
+    /// The traces of client-go, one for each run.
     pub theirs: Vec<Streams>,
-    /// That of this library.
+    /// The trace of this library.
     pub ours: Streams,
 }
 
@@ -107,7 +107,7 @@ pub struct Traces {
 pub struct Report {
     /// Sorted by script name.
     pub outcomes: Vec<Outcome>,
-    /// How long it took.
+    /// The duration of the run, in seconds.
     pub seconds: f64,
 }
 
@@ -129,7 +129,7 @@ impl Suite {
     ///
     /// # Errors
     ///
-    /// When one of them cannot be read or is invalid.
+    /// When one of these files cannot be read or is invalid.
     pub fn read(folder: &Path) -> Result<Self, SuiteError> {
         let scripts = Script::read_all(&folder.join("scripts"))?.into_iter().map(Arc::new).collect();
         let queues = QueueScript::read_all(&folder.join("queues"))?;

@@ -70,7 +70,7 @@ pub(crate) struct Peer<'a> {
 pub(crate) struct Network {
     pub(crate) streaming: bool,
     pub(crate) bookmarks: bool,
-    /// Its bookmarks report its present version, even to a watch from a later version.
+    /// Bookmarks of the server report its current version, even to a watch from a later version.
     frank: bool,
     pub(crate) selector: bool,
     /// An expired version is reported by the response status, by an event, or by either.

@@ -69,8 +69,8 @@ pub(crate) struct Election {
     armed: VecDeque<Fault>,
     /// Number of requests to refuse.
     refusals: u32,
-    /// Until then two candidates may lead: the Lease was deleted, or its holder was removed, while a
-    /// candidate held it. No election can prevent that.
+    /// The time until which two candidates may lead, because the Lease was deleted, or its holder was
+    /// removed, while a candidate held it. No election can prevent that.
     forked_until: Micros,
     /// A readable log since the last call that took it.
     pub(crate) lines: Option<Vec<String>>,

@@ -84,7 +84,7 @@ pub(crate) struct Handler {
     /// The processor has accepted it.
     pub(crate) joined: bool,
     pub(crate) leaving: bool,
-    /// Its call does not return.
+    /// The running call of the handler does not return.
     pub(crate) stuck: bool,
     /// The running call: its key, and whether its event is initial.
     in_call: Option<(usize, bool)>,

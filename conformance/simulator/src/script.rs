@@ -146,7 +146,8 @@ impl Script {
         let (kinds, faults) = (theme.faults(), theme.count());
         for _ in 0..random.between(faults.start, faults.end) {
             let fault = random.pick(&kinds);
-            // Not among the first steps, when nothing is open yet, and never in place of another fault.
+            // A fault is not among the first steps, because no connection is open then, and it never replaces
+            // another fault.
             let mut place = random.between(5, count);
             while matches!(steps[place].verb, Verb::Fault(_)) {
                 place = if place + 1 == count { 5 } else { place + 1 };

@@ -76,15 +76,15 @@ pub(crate) enum Ending {
     FailsForGood,
     Panics,
     TimesOut,
-    /// Its future is dropped without a result.
+    /// The future of the reconcile is dropped without a result.
     Cancelled,
 }
 
 pub(crate) struct Work {
     life: ControllerLifecycle,
-    /// In the model: its source has delivered the initial objects.
+    /// In the model: the source of the controller has delivered the initial objects.
     fed: bool,
-    /// In the model: its queue is shut down.
+    /// In the model: the queue of the controller is shut down.
     closed: bool,
     queue: QueueState<usize>,
     limiter: ExponentialPerItem<usize>,

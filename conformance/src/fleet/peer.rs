@@ -55,7 +55,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start(name: &str, program: &Path, arguments: &[&OsStr], cable: Cable) -> Result<Self, PeerError> {
         let failed = |what: &str, cause| PeerError { name: name.to_owned(), what: what.to_owned(), cause };
         let mut command = Command::new(program);
@@ -101,7 +101,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// When it has ended, does not respond, or responds with invalid data.
+    /// When the peer has ended, does not respond, or responds with invalid data.
     pub async fn view(&mut self) -> Result<BTreeMap<String, Entry>, PeerError> {
         match tokio::time::timeout(ANSWER_WITHIN, self.ask()).await {
             Ok(Ok(view)) => Ok(view),

@@ -43,16 +43,16 @@ pub enum Scope {
 pub enum Selected {
     /// All.
     All,
-    /// Those with a label.
+    /// Objects with a label.
     Labels,
-    /// Those with a field value; all if the kind has no selectable fields.
+    /// Objects with a field value, or all objects if the kind has no selectable fields.
     Fields,
 }
 
 /// One kind in a program.
 #[derive(Debug, Clone, Copy)]
 pub struct KindSetup {
-    /// Its representation.
+    /// The representation of its objects in the cache.
     pub representation: Representation,
     /// The cached objects.
     pub selected: Selected,
@@ -75,9 +75,9 @@ pub struct ProgramSetup {
     pub resync_seconds: u64,
     /// Transforms lazy objects before they are cached.
     pub transformed: bool,
-    /// Its handler of watch errors panics sometimes.
+    /// The handler of watch errors sometimes panics.
     pub hook_panics: bool,
-    /// Its client has an interceptor.
+    /// The client of the program has an interceptor.
     pub intercepted: bool,
     /// ConfigMap, Pod, Deployment, Fruit.
     pub kinds: [KindSetup; KINDS],

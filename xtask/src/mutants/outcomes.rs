@@ -42,11 +42,11 @@ enum Summary {
 pub(super) enum Outcome {
     /// It made a test fail.
     Caught,
-    /// It made a test run longer than its limit. That counts as caught.
+    /// The mutant made a test run longer than its limit. That counts as caught.
     TimedOut,
-    /// It does not compile.
+    /// The mutant does not compile.
     Unviable,
-    /// No test noticed it.
+    /// No test failed with the mutant.
     Survived,
 }
 

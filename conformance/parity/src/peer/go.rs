@@ -27,7 +27,7 @@ impl GoPeer {
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start(program: &Path) -> Result<Self, PeerError> {
         let failed = |source| PeerError::Start { program: program.display().to_string(), source };
         let mut process = Process::new(program)
