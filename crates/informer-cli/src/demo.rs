@@ -1,4 +1,5 @@
-//! `informer demo`: runs the whole pipeline on the embedded server, measures it and compares the results.
+//! `informer demo`: runs informers, handlers and a controller against the embedded server, measures them, and
+//! compares what they saw with the server.
 
 mod child;
 mod handlers;
@@ -107,7 +108,7 @@ async fn filled(server: &mut DemoServer, progress: &ProgressBar) -> Result<Strin
     }
 }
 
-/// Everything that runs in this process.
+/// The informers, handlers and controller that run in this process. The server runs in a child process.
 struct Demo {
     factory: SharedInformerFactory,
     pods: SharedInformer<Lazy<Pod>>,

@@ -1,4 +1,4 @@
-//! Termination signals.
+//! Termination signals, on which a command shuts down gracefully.
 
 use crate::failure::Failure;
 
@@ -23,7 +23,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits for one of the signals.
+    /// Waits for Ctrl-C or, on Unix, SIGTERM.
     pub(crate) async fn told_to_end(&mut self) -> Result<(), Failure> {
         #[cfg(unix)]
         {

@@ -214,7 +214,7 @@ fn rbac(given: &Given) -> Result<bool, Failure> {
     let mut rbac = false;
     for mode in given.list("authorization-mode") {
         match mode {
-            // `AlwaysAllow` makes RBAC superfluous.
+            // A request is allowed if one authorizer allows it, so with `AlwaysAllow` RBAC has no effect.
             "AlwaysAllow" => return Ok(false),
             "RBAC" => rbac = true,
             "Node" => {}

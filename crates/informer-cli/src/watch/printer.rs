@@ -78,7 +78,7 @@ impl Closed {
 }
 
 impl Printer {
-    /// Returns a printer, and the future that waits for its end.
+    /// Returns a printer, and a future that completes when nothing more can be written.
     pub(super) fn new(arguments: &WatchArguments, several_kinds: bool, bar: ProgressBar) -> (Self, Closed) {
         let (failed, closed) = oneshot::channel();
         let printer = Self {

@@ -19,7 +19,7 @@ pub(crate) struct Running {
     child: Child,
     pub(crate) out: Option<Said<ChildStdout>>,
     pub(crate) err: Said<ChildStderr>,
-    /// A home without a kubeconfig.
+    /// The home directory of the command, which contains no kubeconfig.
     _home: TempDir,
 }
 

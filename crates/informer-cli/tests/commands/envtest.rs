@@ -77,7 +77,8 @@ impl Installed {
         apiserver
     }
 
-    /// Returns a client of the API server with these credentials.
+    /// Returns a client of the API server that authenticates with the credentials in `user`, the YAML of a
+    /// kubeconfig user.
     async fn client(&self, user: &str) -> Client {
         let config = kubeconfig(self.apiserver.number(), &self.path("certs/apiserver.crt"), user);
         let config = Kubeconfig::from_yaml(&config).unwrap();
@@ -149,7 +150,7 @@ async fn the_data_directory_of_etcd_outlives_both_programs() {
     assert_eq!(before[0], before[1]);
 }
 
-/// envtest checks these endpoints before it returns.
+/// envtest checks these endpoints without credentials before its `Start` returns.
 #[tokio::test]
 async fn health_endpoints_allow_anonymous_requests() {
     let installed = Installed::new().await;

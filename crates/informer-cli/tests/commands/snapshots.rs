@@ -124,7 +124,7 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
         assert!(ended.err.contains(told) && !ended.err.contains("hunter2"), "{}", ended.err);
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "it may be mended by hand");
     }
-    // Only the file was invalid.
+    // Only the file was invalid: with a valid file the server starts.
     fs::write(&path, &whole).unwrap();
     let (_second, address) = serve(&path).await;
     assert_eq!(ask(&address, "GET", &format!("{MAPS}/settings"), "").await.0, 200);

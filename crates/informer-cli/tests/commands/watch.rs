@@ -200,7 +200,7 @@ async fn a_reader_that_goes_away_ends_it_well() {
     let mut watch = watch(&listening, &["cm", "-o", "name"]);
     watch.line().await;
     watch.err.up_to("synced").await;
-    // As `| head -n 1` does.
+    // Closes stdout after one line, as `| head -n 1` does.
     watch.out = None;
     server.create(&maps(), "default", map("b", "1")).unwrap();
     let ended = watch.ended().await;
@@ -222,7 +222,7 @@ async fn an_interrupt_ends_it_well() {
 #[tokio::test]
 async fn an_interrupt_ends_it_while_its_reader_pauses() {
     let (server, listening) = server().await;
-    // More lines than the buffer of a pipe holds.
+    // The output has more lines than the buffer of a pipe holds, so the command blocks in a write.
     let objects = (0..10_000).map(|number| {
         json!({"metadata": {"name": format!("a-rather-long-name-{number}"), "namespace": "default"}})
     });

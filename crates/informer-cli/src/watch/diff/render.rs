@@ -12,7 +12,7 @@ use crate::watch::printer::Styles;
 
 /// The length at which values are truncated.
 const MAX_VALUE_CHARS: usize = 400;
-/// Context lines around a change in a multi-line string.
+/// The number of unchanged lines that are printed around a change in a multi-line string.
 const CONTEXT_LINES: usize = 1;
 /// The maximum number of printed lines of one multi-line string.
 const MAX_TEXT_LINES: usize = 40;
