@@ -151,7 +151,8 @@ impl<O: Object> Pump<O> {
         for change in changes {
             self.counters.changes += 1;
             if self.refused > 0 && !matches!(change, Change::Replaced(_) | Change::Resync) {
-                // It follows a list that was not applied; the requested list is newer.
+                // This change follows a list that was not applied. It is dropped, because the requested list
+                // is newer.
                 self.counters.stale += 1;
                 continue;
             }

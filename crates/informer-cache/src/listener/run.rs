@@ -26,8 +26,8 @@ struct Burst {
     events: u32,
     /// True if the last event was handled and [`ProcessorListener::finished`] was not called for it yet.
     in_flight: bool,
-    /// When the handler returned from the last event. The next event begins at this time, which saves a
-    /// reading of the clock.
+    /// The time at which the handler returned from the last event. The next event begins at this time, which
+    /// saves a reading of the clock.
     end: Option<Instant>,
 }
 

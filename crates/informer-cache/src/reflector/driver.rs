@@ -56,7 +56,7 @@ struct WatchReader<O: Object> {
     batch: Vec<WatchEvent<O>>,
     /// The length of `batch` when the task last yielded.
     seen: usize,
-    /// When the last batch was delivered.
+    /// The time at which the last batch was delivered.
     last: Option<Instant>,
     /// The result that ended the stream while a batch was pending.
     end: Option<Input<O>>,

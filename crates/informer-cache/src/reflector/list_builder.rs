@@ -28,9 +28,9 @@ pub(super) struct ListBuilder<O> {
 /// The result of adding an object to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// Its key is new.
+    /// The object was added, because its key is new.
     New,
-    /// It replaced an earlier state.
+    /// The object replaced an earlier state of the same key.
     Replaced,
     /// The list is full; the object was dropped.
     Full,

@@ -135,7 +135,7 @@ pub struct ReflectorState<O: Object> {
     short_watches: u32,
     /// No server answered: the next one that answers may not have the last version.
     unreached: bool,
-    /// When the server last confirmed the last version or a later one.
+    /// The time at which the server last confirmed the last version or a later one.
     vouched_at: Option<Instant>,
     resync_at: Option<Instant>,
     status: ReflectorStatus,

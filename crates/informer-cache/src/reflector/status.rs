@@ -19,13 +19,13 @@ pub struct ReflectorStatus {
     pub synced: bool,
     /// The last version seen, in this run or in an earlier one; unset before the first.
     pub last_version: ResourceVersion,
-    /// When `last_version` last moved in this run.
+    /// The time at which `last_version` last changed in this run.
     pub last_version_at: Option<Instant>,
     /// The last failure. It is kept after a recovery; `failures` is 0 then.
     pub last_error: Option<ReflectorError>,
     /// Consecutive failures since the last success.
     pub failures: u64,
-    /// When the next attempt begins, during a backoff.
+    /// The time at which the next attempt begins, during a backoff.
     pub next_attempt_at: Option<Instant>,
     /// Lists begun, by reason, including streaming lists.
     pub relists: RelistCounts,
@@ -67,22 +67,22 @@ pub struct ReflectorStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReflectorPhase {
-    /// It was not started.
+    /// The reflector was not started.
     #[default]
     Created,
-    /// It reads a list.
+    /// The reflector reads a list.
     Listing,
-    /// It reads the initial events of a streaming list.
+    /// The reflector reads the initial events of a streaming list.
     StreamingList,
-    /// It checks whether the server has the last version, before it watches from there.
+    /// The reflector checks whether the server has the last version, before it watches from that version.
     Checking,
-    /// It has requested a watch that is not accepted yet.
+    /// The reflector has requested a watch, which the server has not accepted yet.
     OpeningWatch,
-    /// It watches.
+    /// The reflector receives the events of a watch.
     Watching,
-    /// It waits before the next attempt.
+    /// The reflector waits for the backoff before the next attempt.
     BackingOff,
-    /// It has ended.
+    /// The reflector has ended.
     Stopped,
 }
 

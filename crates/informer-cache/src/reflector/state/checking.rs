@@ -15,7 +15,7 @@ use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 pub(super) struct Checking {
     plan: ListPlan,
     open: bool,
-    /// When the last part arrived, or the request was sent.
+    /// The time at which the last part arrived or, before the first part, the request was sent.
     progress_at: Instant,
 }
 

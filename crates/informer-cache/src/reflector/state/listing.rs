@@ -16,13 +16,13 @@ pub(super) struct Listing<O: Object> {
     plan: ListPlan,
     /// The version requested with the first page.
     origin: ResourceVersion,
-    /// It is a consistent read.
+    /// True if the list is a consistent read.
     consistent: bool,
     /// The current page was accepted.
     open: bool,
-    /// When the last part arrived, or the request was sent.
+    /// The time at which the last part arrived or, before the first part, the request was sent.
     progress_at: Instant,
-    /// When the current page is requested again, after a rejection.
+    /// The time at which the current page is requested again after the server rejected it.
     resume_at: Option<Instant>,
     /// Rejections of the current page.
     refusals: u32,

@@ -13,7 +13,7 @@ use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 pub struct Step {
     /// The action.
     pub action: ReflectorAction,
-    /// When [`Input::Timer`] is due, unless another input comes first.
+    /// The time at which [`Input::Timer`] is due, unless another input arrives earlier.
     pub until: Option<Instant>,
 }
 

@@ -14,12 +14,13 @@ use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 /// A streaming list up to its final bookmark.
 pub(super) struct Streaming<O: Object> {
     plan: WatchPlan,
-    /// It is a consistent read.
+    /// True if the streaming list is a consistent read.
     consistent: bool,
     open: bool,
-    /// When it was requested, then when it was accepted.
+    /// The time at which the streaming list was requested or, once the server has accepted it, the time of
+    /// acceptance.
     since: Instant,
-    /// When an object with a new key last arrived.
+    /// The time at which an object with a new key last arrived.
     fresh_at: Instant,
     events: u64,
     builder: ListBuilder<O>,

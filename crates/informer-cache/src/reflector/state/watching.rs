@@ -15,17 +15,17 @@ use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 pub(super) struct Watching {
     plan: WatchPlan,
     open: bool,
-    /// When it was requested, then when it was accepted.
+    /// The time at which the watch was requested or, once the server has accepted it, the time of acceptance.
     since: Instant,
-    /// When the last event arrived.
+    /// The time at which the last event arrived.
     event_at: Instant,
     events: u64,
     /// False for a watch without a start version until another event arrives: the first `ADDED` events are
     /// the current state, each with its own old version, from which no watch could continue.
     versions_count: bool,
-    /// It has confirmed its start version or a later one.
+    /// True if the watch has confirmed its start version or a later one.
     confirmed: bool,
-    /// It has sent only versions before its start version: its server may lag.
+    /// True if the watch has sent only versions before its start version. Its server may lag behind.
     doubted: bool,
 }
 
