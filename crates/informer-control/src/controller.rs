@@ -69,18 +69,18 @@ impl From<()> for Outcome {
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReconcileEnd {
-    /// It returned an outcome.
+    /// The reconcile returned an outcome.
     Succeeded(Outcome),
-    /// It returned an error.
+    /// The reconcile returned an error.
     Failed {
         /// A retry cannot succeed.
         terminal: bool,
         /// The priority of the retry.
         priority: Option<i32>,
     },
-    /// It panicked.
+    /// The reconcile panicked.
     Panicked,
-    /// It exceeded its timeout and was dropped.
+    /// The reconcile exceeded its timeout and was dropped.
     TimedOut,
 }
 
@@ -112,12 +112,12 @@ pub struct RequeueDecision {
 /// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
-    /// Not requeued.
+    /// The request is not requeued.
     Never,
-    /// Requeued after this delay.
+    /// The request is requeued after this delay.
     After(Duration),
-    /// Requeued with the rate limiter's delay. The rate limiter counts a failure, which usually makes the
-    /// next delay longer.
+    /// The request is requeued with the rate limiter's delay. The rate limiter counts a failure, which
+    /// usually makes the next delay longer.
     RateLimited,
 }
 

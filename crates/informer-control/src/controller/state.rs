@@ -22,7 +22,7 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 /// The phase of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControllerPhase {
-    /// Not started; its sources may run already, to warm up.
+    /// The controller was not started. Its sources may run already, to warm up the caches.
     Created,
     /// Waits for its sources to sync.
     Starting,

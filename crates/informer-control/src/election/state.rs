@@ -47,13 +47,14 @@ const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 pub struct LeaseRecord {
     /// The holder's identity; empty if there is no holder.
     pub holder: String,
-    /// In seconds; `None` if missing or invalid.
+    /// The duration of the lease in seconds; `None` if it is missing or invalid.
     pub duration: Option<u32>,
     /// How often the holder has changed.
     pub transitions: i32,
-    /// When the term began, as written. Only compared for equality.
+    /// The time at which the term began, as written in the Lease. It is only compared for equality, because
+    /// the clocks of candidates may differ.
     pub acquired: Option<String>,
-    /// When it was renewed, as written. Only compared for equality.
+    /// The time at which the lease was renewed, as written in the Lease. It is only compared for equality.
     pub renewed: Option<String>,
 }
 
@@ -77,7 +78,7 @@ pub struct LeaseWrite {
     pub duration: Duration,
     /// The number of holder changes, including this write.
     pub transitions: i32,
-    /// When the term began; `None` for the time of this write.
+    /// The time at which the term began; `None` for the time of this write.
     pub acquired: Option<String>,
 }
 
@@ -111,9 +112,9 @@ pub enum ElectionNotice {
 enum Role {
     Standby,
     Leading {
-        /// Before the last successful renewal was sent.
+        /// A time just before the last successful renewal was sent.
         renewed: Instant,
-        /// When the current renewal was first due.
+        /// The time at which the current renewal was first due.
         renew_due: Option<Instant>,
         /// The error of the last attempt to renew.
         last_error: String,
@@ -134,7 +135,7 @@ enum RequestKind {
 struct ObservedLease {
     record: LeaseRecord,
     version: ResourceVersion,
-    /// When this record was first observed.
+    /// The time at which this record was first observed.
     first_seen: Instant,
 }
 
@@ -186,7 +187,7 @@ impl ElectorState {
         self.notices.pop_front()
     }
 
-    /// When [`tick`](Self::tick) must be called.
+    /// Returns the time at which [`tick`](Self::tick) must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.next.filter(|_| self.in_flight.is_none());
         next.into_iter().chain(self.deadline()).min()
@@ -197,7 +198,7 @@ impl ElectorState {
         matches!(self.role, Role::Leading { .. })
     }
 
-    /// Until when a leader's lease excludes other candidates, whatever their clock rates.
+    /// Returns the time until which a leader's lease excludes other candidates, whatever their clock rates.
     pub fn held_until(&self) -> Option<Instant> {
         match self.role {
             Role::Leading { renewed, .. } => Some(renewed + self.times.lease * TRUSTED_TENTHS / 10),
@@ -296,7 +297,7 @@ impl ElectorState {
         self.notices.push_back(notice);
     }
 
-    /// When the current role gives up.
+    /// Returns the time at which the current role gives up.
     fn deadline(&self) -> Option<Instant> {
         let own = match &self.role {
             Role::Leading { renewed, renew_due, .. } => {
@@ -347,7 +348,7 @@ impl ElectorState {
         !holder.is_empty() && holder != self.identity && self.expiry().is_none_or(|expiry| expiry > now)
     }
 
-    /// When the observed lease expires.
+    /// Returns the time at which the observed lease expires.
     fn expiry(&self) -> Option<Instant> {
         let observed = self.observed.as_ref()?;
         let held = observed.record.duration.filter(|seconds| *seconds > 0);
@@ -399,7 +400,7 @@ impl ElectorState {
         self.lease_write(transitions, record.acquired.clone().filter(|_| ours))
     }
 
-    /// Until when a leader continues without another renewal after a write sent at `sent`.
+    /// Returns the time until which a leader continues without another renewal after a write sent at `sent`.
     fn renew_deadline(&self, sent: Instant) -> Instant {
         sent + self.times.lease * GIVE_UP_TENTHS / 10
     }
