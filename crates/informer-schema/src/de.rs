@@ -135,13 +135,14 @@ impl KindSchema<'_> {
 /// Policy for fields that the table does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
-    /// Skips them.
+    /// Skips the unknown fields.
     Skipped,
-    /// Fails if the type may have them.
+    /// Fails if the Rust type may have the unknown fields.
     Rejected,
 }
 
-/// The error below a visitor. It is boxed, because every `Result` of a value has room for it.
+/// The error inside the deserializer. It is boxed, because the size of the error adds to every `Result` of a
+/// value.
 #[derive(Debug)]
 struct Error(Box<Failure>);
 
@@ -154,9 +155,9 @@ struct Failure {
 
 #[derive(Debug)]
 enum Cause {
-    /// `stream` cannot read the message; `general` may.
+    /// `stream` cannot read the message, so `general` reads it from the beginning.
     Irregular,
-    /// The table does not know all fields of the type.
+    /// The message has fields that the table does not know, and the Rust type may have them.
     Newer,
     Wire(Problem),
     Type(String),

@@ -152,8 +152,8 @@ pub(crate) struct FieldData {
     pub(crate) flags: Flags,
     /// True if JSON omits the field when it is absent on the wire.
     pub(crate) quiet: bool,
-    /// The index of the rare attributes of the field in the schema's extras, plus 1. 0 if it has none, as
-    /// nine of ten fields.
+    /// The index of the rare attributes of the field in the schema's extras, plus 1. 0 if the field has none,
+    /// which holds for nine of ten fields.
     pub(crate) extra: u16,
 }
 

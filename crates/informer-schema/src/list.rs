@@ -55,7 +55,8 @@ pub struct ListSplitter {
     limit: usize,
 }
 
-/// Capacity that the buffer keeps after a large object.
+/// The capacity to which the buffer shrinks after a large object, so that one object does not hold the
+/// memory.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -481,7 +481,7 @@ fn member<'s, 'a, 'p>(
     Ok(None)
 }
 
-/// The occurrences of a field in a message.
+/// How often a field occurs in a message. Only several occurrences need a list, which is allocated.
 enum Occurrence<'a> {
     Absent,
     One(Raw<'a>),

@@ -17,9 +17,9 @@ const BUILTIN: &str = include_str!("builtin.txt");
 /// The Kubernetes releases whose kinds and fields a schema contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Releases {
-    /// Those of the recorded server.
+    /// Kinds and fields of the recorded server.
     Served,
-    /// Those of the recorded server and of the newest Go types.
+    /// Kinds and fields of the recorded server and of the newest Go types.
     All,
 }
 
@@ -36,9 +36,10 @@ pub struct Schema {
     pub(crate) fields: Vec<FieldData>,
     /// Rare attributes of fields.
     pub(crate) extras: Vec<Extra>,
-    /// One run per message, indexed by protobuf field number: the index of the field in its message, plus 1.
+    /// For each message a run that maps a protobuf field number to the index of the field in its message,
+    /// plus 1.
     pub(crate) numbers: Vec<u8>,
-    /// Sorted by group, version, kind.
+    /// The kinds, sorted by group, version and kind.
     pub(crate) kinds: Vec<KindData>,
     pub(crate) resources: Vec<ResourceData>,
     pub(crate) groups: Vec<GroupVersionData>,

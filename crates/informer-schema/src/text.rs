@@ -358,7 +358,8 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes the content of a string. Quotes and backslashes are escaped only if it is not JSON already.
+/// Writes the content of a string. Quotes and backslashes are escaped unless the content is escaped JSON
+/// already.
 fn escape_into(out: &mut Vec<u8>, text: &str, quotes: bool) {
     let bytes = text.as_bytes();
     let mut done = 0;

@@ -1,4 +1,5 @@
-//! Converts objects between JSON and protobuf, by the table.
+//! Converts objects between JSON and protobuf. The schema table defines names, types and numbers of the
+//! fields.
 
 mod json;
 mod protobuf;

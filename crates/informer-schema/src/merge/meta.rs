@@ -1,4 +1,4 @@
-//! Merge metadata of a field, from the table.
+//! How a field is merged: the merge strategy and keys from the schema table.
 
 use super::MergeError;
 use crate::field::{Base, Field, PatchStrategy, Shape};
@@ -62,7 +62,8 @@ impl<'s> Meta<'s> {
         let field = self.field(name)?;
         let meta = match field.meta {
             Self::List(list) => Self::of_one(list),
-            // Anything behind a pointer is accepted as a list; other types that are not lists are rejected.
+            // A field with a pointer type in Go is accepted as a list. Other types that are not lists are
+            // rejected.
             Self::Opaque | Self::Struct(_) | Self::Other(_) if self.is_pointer(name) => field.meta,
             _ => return Err(MergeError::NotAList { found: "struct" }),
         };

@@ -37,7 +37,7 @@ pub(super) enum Content {
     Null,
     Name,
     Instant,
-    /// A rare case, through a view.
+    /// Any other value, which is read through a view because it is rare.
     View,
 }
 
