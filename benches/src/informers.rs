@@ -94,7 +94,7 @@ struct Serve {
     /// Number of objects of each kind.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Their kind.
+    /// The kind of the objects.
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
     /// Number of kinds; those after the first are custom resources with the body of a pod.
@@ -123,10 +123,10 @@ struct Where {
     /// The kind of its objects.
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
-    /// How many there are.
+    /// The number of objects.
     #[arg(long)]
     objects: usize,
-    /// Their encoding.
+    /// The encoding of the objects.
     #[arg(long, value_enum, default_value_t)]
     encoding: Encoding,
     /// Whether to start with a list instead of a streaming list.

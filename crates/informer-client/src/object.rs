@@ -161,7 +161,7 @@ impl<'a> RawObject<'a> {
     ///
     /// # Errors
     ///
-    /// When they are not an object of strings.
+    /// When the annotations are not an object of strings.
     pub fn annotations(&self) -> Result<Labels, DecodeError> {
         match self.bytes {
             RawBytes::Json { raw, text, .. } => {

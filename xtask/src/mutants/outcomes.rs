@@ -40,7 +40,7 @@ enum Summary {
 /// The outcome of one mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It made a test fail.
+    /// The mutant made a test fail.
     Caught,
     /// The mutant made a test run longer than its limit. That counts as caught.
     TimedOut,

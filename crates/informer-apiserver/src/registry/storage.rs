@@ -112,7 +112,7 @@ pub(crate) struct Pulled {
 /// The reason why a watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It fell behind the history.
+    /// The watcher fell behind the history, so it would miss events.
     Lagged { floor: u64 },
     /// All watchers of the kind were disconnected.
     Disconnected,

@@ -90,7 +90,7 @@ pub(super) struct Current {
 struct State {
     /// `None` until the first run of an exec plugin.
     current: Option<Arc<Current>>,
-    /// When the files are read again.
+    /// The time at which the files are read again.
     check_at: Option<Instant>,
 }
 
