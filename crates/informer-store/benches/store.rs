@@ -1,4 +1,4 @@
-//! Costs of reads and writes of a store with 100,000 objects; a list reads two namespaces.
+//! Benchmarks of reads and writes of a store with 100,000 objects. A list reads two namespaces.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How often a store allocates: guards that do not depend on a clock. Each test has a thread of its own, on
-//! which everything runs that is counted.
+//! Bounds the number of allocations of a store: regression tests that do not depend on a clock. Each test
+//! runs on its own thread, and all counted code runs on that thread.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

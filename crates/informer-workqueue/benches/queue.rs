@@ -1,6 +1,6 @@
-//! Costs of single queue operations, with 100,000 string keys unless stated otherwise. `cargo xtask bench
-//! workqueue` compares the queue with client-go and controller-runtime; this benchmark measures one case at a
-//! time.
+//! Benchmarks of single queue operations, with 100,000 string keys unless stated otherwise. `cargo xtask
+//! bench workqueue` compares the queue with client-go and controller-runtime; this benchmark measures one
+//! case at a time.
 //!
 //! Go copies strings by reference, so keys are `Arc<str>`; `get_done_string` measures owned strings.
 

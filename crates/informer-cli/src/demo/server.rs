@@ -20,7 +20,7 @@ use crate::failure::Failure;
 
 /// The number of bursts of changes a second: a timer cannot tick for each change.
 const TICKS_PER_SECOND: u64 = 100;
-/// One pod in this number is hot and receives four of five changes, which resembles a rollout.
+/// One in this number of pods changes frequently: these pods receive four of five changes, as in a rollout.
 const HOT_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Args)]

@@ -1,4 +1,6 @@
-//! Sharded controllers: each request is entered before it is reconciled, and gained keys are reconciled.
+//! Sharded controllers. Before each reconcile, the controller checks that this replica owns the key of the
+//! request and holds the key until the reconcile ends (`enter`). When the replica gains keys, the controller
+//! enqueues their requests.
 //!
 //! # Invariants
 //!

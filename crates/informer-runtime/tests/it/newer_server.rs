@@ -1,4 +1,4 @@
-//! A server that is newer than the table: objects have fields that protobuf readers do not know.
+//! A server that is newer than the built-in schema: objects have fields that protobuf readers do not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

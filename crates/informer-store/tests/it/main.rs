@@ -1,5 +1,5 @@
-//! The stores through their public API: what client-go's tests pin down of its own, and where ours promise
-//! more. `docs/parity.md` maps the one to the other.
+//! Tests of the stores through their public API: the behavior that client-go's tests of its stores specify,
+//! and the stronger guarantees of these stores. `docs/parity.md` maps client-go's tests to these tests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by its panic, in helpers too")]
 

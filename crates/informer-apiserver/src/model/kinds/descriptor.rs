@@ -26,7 +26,7 @@ pub(crate) struct KindDescriptor {
     pub(crate) field_aliases: &'static [(&'static str, &'static str)],
     /// The JSON of a bookmark object after its metadata.
     pub(crate) bookmark: &'static str,
-    /// The deprecation warning.
+    /// The deprecation warning that responses contain, if the version is deprecated.
     pub(crate) deprecated: Option<&'static str>,
     pub(crate) name_format: ObjectName,
     /// The JSON of the status of a new object. Kinds with a `/status` subresource have one.

@@ -1,4 +1,4 @@
-//! Formatting of cells.
+//! Formatting of table cells.
 
 use jiff::Timestamp;
 use serde_json::Value;

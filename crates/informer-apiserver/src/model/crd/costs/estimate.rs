@@ -1,4 +1,4 @@
-//! The cost estimate for one rule.
+//! Estimates the CEL cost of one validation rule.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The possible results of the subexpressions of a rule.
+//! Upper bounds for the results of the subexpressions of a CEL rule, such as the length of a string or list.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The cells of Pods.
+//! The table cells of Pods, which `kubectl get pods` prints.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
