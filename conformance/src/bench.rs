@@ -268,7 +268,7 @@ impl Bench {
     }
 }
 
-/// Config maps.
+/// Returns the resource of ConfigMaps.
 pub(crate) fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
 }

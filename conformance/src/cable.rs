@@ -26,7 +26,7 @@ use tokio::sync::watch;
 /// How a cable treats the bytes that arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// Forwards them.
+    /// Forwards the bytes.
     #[default]
     Plugged,
     /// Holds them back and keeps the connections open, like a silent peer.

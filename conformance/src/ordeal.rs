@@ -60,7 +60,7 @@ pub struct Outcome {
 /// The effects of one kind of fault.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Suffered {
-    /// How often it happened.
+    /// How often the fault happened.
     pub times: u64,
     /// The longest time from the end of the fault until the view equals the server's state, in seconds.
     pub recovered_after: f64,

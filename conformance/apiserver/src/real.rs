@@ -32,7 +32,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// A running pair of kube-apiserver and etcd.
 #[derive(Debug)]
 pub struct RealServer {
-    /// The address of the kube-apiserver, with the credentials for requests.
+    /// The target for requests to the kube-apiserver: its port, and a TLS configuration that trusts its
+    /// certificate.
     pub target: Target,
     _programs: [Child; 2],
     _folder: TempDir,

@@ -42,13 +42,13 @@ pub(crate) type Stream = Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>;
 /// A server that scenarios run on.
 #[derive(Debug)]
 pub enum Target {
-    /// In this process, without a socket.
+    /// The embedded server in this process, called without a socket.
     Embedded(ApiServer),
-    /// Over TLS on loopback.
+    /// A kube-apiserver, called over TLS on the loopback interface.
     Real {
-        /// Its port.
+        /// The port of the server.
         port: u16,
-        /// Trusts its certificate.
+        /// A TLS configuration that trusts the certificate of the server.
         tls: Arc<rustls::ClientConfig>,
     },
 }

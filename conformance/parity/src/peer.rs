@@ -48,7 +48,7 @@ pub enum Command {
     Remove(String),
     /// Blocks the following calls of this handler.
     Block(String),
-    /// Unblocks them.
+    /// Unblocks the calls of this handler.
     Unblock(String),
     /// Adds an index.
     Index,

@@ -64,9 +64,9 @@ pub enum SuiteError {
 pub enum Verdict {
     /// The peers behave equally.
     Equal,
-    /// They differ as listed.
+    /// The peers differ, and every difference is listed.
     Listed,
-    /// They have a difference that is not listed.
+    /// The peers have a difference that is not listed.
     Unlisted,
     /// They behave equally although a difference is listed.
     Stale,

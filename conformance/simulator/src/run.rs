@@ -112,13 +112,13 @@ pub struct Plan {
 pub struct Tally {
     /// Completed schedules.
     pub schedules: u64,
-    /// Steps of all parts in them.
+    /// The number of steps of all parts in these schedules.
     pub steps: u64,
-    /// Verbs in their scripts.
+    /// The number of verbs in the scripts of these schedules.
     pub verbs: u64,
-    /// Faults in their scripts.
+    /// The number of faults in the scripts of these schedules.
     pub faults: u64,
-    /// Keys of their worlds.
+    /// The number of object keys in the simulated worlds of these schedules.
     pub keys: u64,
     /// The reached events.
     pub coverage: Coverage,

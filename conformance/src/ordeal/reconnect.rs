@@ -27,7 +27,7 @@ const TASKS_OF_A_POOL: u64 = 1;
 /// Tolerated growth of resident memory, in KiB: memory that allocators of several threads may still reuse.
 const ALLOCATOR: u64 = 8 << 10;
 
-/// Connections that were broken while nothing changed.
+/// Counts for the connections that the test broke while no object changed.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Reconnects {
     /// Number of new connections.
@@ -40,12 +40,12 @@ pub struct Reconnects {
     pub differences: usize,
 }
 
-/// The resources of a process before and after.
+/// The resources of a process before and after the broken connections.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Flat {
-    /// Before.
+    /// The resources before the first broken connection.
     pub before: Footprint,
-    /// After.
+    /// The resources after the last one.
     pub after: Footprint,
 }
 

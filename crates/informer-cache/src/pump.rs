@@ -63,7 +63,7 @@ const MAX_STALE_LISTS: u32 = 3;
 pub struct PumpCounters {
     /// Changes taken from the queue.
     pub changes: u64,
-    /// Lists applied.
+    /// Lists that were applied.
     pub lists: u64,
     /// Events that were older than the cached state and were not applied.
     pub stale: u64,

@@ -154,7 +154,7 @@ pub enum Encodings {
     /// path, by its type, or for the JSON of a partial object), informers of the kind list again as JSON.
     #[default]
     Auto,
-    /// Always JSON.
+    /// Requests always ask for JSON.
     Json,
 }
 

@@ -47,7 +47,7 @@ struct EscalationCheck<'a> {
     shared: &'a Auth,
     requester: Requester<'a>,
     kind: &'a Kind,
-    /// Empty for cluster-scoped objects.
+    /// The namespace of the object; empty for cluster-scoped objects.
     namespace: &'a str,
     new: &'a Object,
 }

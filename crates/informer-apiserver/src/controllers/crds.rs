@@ -38,7 +38,7 @@ pub(crate) enum Step {
     Nothing,
     /// The CRD was written. `None` if it was removed.
     Written(Option<(Arc<Stored>, Value)>),
-    /// Another write came first.
+    /// Another write changed the CRD first, so the step must be repeated.
     Conflict,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Wants {
 pub(crate) enum Encoding {
     Json,
     Yaml,
-    /// Built-in kinds only.
+    /// Protobuf, which only built-in kinds support.
     Protobuf,
 }
 

@@ -39,7 +39,7 @@ impl Segment {
 /// A part of a body: a sequence of segments, consumed as a [`Buf`].
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Non-empty segments.
+    /// The segments; none of them is empty.
     segments: Vec<Segment>,
     /// Index of the current segment.
     current: usize,

@@ -98,7 +98,7 @@ pub(crate) enum Expect {
     At(u64),
 }
 
-/// Events for a watcher.
+/// The events that a watcher receives with one pull.
 #[derive(Debug)]
 pub(crate) struct Pulled {
     pub(crate) events: Vec<Arc<Event>>,

@@ -21,7 +21,7 @@ pub enum ListPart<O> {
 
 /// An object of a list.
 pub enum Listed<O> {
-    /// Decoded from the answer.
+    /// The object was decoded from the response.
     Fresh(Arc<O>),
     /// An unchanged object: the one that [`SourceContext::unchanged`](super::SourceContext::unchanged)
     /// returned.

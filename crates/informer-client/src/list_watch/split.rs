@@ -181,7 +181,7 @@ fn failed<O: Representation>(source: &KubeListWatch<O>, problem: &str) -> Source
 struct Reading<O: Representation> {
     source: KubeListWatch<O>,
     receiver: mpsc::Receiver<Part<O>>,
-    /// Aborted on drop.
+    /// The tasks that read the lists. Dropping the set aborts them.
     _tasks: JoinSet<()>,
     version: ResourceVersion,
     /// The number of objects that the server reported and that have not been received.

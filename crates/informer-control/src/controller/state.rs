@@ -24,13 +24,13 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 pub enum ControllerPhase {
     /// The controller was not started. Its sources may run already, to warm up the caches.
     Created,
-    /// Waits for its sources to sync.
+    /// The controller waits for its sources to sync.
     Starting,
-    /// Reconciles requests.
+    /// The controller reconciles requests.
     Running,
-    /// Drains its reconciles.
+    /// The controller starts no more reconciles and waits for the running ones.
     Stopping,
-    /// Ended.
+    /// The controller has ended.
     Stopped,
 }
 

@@ -30,7 +30,7 @@ pub struct LabelSelector {
 pub struct LabelRequirement {
     pub(super) key: String,
     pub(super) operator: LabelOperator,
-    /// Sorted, without duplicates.
+    /// The values of the operator, sorted and without duplicates.
     pub(super) values: Vec<String>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct OwnWrite<'a> {
     pub(crate) deleted: Option<String>,
     /// The object; `None` if the response is not the object.
     pub(crate) object: Option<&'a Value>,
-    /// When the write began.
+    /// The ticket that was issued when the write began.
     pub(crate) began: Ticket,
 }
 

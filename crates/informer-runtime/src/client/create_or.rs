@@ -11,11 +11,11 @@ use crate::{BoxError, KubeObject};
 /// The change made to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationResult {
-    /// None: it has the desired state.
+    /// The object was not written, because it has the desired state.
     Unchanged,
-    /// It was created.
+    /// The object was created.
     Created,
-    /// It was updated.
+    /// The object was updated.
     Updated,
     /// The object and its status were updated.
     UpdatedStatus,

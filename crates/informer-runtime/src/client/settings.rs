@@ -65,11 +65,11 @@ fn is_printable(char: char) -> bool {
 /// The API server's handling of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Drops them.
+    /// The server drops unknown fields.
     Ignore,
-    /// Drops them and returns a warning; the server's default.
+    /// The server drops unknown fields and returns a warning. This is the server's default.
     Warn,
-    /// Rejects the object.
+    /// The server rejects an object with unknown fields.
     Strict,
 }
 

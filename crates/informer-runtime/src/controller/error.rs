@@ -46,7 +46,7 @@ pub enum BuildError {
         #[source]
         cause: crate::ShardConfigError,
     },
-    /// It has no sources.
+    /// The controller has no sources.
     #[error("controller {controller}: it watches nothing; add `for_`, `watches` or `source`")]
     NothingWatched {
         /// The controller.

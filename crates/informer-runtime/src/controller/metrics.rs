@@ -16,13 +16,13 @@ use crate::shard::ShardMetrics;
 /// The result of a reconcile, as in the label `result` of controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileResult {
-    /// Success.
+    /// The reconcile succeeded, and the request is not requeued.
     Success,
     /// An error (including terminal ones), a panic or a timeout.
     Error,
-    /// Requeued by the rate limiter.
+    /// The reconcile succeeded, and the rate limiter requeues the request.
     Requeue,
-    /// Requeued after a delay.
+    /// The reconcile succeeded, and the request is requeued after a delay.
     RequeueAfter,
 }
 

@@ -48,7 +48,7 @@ enum PeerState {
     Dead,
 }
 
-/// Another member.
+/// Another member of the shard group, as its Lease shows it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) record: Record,

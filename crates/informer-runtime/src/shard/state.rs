@@ -70,7 +70,7 @@ pub(crate) enum ShardAction {
 /// The content of a member's Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
-    /// Changes with each renewal.
+    /// A number that changes with each renewal, which shows other members that this one is alive.
     pub(crate) beat: u64,
     pub(crate) membership: Membership,
     pub(crate) leaving: bool,

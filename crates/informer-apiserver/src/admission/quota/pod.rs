@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
-/// Selects `requests` or `limits`.
+/// Selects the `requests` or the `limits` of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Requests,

@@ -35,7 +35,7 @@ fn quoted(byte: u8) -> String {
     }
 }
 
-/// Why parsing stops.
+/// The reason why parsing stops.
 enum SyntaxError {
     End,
     /// Unexpected byte.

@@ -28,7 +28,7 @@ pub(crate) enum Type<'a> {
     },
     /// Any value: objects are granular, lists are atomic.
     Free,
-    /// Any value, atomic.
+    /// Any value; it is atomic, so an apply replaces it as a whole.
     Whole,
     /// A string, or an object or list of any content: the type `JSON` of the schema table.
     Json,

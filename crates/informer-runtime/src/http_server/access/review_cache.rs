@@ -8,7 +8,7 @@ use std::time::Instant;
 /// not fill the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
-/// Responses by question.
+/// The responses of the API server by the reviewed token or request.
 #[derive(Debug)]
 pub(super) struct ReviewCache<Q, T> {
     answers: HashMap<Q, (T, Instant)>,
