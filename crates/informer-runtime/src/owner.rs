@@ -111,7 +111,7 @@ pub fn set_owner_reference<O: KubeObject, K: KubeObject>(
 ///
 /// # Errors
 ///
-/// If it is not an owner.
+/// If `owner` is not an owner of `object`.
 pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
@@ -123,7 +123,7 @@ pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
 ///
 /// # Errors
 ///
-/// If it is not the controller.
+/// If `owner` is not the controller of `object`.
 pub fn remove_controller_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,

@@ -58,8 +58,8 @@ pub trait Runnable: Send + 'static {
     /// Resolves when the runnable is ready; later groups wait for that. Called once, before
     /// [`run`](Self::run), and polled concurrently with it. `None`, the default: ready as soon as it runs.
     ///
-    /// If it is not ready after `timeout`, it should return an error that states the reason; the manager ends
-    /// with that error.
+    /// If the runnable is not ready after `timeout`, the future should return an error that states the
+    /// reason. The manager ends with that error.
     fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
         let _ = timeout;
         None
@@ -75,7 +75,7 @@ pub trait Runnable: Send + 'static {
     ///
     /// # Errors
     ///
-    /// If it fails before it was stopped.
+    /// If the runnable fails before it was stopped.
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
@@ -108,8 +108,8 @@ pub trait IntoRunnable {
     ///
     /// # Errors
     ///
-    /// If it cannot run in this manager, for example because a name is taken or options conflict. The manager
-    /// then does not start.
+    /// If the runnable cannot run in this manager, for example because a name is taken or options conflict.
+    /// The manager then does not start.
     fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError>;
 }
 

@@ -24,7 +24,7 @@ fn filled() -> StoreWriter<Header> {
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
     // After a second write to each object, the two copies of the state share no pages, as in a store that has
-    // run for a while.
+    // applied many transactions.
     writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).unwrap();
     writer
 }

@@ -143,7 +143,7 @@ impl TestServer {
     ///
     /// # Panics
     ///
-    /// If it does not sync within a minute. The message contains the reason.
+    /// If the informer does not sync within a minute. The message contains the reason.
     pub async fn informer<K>(&self) -> RunningInformer<K>
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,

@@ -28,7 +28,7 @@ const STEPS: u32 = 250;
 /// The number of steps after which a run that does not become idle has failed.
 const MAX_STEPS: u32 = 20_000;
 
-/// Counts of the cases that the runs have reached.
+/// How often the runs reached each rare case. The test fails if the seeds reach one of them too rarely.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) lists: u64,

@@ -58,20 +58,20 @@ impl<K> Fetched<K> {
 }
 
 impl<K: KubeObject> Fetched<K> {
-    /// Creates it from a lazy object of a cache.
+    /// Creates a fetched object from a lazy object of a cache.
     ///
     /// # Errors
     ///
-    /// If it does not match the type.
+    /// If the object does not match the type.
     pub fn of_lazy(lazy: Arc<Lazy<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: lazy.get()?, base: ViewSource::Lazy(lazy) })
     }
 
-    /// Creates it from a compressed object of a cache, which is decompressed first.
+    /// Creates a fetched object from a compressed object of a cache, which is decompressed first.
     ///
     /// # Errors
     ///
-    /// If it does not match the type.
+    /// If the object does not match the type.
     #[cfg(feature = "packed")]
     pub fn of_packed(packed: Arc<Packed<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: packed.get()?, base: ViewSource::Packed(packed) })

@@ -81,7 +81,8 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// If it does not exist ([`is_not_found`](WriteError::is_not_found)), or the server rejects the deletion.
+    /// If the object does not exist ([`is_not_found`](WriteError::is_not_found)), or the server rejects the
+    /// deletion.
     pub async fn delete<K: KubeObject>(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<(), WriteError> {
         self.delete_with::<K>(key, &DeleteOptions::default()).await
     }

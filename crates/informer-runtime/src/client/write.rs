@@ -17,7 +17,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// If it exists ([`is_already_exists`](WriteError::is_already_exists)), if its metadata has a
+    /// If the object exists ([`is_already_exists`](WriteError::is_already_exists)), if its metadata has a
     /// resourceVersion, or if the server rejects it.
     pub async fn create<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         let kind = ResourceKind::of::<K>();

@@ -183,7 +183,7 @@ impl ManagerState {
         }
     }
 
-    /// When [`tick`](Self::tick) must be called.
+    /// Returns the time at which [`tick`](Self::tick) must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             ManagerPhase::Stopping { last_call, .. } => last_call,

@@ -52,7 +52,7 @@ enum PeerState {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) record: Record,
-    /// When this process first observed the record.
+    /// The time at which this process first observed the record.
     seen: Instant,
     state: PeerState,
     lease: Duration,
@@ -90,7 +90,7 @@ impl Peer {
         self.seen + self.lease
     }
 
-    /// When it must be observed again.
+    /// Returns the time at which the Lease of the member must be read again.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         (self.state != PeerState::Dead && !self.record.left).then(|| self.expires())
     }

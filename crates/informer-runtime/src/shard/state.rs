@@ -236,7 +236,7 @@ impl MemberState {
         }
     }
 
-    /// When [`tick`](Self::tick) must be called.
+    /// Returns the time at which [`tick`](Self::tick) must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if self.phase == MemberPhase::Gone {
             return None;

@@ -71,8 +71,8 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// # Panics
     ///
-    /// If Hash or Eq of the key panics, or a function that computes its group or rank; the queue is then
-    /// unchanged. If the [`Order`](crate::Order) panics; the key is then added.
+    /// If Hash or Eq of the key panics, or a function that computes its group or rank. The queue is then
+    /// unchanged. Also if the [`Order`](crate::Order) panics. The key is added in this case.
     pub fn add(&self, key: K) -> bool {
         self.shared.put(key, None, 0)
     }

@@ -103,7 +103,7 @@ pub(super) struct Finished<K> {
     pub(super) worked: Option<Duration>,
 }
 
-/// When keys entered their current state.
+/// The times at which keys entered their current state.
 #[derive(Default)]
 struct Times {
     /// The times at which keys became ready, by slot.
