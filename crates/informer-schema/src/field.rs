@@ -55,7 +55,7 @@ pub enum BaseType<'s> {
     SchemaOrBool,
     /// A `JSONSchemaProps` or a list of strings.
     SchemaOrStrings,
-    /// A struct with fields of its own.
+    /// A struct of this type.
     Message(Message<'s>),
 }
 

@@ -5,7 +5,7 @@ use crate::schema::Schema;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameList(pub(crate) &'static str);
 
-/// An iterator over names of the table, in its order.
+/// An iterator over names in the schema table, such as verbs or short names, in the order of the table.
 #[derive(Clone, Debug)]
 pub struct Names(Option<std::str::Split<'static, char>>);
 
@@ -156,7 +156,7 @@ impl<'s> Resource<'s> {
     }
 }
 
-/// A subresource, with a path of its own.
+/// A subresource, such as `status` or `scale`, which clients request under the path of an object.
 #[derive(Clone, Debug)]
 pub struct SubresourceInfo {
     /// The last segment of the path.

@@ -147,7 +147,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only waits.
+    /// Dropping the future has no effect, because it only waits.
     pub(crate) async fn wait_for_own_writes(
         &self,
         scope: &Scope,

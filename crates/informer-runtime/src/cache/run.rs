@@ -39,7 +39,7 @@ impl Cache {
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only waits.
+    /// Dropping the future has no effect, because it only waits.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         let informers = self.shared.table.lock().informers();
         let caches: Vec<&dyn CacheSynced> =

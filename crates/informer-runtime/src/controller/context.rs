@@ -97,7 +97,7 @@ impl Context {
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only waits.
+    /// Dropping the future has no effect, because it only waits.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),

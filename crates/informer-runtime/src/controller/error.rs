@@ -6,7 +6,7 @@ use crate::BoxError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// It has no name and no reconciled kind to derive one from.
+    /// The controller has no name, and no reconciled kind from which a name is derived.
     #[error("build a controller: it has no name for logs and metrics; call `named`")]
     NoName,
     /// The name of the controller is not a valid field owner.
@@ -58,7 +58,7 @@ pub enum BuildError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// It runs or ran already.
+    /// The controller is running or has run before.
     #[error("run controller {controller}: it was started before; create a new one to run it again")]
     StartedTwice {
         /// The controller.

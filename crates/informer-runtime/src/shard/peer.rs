@@ -27,7 +27,7 @@ pub(crate) struct Record {
     pub(crate) beat: String,
     pub(crate) duration: Option<Duration>,
     pub(crate) claims: Claims,
-    /// It has left the group and acts on no key.
+    /// True if the member has left the group and acts on no key.
     pub(crate) left: bool,
 }
 

@@ -91,7 +91,7 @@ pub(crate) enum ShardResponse {
 enum MemberPhase {
     Member,
     Leaving,
-    /// It has published that it left, and waits until others have observed it.
+    /// The member has published that it left, and waits until the other members have observed that.
     Lingering(Instant),
     Gone,
 }
