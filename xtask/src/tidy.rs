@@ -1,6 +1,6 @@
 //! The rules that the compiler does not check: dependencies between crates and between the layers of a crate,
 //! lengths of files, forbidden names, tests that documents name, programs that documents show, patches of
-//! deliberate defects, real time in tests, prose, and subjects of commits.
+//! deliberate defects, real time in tests, prose, and, on request, subjects of commits.
 
 mod commits;
 mod defects;
@@ -25,6 +25,9 @@ pub(crate) struct TidyArguments {
     /// Report only the prose findings below this folder, for example `crates/informer-cache`.
     #[arg(long, value_name = "FOLDER")]
     prose: Option<String>,
+    /// Also check the subjects of these commits, for example `origin/main..HEAD`.
+    #[arg(long, value_name = "RANGE")]
+    commits: Option<String>,
 }
 
 /// Checks the tree below `root`.
@@ -40,7 +43,9 @@ pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     defects::check(root, &mut report);
     real_time::check(root, &sources, &mut report);
     prose::check(root, &sources, arguments.prose.as_deref(), &mut report);
-    commits::check(root, &mut report);
+    if let Some(range) = &arguments.commits {
+        commits::check(root, range, &mut report);
+    }
     report.figure("source files", sources.len() as f64);
     report
 }
@@ -86,7 +91,7 @@ fn collect(folder: &Path, sources: &mut Vec<Source>) {
 mod tests {
     #[test]
     fn tree_follows_all_rules() {
-        let report = super::run(crate::root(), &super::TidyArguments { prose: None });
+        let report = super::run(crate::root(), &super::TidyArguments { prose: None, commits: None });
         assert!(report.passed(), "{report}");
     }
 }

@@ -5,9 +5,6 @@ use std::process::Command;
 
 use crate::report::Report;
 
-/// The newest commits are checked. Older subjects can no longer be changed.
-const NEWEST: &str = "-20";
-
 /// The longest subject, in characters. `git log` and reviews cut longer ones.
 const MAX_SUBJECT: usize = 72;
 
@@ -15,13 +12,24 @@ const MAX_SUBJECT: usize = 72;
 const IMPERATIVES: [&str; 9] =
     ["bring", "embed", "exceed", "feed", "need", "seed", "speed", "spread", "string"];
 
-/// Checks the newest commits. Without git or a history, there is nothing to check.
-pub(super) fn check(root: &Path, report: &mut Report) {
-    let log =
-        Command::new("git").args(["log", NEWEST, "--no-merges", "--format=%h %s"]).current_dir(root).output();
-    let Ok(log) = log else { return };
-    let text = String::from_utf8_lossy(&log.stdout);
-    for (commit, subject) in text.lines().filter_map(|line| line.split_once(' ')) {
+/// Checks the commits of a range in the syntax of `git log`, without merges.
+pub(super) fn check(root: &Path, range: &str, report: &mut Report) {
+    let log = Command::new("git")
+        .args(["log", "--no-merges", "--format=%h %s", range, "--"])
+        .current_dir(root)
+        .output();
+    let log = match log {
+        Ok(log) if log.status.success() => log.stdout,
+        Ok(log) => {
+            let why = String::from_utf8_lossy(&log.stderr);
+            return report.problems.push(format!("list the commits {range}: {}", why.trim()));
+        }
+        Err(error) => return report.problems.push(format!("list the commits {range}: run git: {error}")),
+    };
+    let text = String::from_utf8_lossy(&log);
+    let commits: Vec<_> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+    report.figure("commits", commits.len() as f64);
+    for (commit, subject) in commits {
         if let Some(problem) = problem(subject) {
             report.problems.push(format!("commit {commit}: \"{subject}\": {problem}"));
         }
