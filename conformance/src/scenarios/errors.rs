@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use informer::Gvr;
 use informer::cache::{SharedInformer, SharedInformerFactory};
 use informer::client::{Client, Dynamic, KubeListWatch, Metadata, ResourceKind};
 use informer::source::SourceErrorKind;
+use informer::{Gvr, Object};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
@@ -24,19 +24,19 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
+/// Returns the error of a wait for the sync that times out.
+async fn sync_error<O: Object>(watched: &Watched<O>) -> Result<String, Failure> {
+    let waited = watched.informer.wait_for_sync(Duration::from_millis(50)).await;
+    Ok(waited.err().ok_or("the informer is synced")?.to_string())
+}
+
 async fn a_sync_timeout_names_a_missing_kind(bench: Bench) -> Result<(), Failure> {
     let kind = ResourceKind::new("nobody.example.com", "v1", "Ghost", "ghosts");
     let informer: SharedInformer<Dynamic> =
         SharedInformer::new(KubeListWatch::of(bench.client(), kind).namespace(&*bench.namespace));
     let watched = Watched::start(informer)?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = watched
-        .informer
-        .wait_for_sync(Duration::from_millis(50))
-        .await
-        .err()
-        .ok_or("the informer is synced")?;
-    let text = error.to_string();
+    let text = sync_error(&watched).await?;
     assert!(text.contains("ghosts.nobody.example.com") && text.contains("404"), "{text}");
     assert!(text.contains("CustomResourceDefinition"), "the error names the CRD as remedy: {text}");
     Ok(())
@@ -101,13 +101,7 @@ async fn a_forbidden_kind_is_named_and_syncs_after_the_grant(bench: Bench) -> Re
     bench.create("a").await?;
     let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = watched
-        .informer
-        .wait_for_sync(Duration::from_millis(50))
-        .await
-        .err()
-        .ok_or("the informer is synced")?;
-    let text = error.to_string();
+    let text = sync_error(&watched).await?;
     assert!(text.contains("403") && text.contains("guest-0") && text.contains("configmaps"), "{text}");
     assert!(text.contains("grant list and watch"), "the error contains the remedy: {text}");
     grant(&bench, "guest-0", &["list", "watch"]).await?;
