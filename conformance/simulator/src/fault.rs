@@ -180,7 +180,7 @@ faults! {
     /// The informer is stopped and started.
     InformerRestarts "informer-restarts",
     /// The informer is stopped, and a new reflector without a known version continues with its store.
-    ReflectorAnew "reflector-anew",
+    ReflectorReplaced "reflector-replaced",
     /// Reads from the source are delayed, as by a full queue.
     HeldUp "held-up",
     /// The clock jumps, as after suspending the machine.

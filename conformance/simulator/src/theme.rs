@@ -112,7 +112,7 @@ impl Theme {
     fn has(self, fault: Fault) -> bool {
         use Fault::{
             Compaction, ControllerRestarts, Down, EventsReplayed, ExpiredEvent, HandlerJoins, HandlerLeaves,
-            HandlerPanics, HandlerStuck, HeldUp, InformerRestarts, ReflectorAnew, RelistRequested,
+            HandlerPanics, HandlerStuck, HeldUp, InformerRestarts, ReflectorReplaced, RelistRequested,
             ReplicaLags, Restart, Restore, Rewind, Streaming, Unreadable, VersionJump, Wiped,
             WorkerCancelled, WorkerFails, WorkerFailsForGood, WorkerPanics, WorkerTimesOut,
         };
@@ -127,7 +127,7 @@ impl Theme {
                             | ExpiredEvent
                             | HeldUp
                             | InformerRestarts
-                            | ReflectorAnew
+                            | ReflectorReplaced
                             | RelistRequested
                             | Streaming
                             | Wiped
@@ -138,7 +138,7 @@ impl Theme {
                     || matches!(
                         fault,
                         Compaction
-                            | ReflectorAnew
+                            | ReflectorReplaced
                             | ReplicaLags
                             | RelistRequested
                             | Restart

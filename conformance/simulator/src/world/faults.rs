@@ -54,7 +54,7 @@ impl World {
             | Fault::WorkerFailsForGood
             | Fault::WorkerPanics
             | Fault::WorkerTimesOut => self.trouble_users(fault),
-            Fault::InformerRestarts | Fault::ReflectorAnew => self.restart_informer(fault)?,
+            Fault::InformerRestarts | Fault::ReflectorReplaced => self.restart_informer(fault)?,
             Fault::HeldUp | Fault::ClockJump => self.trouble_time(fault),
             Fault::IndexAdded => self.add_index()?,
             Fault::ControllerRestarts => self.restart_controller()?,
@@ -156,7 +156,7 @@ impl World {
         self.stop_informer()?;
         let last_version = self.reflector.status().last_version.clone();
         let last_version =
-            if fault == Fault::ReflectorAnew { ResourceVersion::unset() } else { last_version };
+            if fault == Fault::ReflectorReplaced { ResourceVersion::unset() } else { last_version };
         self.synced = false;
         self.handlers.retain(|handler| !handler.leaving);
         self.handlers.iter_mut().for_each(super::Handler::begin_run);
