@@ -14,6 +14,14 @@ fn assert_check(check: &ExpectedList<TestObject>) {
     assert_eq!((request.limit, request.version_match), (Some(1), VersionMatch::NotOlderThan));
 }
 
+/// Responds to two consistent lists with an older version. The first one may reuse cached objects, so only
+/// the second one is accepted.
+async fn reply_restored_list(world: &mut World, version: u64) {
+    for _ in 0..2 {
+        world.server.expect_list().await.assert_version("").reply_page([], version);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_version_regression_is_detected_after_a_silent_watch() {
     let mut world = World::start(ReflectorConfig::default());
@@ -24,9 +32,7 @@ async fn a_version_regression_is_detected_after_a_silent_watch() {
     assert_eq!(world.status().phase, ReflectorPhase::Checking);
     check.fail_with(SourceErrorKind::VersionTooLarge);
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::VersionTooLarge);
-    // The first consistent list may reuse cached objects, so it is no proof.
-    world.server.expect_list().await.assert_version("").reply_page([], 5);
-    world.server.expect_list().await.assert_version("").reply_page([], 5);
+    reply_restored_list(&mut world, 5).await;
     let _open = world.server.expect_watch().await.assert_version("5").accept();
     assert_eq!(world.told().await[1..], ["Replaced[] @5 rewound"]);
     let reasons = [
@@ -49,8 +55,7 @@ async fn the_version_is_checked_after_a_watch_that_had_events_and_then_was_silen
     assert_check(&check);
     check.fail_with(SourceErrorKind::VersionTooLarge);
     world.server.expect_list().await.assert_version("11").gone();
-    world.server.expect_list().await.assert_version("").reply_page([], 10);
-    world.server.expect_list().await.assert_version("").reply_page([], 10);
+    reply_restored_list(&mut world, 10).await;
     let _open = world.server.expect_watch().await.assert_version("10").accept();
     assert_eq!(world.told().await.last().map(String::as_str), Some("Replaced[] @10 rewound"));
 }
@@ -68,8 +73,7 @@ async fn a_server_restarted_with_an_older_state_is_detected_before_it_is_watched
     assert_check(&check);
     check.fail_with(SourceErrorKind::VersionTooLarge);
     world.server.expect_list().await.assert_version("10").gone();
-    world.server.expect_list().await.assert_version("").reply_page([], 5);
-    world.server.expect_list().await.assert_version("").reply_page([], 5);
+    reply_restored_list(&mut world, 5).await;
     let _open = world.server.expect_watch().await.assert_version("5").accept();
     assert_eq!(world.told().await[1..], ["Replaced[] @5 rewound"]);
 }
@@ -118,8 +122,7 @@ async fn a_response_older_than_the_requested_version_is_a_regression() {
     watch.dropped().await;
     world.server.expect_list().await.assert_limit(Some(1)).reply_page([], 7);
     world.server.expect_list().await.assert_version("10").gone();
-    world.server.expect_list().await.assert_version("").reply_page([], 7);
-    world.server.expect_list().await.assert_version("").reply_page([], 7);
+    reply_restored_list(&mut world, 7).await;
     let _open = world.server.expect_watch().await.assert_version("7").accept();
     assert_eq!(world.told().await[1..], ["Replaced[] @7 rewound"]);
 }

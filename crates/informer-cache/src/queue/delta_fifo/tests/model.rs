@@ -53,8 +53,9 @@ struct Model {
     shared: Vec<(&'static str, Vec<Entry>)>,
     store: BTreeMap<&'static str, u64>,
     populated: bool,
-    /// The items of the initial list that are still queued, and those that are popped and not yet done.
+    /// Queued items of the initial list.
     initial: usize,
+    /// Items of the initial list that are in process.
     initial_running: usize,
 }
 
