@@ -191,6 +191,7 @@ fn check(expression: &str, served: &Served, problems: &mut Vec<String>) {
             if !added && !labels.contains(&matcher.name) {
                 problems.push(format!("{expression}: {name} has no label {}", matcher.name));
             }
+            // A variable may have several values. Grafana joins them to a regular expression.
             assert!(!matches!(matcher.op, MatchOp::Equal) || !matcher.value.contains('$'), "{expression}");
         }
     }
