@@ -11,7 +11,8 @@
 //! 4. The state of one uid never goes back, except by a list that is newer than the store, or by a consistent
 //!    read after a `resourceVersion` regression of the server ([`Replacement::rewound`]).
 //! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, unless
-//!    it is complete and the cached one is partial ([`Object::is_partial`]).
+//!    it is complete and the cached one is partial ([`Object::is_partial`]), or the source went back to an
+//!    older, undecodable state in between: then it may use the version again, for other content.
 //! 6. The version of the store goes back only with a list.
 //! 7. An event that is older than the store never adds an object that is not cached.
 //!
@@ -26,7 +27,7 @@ mod writes;
 use std::fmt;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use informer_core::{Object, ObjectKey, ResourceVersion, Tombstone};
 use informer_store::{Indexer, StoreChange, StoreWriter};
 
@@ -39,6 +40,10 @@ use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
 pub struct Pump<O: Object> {
     writer: StoreWriter<O>,
     undecodable: UndecodableLog,
+    /// The cached objects whose current state on the server could not be decoded. The log is no substitute: it
+    /// has a limit, and it also has objects that are cached in their current state and failed when they were
+    /// first decoded.
+    superseded: HashMap<ObjectKey, Superseded>,
     counters: PumpCounters,
     /// True until the first list of a run was applied.
     initial: bool,
@@ -95,6 +100,14 @@ pub struct Applied<O> {
     pub resync: bool,
 }
 
+/// The current, undecodable state of a cached object.
+struct Superseded {
+    version: ResourceVersion,
+    /// Since the cached state was current, the source has gone back to an older state. It may use the version
+    /// of the cached state again, for other content.
+    went_back: bool,
+}
+
 /// The decisions of one call of [`Pump::apply`] that are not written yet.
 struct Staged<O> {
     writes: Writes<O>,
@@ -113,6 +126,7 @@ impl<O: Object> Pump<O> {
         Self {
             writer,
             undecodable,
+            superseded: HashMap::new(),
             counters: PumpCounters::default(),
             initial: true,
             refused: 0,
@@ -190,9 +204,9 @@ impl<O: Object> Pump<O> {
 
     /// Returns the newest known version of a cached object. An undecodable state has a version other than the
     /// cached one; after a restore it may not even be later.
-    fn newest(&self, held: &O) -> ResourceVersion {
-        let unread = self.undecodable.version_of(held.key().as_str()).filter(|version| !version.is_empty());
-        unread.unwrap_or_else(|| held.resource_version().clone())
+    fn newest<'a>(&'a self, held: &'a O) -> &'a ResourceVersion {
+        let undecodable = self.superseded.get(held.key()).map(|superseded| &superseded.version);
+        undecodable.filter(|version| !version.is_empty()).unwrap_or_else(|| held.resource_version())
     }
 
     /// The state of a key as this call has left it.
@@ -218,7 +232,7 @@ impl<O: Object> Pump<O> {
             return self.put(staged, None, object);
         };
         let (same_object, version) = (old.uid() == object.uid(), object.resource_version());
-        let older = self.order.is_older(version, &self.newest(&old));
+        let older = self.order.is_older(version, self.newest(&old));
         if older && origin == Origin::Watch {
             self.counters.stale += 1;
             staged.applied.suspect = true;
@@ -234,10 +248,11 @@ impl<O: Object> Pump<O> {
             && !version.is_empty()
             && version == old.resource_version()
             && !completes(&old, &object)
+            && !self.went_back_from(&old)
         {
             self.counters.unchanged += 1;
             // A later, undecodable state may have been undone by a restore.
-            self.undecodable.forget(object.key().as_str());
+            self.forget_undecodable(object.key());
             return;
         }
         let (old, new) = (Arc::clone(&old), Arc::clone(&object));
@@ -266,8 +281,26 @@ impl<O: Object> Pump<O> {
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         staged.count_bytes(old.as_deref(), Some(&object));
         // Immediately, not with the transaction: a later change of the same batch may be undecodable again.
-        self.undecodable.forget(object.key().as_str());
+        self.forget_undecodable(object.key());
         staged.writes.insert(object.key().clone(), Some(object));
+    }
+
+    /// Records the version of an undecodable state, which follows the cached one.
+    fn supersede(&mut self, held: &O, version: &ResourceVersion) {
+        let went_back = self.went_back_from(held) || self.order.is_older(version, held.resource_version());
+        let superseded = Superseded { version: version.clone(), went_back };
+        self.superseded.insert(held.key().clone(), superseded);
+    }
+
+    /// Returns true if the version of a cached state may since have been used for other content.
+    fn went_back_from(&self, held: &O) -> bool {
+        self.superseded.get(held.key()).is_some_and(|superseded| superseded.went_back)
+    }
+
+    /// Removes what is recorded about an undecodable state of an object.
+    fn forget_undecodable(&mut self, key: &ObjectKey) {
+        self.superseded.remove(key);
+        self.undecodable.forget(key.as_str());
     }
 
     fn delete(&mut self, staged: &mut Staged<O>, tombstone: Tombstone<O>) {
@@ -281,7 +314,7 @@ impl<O: Object> Pump<O> {
             return;
         };
         if let Some(last) = tombstone.last()
-            && self.order.is_older(last.resource_version(), &self.newest(&held))
+            && self.order.is_older(last.resource_version(), self.newest(&held))
         {
             // A late deletion of an earlier object with this name, or of an earlier state: the cached one is
             // newer.
@@ -295,7 +328,7 @@ impl<O: Object> Pump<O> {
             _ => (Arc::clone(&held), true),
         };
         staged.count_bytes(Some(&held), None);
-        self.undecodable.forget(tombstone.key().as_str());
+        self.forget_undecodable(tombstone.key());
         staged.applied.events.push(Event::Deleted { last, stale });
         staged.writes.insert(tombstone.key().clone(), None);
     }
@@ -333,11 +366,18 @@ impl<O: Object> Pump<O> {
             self.fill(staged, items, &version);
         } else {
             for item in items {
+                if let Listed::Known(object) = &item
+                    && self.went_back_from(object)
+                {
+                    // The cached object was reused because of its version. The requested list reuses none.
+                    staged.applied.suspect = true;
+                    continue;
+                }
                 self.upsert(staged, item.into_object(), Origin::List { in_full: rewound || reread });
             }
         }
         for undecodable in undecodable {
-            self.set_aside(undecodable);
+            self.set_aside(staged, undecodable);
         }
         let went_back = std::mem::take(&mut staged.went_back);
         self.counters.rewound += u64::from(rewound || went_back);
@@ -371,22 +411,27 @@ impl<O: Object> Pump<O> {
         let version = undecodable.resource_version();
         let held = undecodable.key().and_then(|key| self.current(staged, key));
         let late = match held {
-            Some(held) => self.order.is_older(version, &self.newest(&held)),
+            Some(held) => self.order.is_older(version, self.newest(&held)),
             None => self.is_late(staged, version),
         };
         if late {
             self.counters.stale += 1;
             staged.applied.suspect = true;
         } else {
-            self.set_aside(undecodable);
+            self.set_aside(staged, undecodable);
         }
     }
 
     fn delete_unlisted(&mut self, staged: &mut Staged<O>, listed: &Present<'_>) {
         for held in self.writer.list() {
-            if listed.contains(&*held) {
+            if listed.keys.contains(held.key().as_str()) {
                 continue;
             }
+            if let Some(version) = listed.unread_uids.get(held.uid()) {
+                self.supersede(&held, version);
+                continue;
+            }
+            self.superseded.remove(held.key());
             staged.count_bytes(Some(&held), None);
             staged.writes.insert(held.key().clone(), None);
             staged.applied.events.push(Event::Deleted { last: held, stale: true });
@@ -405,7 +450,10 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    fn set_aside(&mut self, undecodable: Undecodable) {
+    fn set_aside(&mut self, staged: &Staged<O>, undecodable: Undecodable) {
+        if let Some(held) = undecodable.key().and_then(|key| self.current(staged, key)) {
+            self.supersede(&held, undecodable.resource_version());
+        }
         let (informer, version, error) =
             (&*self.informer, undecodable.resource_version(), undecodable.error());
         if let Some(key) = undecodable.key() {
@@ -449,8 +497,9 @@ fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
 /// The objects of a list, decodable or not.
 struct Present<'a> {
     keys: HashSet<&'a str>,
-    /// The uids of undecodable objects: without a readable name, the uid may still identify the object.
-    unread_uids: HashSet<&'a str>,
+    /// The versions of undecodable objects by uid: without a readable name, the uid may still identify the
+    /// object.
+    unread_uids: HashMap<&'a str, &'a ResourceVersion>,
     nameless: bool,
 }
 
@@ -459,13 +508,13 @@ impl<'a> Present<'a> {
         let unread_keys = undecodable.iter().filter_map(|entry| Some(entry.key()?.as_str()));
         Self {
             keys: items.iter().map(|item| item.object().key().as_str()).chain(unread_keys).collect(),
-            unread_uids: undecodable.iter().map(Undecodable::uid).filter(|uid| !uid.is_empty()).collect(),
+            unread_uids: undecodable
+                .iter()
+                .map(|entry| (entry.uid(), entry.resource_version()))
+                .filter(|(uid, _)| !uid.is_empty())
+                .collect(),
             nameless: undecodable.iter().any(|entry| entry.key().is_none()),
         }
-    }
-
-    fn contains<O: Object>(&self, held: &O) -> bool {
-        self.keys.contains(held.key().as_str()) || self.unread_uids.contains(held.uid())
     }
 }
 

@@ -129,12 +129,6 @@ impl UndecodableLog {
         drop(removed);
     }
 
-    /// Returns the version in the entry of an object, if there is one.
-    pub(crate) fn version_of(&self, key: &str) -> Option<ResourceVersion> {
-        let entries = self.entries.lock();
-        if entries.by_key.is_empty() { None } else { Some(entries.by_key.get(key)?.version.clone()) }
-    }
-
     /// Returns the current entries, sorted by key.
     pub fn entries(&self) -> Vec<Undecodable> {
         self.entries.lock().by_key.values().cloned().collect()

@@ -314,6 +314,53 @@ fn an_object_made_undecodable_by_a_restore_is_compared_by_its_undecodable_versio
     assert!(world.pump.undecodable.is_empty());
 }
 
+/// A list of a restored server in which the cached object `a` is undecodable, at an older version.
+fn rewound_list_with_undecodable_a() -> Change<TestObject> {
+    let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("uid of a", "3".into());
+    Change::Replaced(Replacement {
+        rewound: true,
+        undecodable: vec![broken],
+        ..Replacement::new(Vec::new(), "4")
+    })
+}
+
+#[test]
+fn a_restored_server_that_reuses_the_version_of_a_kept_object_replaces_it() {
+    let mut world = World::with([object("a", "9")]);
+    world.says([rewound_list_with_undecodable_a()]);
+    assert_eq!(world.says([updated("a", "9")]), ["updated a @9 -> @9"], "other content at the same version");
+    assert!(world.pump.undecodable.is_empty());
+    assert!(world.says([updated("a", "9")]).is_empty(), "now the version identifies the cached state");
+}
+
+#[test]
+fn a_list_of_a_restored_server_that_reuses_the_version_of_a_kept_object_replaces_it() {
+    let mut world = World::with([object("a", "9")]);
+    world.says([rewound_list_with_undecodable_a()]);
+    assert_eq!(world.says([list([object("a", "9")], "11")]), ["updated a @9 -> @9"]);
+}
+
+#[test]
+fn an_object_kept_as_undecodable_is_not_identified_by_its_version_in_a_list() {
+    let mut world = World::with([object("a", "9"), object("b", "9")]);
+    world.says([rewound_list_with_undecodable_a()]);
+    let held = world.pump.indexer().get("a").unwrap();
+    let known = Change::Replaced(Replacement::new(vec![Listed::Known(held)], "11"));
+    let applied = world.apply([known]);
+    assert!(applied.suspect && applied.events.is_empty(), "a list without reused objects is requested");
+    assert_eq!(world.pump.undecodable.len(), 1);
+}
+
+#[test]
+fn an_object_kept_because_of_its_uid_is_not_identified_by_its_version() {
+    let mut world = World::with([object("a", "9")]);
+    let nameless = Undecodable::new(None, "no name").with_version("uid of a", "3".into());
+    let list =
+        Replacement { rewound: true, undecodable: vec![nameless], ..Replacement::new(Vec::new(), "4") };
+    assert!(world.says([Change::Replaced(list)]).is_empty(), "the last decoded state stays");
+    assert_eq!(world.says([updated("a", "9")]), ["updated a @9 -> @9"]);
+}
+
 #[test]
 fn an_undecodable_state_undone_by_a_restore_leaves_the_log() {
     let mut world = World::with([object("a", "1")]);
