@@ -130,6 +130,8 @@ setup! {
     /// The predicate of the controller: everything, changes of the version, or everything through a
     /// combination.
     predicate 0..3,
+    /// Whether steps change only the first few keys, so that versions of one key are reused after a restore.
+    few_keys 0..2,
 }
 
 /// The range of the number of steps.
@@ -139,8 +141,9 @@ impl Script {
     /// Returns the schedule of a seed.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let setup = Setup::draw(&mut random);
+        let mut setup = Setup::draw(&mut random);
         let theme = Theme::draw(&mut random);
+        setup.few_keys = u32::from(theme == Theme::Restores);
         let count = random.between(STEPS.start, STEPS.end);
         let mut steps: Vec<_> = (0..count).map(|_| step(theme, &mut random)).collect();
         let (kinds, faults) = (theme.faults(), theme.count());
@@ -221,7 +224,7 @@ impl FromStr for Script {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let first = lines.next().and_then(|line| line.strip_prefix("setup "));
         let first = first.ok_or_else(|| ParseScriptError("the first line must be the setup".to_owned()))?;
-        let mut setup = Setup::draw(&mut Random::new(0));
+        let mut setup = Setup { few_keys: 0, ..Setup::draw(&mut Random::new(0)) };
         for pair in first.split_whitespace() {
             let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
             let (name, value) = parsed

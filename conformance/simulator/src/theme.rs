@@ -14,6 +14,8 @@ pub(crate) enum Theme {
     Requests,
     /// Events of watches and the history of the server.
     Events,
+    /// Backups, restores, and objects that cannot be decoded, with few writes in between.
+    Restores,
     /// Handlers, the work queue and the controller.
     Users,
     /// The election.
@@ -25,11 +27,12 @@ type Weights = &'static [(Verb, usize)];
 
 impl Theme {
     pub(crate) fn draw(random: &mut Random) -> Self {
-        match random.below(6) {
-            0 | 1 => Self::Everything,
-            2 => Self::Requests,
-            3 => Self::Events,
-            4 => Self::Users,
+        match random.below(12) {
+            0..4 => Self::Everything,
+            4 | 5 => Self::Requests,
+            6 => Self::Events,
+            7 => Self::Restores,
+            8 | 9 => Self::Users,
             _ => Self::Election,
         }
     }
@@ -69,6 +72,16 @@ impl Theme {
                 (Verb::Handle, 5),
                 (Verb::Wait, 2),
             ],
+            Self::Restores => &[
+                (Verb::Write, 12),
+                (Verb::Recreate, 2),
+                (Verb::Relabel, 1),
+                (Verb::BackUp, 10),
+                (Verb::Reflect, 50),
+                (Verb::Pump, 20),
+                (Verb::Handle, 3),
+                (Verb::Wait, 4),
+            ],
             Self::Users => &[
                 (Verb::Write, 16),
                 (Verb::Burst, 6),
@@ -100,6 +113,7 @@ impl Theme {
     pub(crate) fn count(self) -> std::ops::Range<usize> {
         match self {
             Self::Everything => 4..9,
+            Self::Restores => 12..24,
             _ => 6..15,
         }
     }
@@ -149,6 +163,10 @@ impl Theme {
                             | Wiped
                     )
             }
+            Self::Restores => matches!(
+                fault,
+                InformerRestarts | ReflectorReplaced | RelistRequested | Restore | Rewind | Unreadable
+            ),
             Self::Users => matches!(
                 fault,
                 ControllerRestarts

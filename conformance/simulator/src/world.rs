@@ -73,6 +73,9 @@ pub(crate) struct World {
     pub(crate) timeline: Option<Vec<String>>,
 }
 
+/// The number of keys that steps change with `few_keys`.
+const FEW_KEYS: usize = 2;
+
 /// A write whose author waits until it is in the cache.
 struct Barrier {
     key: usize,
@@ -225,12 +228,18 @@ impl World {
         self.server.restored && self.seen() > self.server.version
     }
 
+    /// Draws the key that a step changes.
+    fn key_to_change(&mut self) -> usize {
+        let keys = if self.setup.few_keys == 1 { FEW_KEYS } else { self.server.objects.len() };
+        self.random.below(keys)
+    }
+
     fn write(&mut self, verb: Verb) {
         if self.is_held_back() {
             return;
         }
         self.steps += 1;
-        let key = self.random.below(self.server.objects.len());
+        let key = self.key_to_change();
         let held = self.server.objects[key].is_some();
         let random = &mut self.random;
         match verb {

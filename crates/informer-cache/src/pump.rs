@@ -40,9 +40,9 @@ use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
 pub struct Pump<O: Object> {
     writer: StoreWriter<O>,
     undecodable: UndecodableLog,
-    /// The cached objects whose current state on the server could not be decoded. The log is no substitute: it
-    /// has a limit, and it also has objects that are cached in their current state and failed when they were
-    /// first decoded.
+    /// The cached objects whose current state on the server could not be decoded. The log is no substitute:
+    /// it has a limit, and it also has objects that are cached in their current state and failed when they
+    /// were first decoded.
     superseded: HashMap<ObjectKey, Superseded>,
     counters: PumpCounters,
     /// True until the first list of a run was applied.
@@ -103,7 +103,7 @@ pub struct Applied<O> {
 /// The current, undecodable state of a cached object.
 struct Superseded {
     version: ResourceVersion,
-    /// Since the cached state was current, the source has gone back to an older state. It may use the version
+    /// Since the cached state was current, the source went back to an older state. It may use the version
     /// of the cached state again, for other content.
     went_back: bool,
 }

@@ -44,9 +44,8 @@ const OF_STATES: Simulator = Simulator {
     schedules_max: 20_000,
     rare: &[
         "listener-taken-back-not-published",
-        "pump-late-event-takes-version-back",
-        "pump-late-unreadable-state-set-aside",
-        "pump-unreadable-state-never-forgotten",
+        "pump-known-object-with-reused-version-accepted",
+        "pump-reused-version-unchanged",
         "reflector-relist-request-cuts-a-wait-short",
         "workqueue-no-worker-woken-after-done",
     ],

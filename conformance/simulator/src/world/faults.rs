@@ -75,18 +75,17 @@ impl World {
     }
 
     fn trouble_server(&mut self, fault: Fault) {
-        let random = &mut self.random;
         match fault {
-            Fault::Compaction => self.server.compact(random),
-            Fault::ReplicaLags if !self.server.lag_or_catch_up(random) => return,
+            Fault::Compaction => self.server.compact(&mut self.random),
+            Fault::ReplicaLags if !self.server.lag_or_catch_up(&mut self.random) => return,
             Fault::ReplicaLags => {}
             Fault::VersionJump if self.server.restored => return,
-            Fault::VersionJump => self.server.jump(random.pick(&[1 << 10, 1 << 32, (1 << 53) + 1])),
+            Fault::VersionJump => self.server.jump(self.random.pick(&[1 << 10, 1 << 32, (1 << 53) + 1])),
             Fault::Unreadable => {
                 if self.is_held_back() {
                     return;
                 }
-                let key = self.random.below(self.server.objects.len());
+                let key = self.key_to_change();
                 self.server.put(key, false, &mut self.random);
                 tell!(self, "server: key {key} becomes undecodable @{}", self.server.version);
             }
