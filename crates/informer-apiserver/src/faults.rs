@@ -4,9 +4,9 @@
 //! every rule. Each rule counts the requests that it matched and those in which it injected its fault.
 
 mod action;
-mod open;
 mod plan;
 mod rule;
+mod watch;
 
 use std::sync::{Arc, Weak};
 
@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 pub use action::FaultAction;
-pub(crate) use open::OpenWatch;
 pub(crate) use plan::{
     BodyEnd, BodyPosition, EventFault, InjectedResponse, PagePlan, Plan, Trickle, WatchFault,
 };
 pub use rule::{FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
+pub(crate) use watch::OpenWatch;
 
 use crate::requests::RequestRecord;
 

@@ -1,27 +1,27 @@
-//! List and watch sources: the traits, their requests, answers and errors.
+//! List and watch sources: the traits, their requests, responses and errors.
 //!
 //! A source has two operations: [`ListSource`] returns the current objects, and [`WatchSource`] returns the
 //! changes after a list. A type that implements both is a [`ListWatch`], for example a Kubernetes API server
 //! (`informer-client`) or a directory of files. A
-//! [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector) turns the answers into changes
+//! [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector) turns the responses into changes
 //! for a queue.
 //!
-//! Both answers are streams, not collections: a list of a million objects needs memory for only a few network
-//! frames.
+//! Both responses are streams, not collections: a list of a million objects needs memory for only a few
+//! network frames.
 
-mod answer;
 mod error;
 mod request;
+mod response;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use answer::{ListEnd, ListPart, ListStream, Listed, WatchEvent, WatchStream};
 pub use error::{ServerStatus, SourceError, SourceErrorKind};
 use informer_core::Object;
 pub use request::{KnownObjects, ListRequest, SourceContext, VersionMatch, WatchRequest};
+pub use response::{ListEnd, ListPart, ListStream, Listed, WatchEvent, WatchStream};
 
 /// Lists the current objects.
 pub trait ListSource<O: Object>: Send + Sync + 'static {
@@ -79,15 +79,15 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
     /// source should remember it for this server and kind.
     fn streaming_list_failed(&self) {}
 
-    /// Returns true if the source answers a complete list faster without a limit, for example because it
+    /// Returns true if the source serves a complete list faster without a limit, for example because it
     /// reads parts of it in parallel. A reflector with [`Paging::Auto`](crate::reflector::Paging::Auto) then
     /// requests complete lists without a limit.
     fn prefers_complete_lists(&self) -> bool {
         false
     }
 
-    /// Identifies the server program that answers now, for example by its version; `None` if it is unknown. A
-    /// reflector calls it with each complete list. Another server may encode an object of the same uid and
+    /// Identifies the server program that responds now, for example by its version; `None` if it is unknown.
+    /// A reflector calls it with each complete list. Another server may encode an object of the same uid and
     /// version differently. After a change, the next list is therefore read in full, and no object counts as
     /// [unchanged](SourceContext::unchanged).
     fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
@@ -160,12 +160,12 @@ impl<O: Object> fmt::Debug for DynListWatch<O> {
     }
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
+type SourceFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
 
 /// The same traits with boxed futures: one allocation per request, none per object.
 trait ErasedListWatch<O: Object>: Send + Sync {
-    fn list(&self, request: ListRequest<O>) -> Answer<'_, ListStream<O>>;
-    fn watch(&self, request: WatchRequest<O>) -> Answer<'_, WatchStream<O>>;
+    fn list(&self, request: ListRequest<O>) -> SourceFuture<'_, ListStream<O>>;
+    fn watch(&self, request: WatchRequest<O>) -> SourceFuture<'_, WatchStream<O>>;
     fn describe(&self) -> String;
     fn supports_streaming_list(&self) -> bool;
     fn streaming_list_failed(&self);
@@ -174,11 +174,11 @@ trait ErasedListWatch<O: Object>: Send + Sync {
 }
 
 impl<O: Object, S: ListWatch<O>> ErasedListWatch<O> for S {
-    fn list(&self, request: ListRequest<O>) -> Answer<'_, ListStream<O>> {
+    fn list(&self, request: ListRequest<O>) -> SourceFuture<'_, ListStream<O>> {
         Box::pin(ListSource::list(self, request))
     }
 
-    fn watch(&self, request: WatchRequest<O>) -> Answer<'_, WatchStream<O>> {
+    fn watch(&self, request: WatchRequest<O>) -> SourceFuture<'_, WatchStream<O>> {
         Box::pin(WatchSource::watch(self, request))
     }
 

@@ -142,12 +142,12 @@ enum Streaming {
 
 /// Watches until the output is closed. Dropping the future (Ctrl-C) stops it.
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
-    let patience = Patience::new(arguments.timeout);
+    let timeout = WatchTimeout::new(arguments.timeout);
     let notes = Notes::new();
     let client = connect::client(arguments.server.clone()).await?;
     let mut found: Vec<Found> = Vec::new();
     for name in &arguments.kinds {
-        let kind = connect::find(&client, name, &notes, patience).await?;
+        let kind = connect::find(&client, name, &notes, timeout).await?;
         // `pods po` names the same kind twice.
         if !found.contains(&kind) {
             found.push(kind);
@@ -161,18 +161,18 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     }
     tokio::select! {
         result = closed.wait() => result,
-        failure = follow(&mut watched, &notes, patience) => Err(failure),
+        failure = follow(&mut watched, &notes, timeout) => Err(failure),
     }
 }
 
 /// The timeout of the initial list.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct WatchTimeout {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
 }
 
-impl Patience {
+impl WatchTimeout {
     fn new(timeout: Option<Duration>) -> Self {
         Self { timeout, deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)) }
     }
@@ -241,7 +241,7 @@ fn source(client: &Client, found: &Found, arguments: &WatchArguments) -> KubeLis
 }
 
 /// Shows the progress of the informers. Returns if one of them is not synced in time.
-async fn follow(watched: &mut [Watched], notes: &Notes, patience: Patience) -> Failure {
+async fn follow(watched: &mut [Watched], notes: &Notes, timeout: WatchTimeout) -> Failure {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -263,8 +263,8 @@ async fn follow(watched: &mut [Watched], notes: &Notes, patience: Patience) -> F
         }
         if waiting.is_empty() {
             notes.progress_done();
-        } else if patience.is_over() {
-            return patience.failure(&format!("not synced: {}", waiting.join("; ")));
+        } else if timeout.is_over() {
+            return timeout.failure(&format!("not synced: {}", waiting.join("; ")));
         }
     }
 }

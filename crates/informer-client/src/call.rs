@@ -13,7 +13,7 @@ use informer_core::ObjectKey;
 pub use error::CallError;
 
 use crate::list_watch::query::{self, Query};
-use crate::list_watch::reply::refusal;
+use crate::list_watch::response::refusal;
 use crate::{Client, ResourceKind};
 
 /// Timeout for the response headers. Servers end requests after 60 s.
@@ -244,7 +244,7 @@ impl Client {
                 Err(_) => return Err(CallError::timed_out(attempt, BODY_IDLE_TIMEOUT)),
                 Ok(Err(error)) => {
                     let cause = error.into_source_error(&attempt);
-                    let (kind, problem) = (cause.kind(), "the answer broke off");
+                    let (kind, problem) = (cause.kind(), "the response was cut off");
                     return Err(CallError::incomplete(attempt, problem, kind, cause));
                 }
                 Ok(Ok(None)) => return Ok(text.into()),

@@ -16,7 +16,7 @@ use informer_core::Gvr;
 use serde::de::DeserializeOwned;
 
 use crate::list_watch::query::escaped;
-use crate::list_watch::reply::{protocol, refusal};
+use crate::list_watch::response::{protocol, refusal};
 use crate::{Client, ResourceKind, ResourceScope};
 
 /// Maximum size of a discovery document. A server with thousands of custom resources sends some MB.
@@ -192,7 +192,7 @@ impl Client {
     async fn document(&self, path: &str, accept: &'static str) -> Result<(String, Vec<u8>), SourceError> {
         let reading = tokio::time::timeout(DOCUMENT_TIMEOUT, self.read_document(path, accept));
         reading.await.unwrap_or_else(|_| {
-            let text = format!("{}: no answer within {DOCUMENT_TIMEOUT:?}", attempt(path));
+            let text = format!("{}: no response within {DOCUMENT_TIMEOUT:?}", attempt(path));
             Err(SourceError::new(SourceErrorKind::Timeout, text))
         })
     }

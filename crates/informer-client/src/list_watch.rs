@@ -7,7 +7,7 @@ mod pieces;
 mod protobuf_watch;
 pub(crate) mod query;
 mod reader;
-pub(crate) mod reply;
+pub(crate) mod response;
 mod shares;
 mod split;
 mod watch;
@@ -30,7 +30,7 @@ use crate::object::{Encoding, Interner, Origin, Views};
 use crate::unknown_fields::UnknownFields;
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
 use query::Accept;
-use reply::{Answer, Opened};
+use response::{EncodedBody, Opened};
 pub use shares::{HashKey, HashShares, HashSharesError};
 pub use split::SplitLists;
 
@@ -313,7 +313,7 @@ impl<O: Representation> KubeListWatch<O> {
         attempt: &str,
         query: &str,
         accept: Accept,
-    ) -> Result<(Answer, Option<Wire>), SourceError> {
+    ) -> Result<(EncodedBody, Option<Wire>), SourceError> {
         match self.open_once(attempt, query, accept).await {
             Err(error)
                 if error.kind() == SourceErrorKind::NotFound && self.is_found_cluster_scoped().await =>
@@ -340,12 +340,12 @@ impl<O: Representation> KubeListWatch<O> {
         attempt: &str,
         query: &str,
         accept: Accept,
-    ) -> Result<(Answer, Option<Wire>), SourceError> {
+    ) -> Result<(EncodedBody, Option<Wire>), SourceError> {
         let to_whom = (attempt, self.options.response_timeout);
         if let Some(wire) = self.wire() {
             let request = self.request(attempt, query, accept.protobuf)?;
-            match reply::open(&self.client, request, to_whom, Some(&wire)).await? {
-                Opened::Answer(answer) => {
+            match response::open(&self.client, request, to_whom, Some(&wire)).await? {
+                Opened::Body(answer) => {
                     if answer.encoding == Encoding::Json {
                         self.client.remember_json(&self.kind, O::METADATA_ONLY);
                     }
@@ -355,8 +355,8 @@ impl<O: Representation> KubeListWatch<O> {
             }
         }
         let request = self.request(attempt, query, accept.json)?;
-        match reply::open(&self.client, request, to_whom, None).await? {
-            Opened::Answer(answer) => Ok((answer, None)),
+        match response::open(&self.client, request, to_whom, None).await? {
+            Opened::Body(answer) => Ok((answer, None)),
             Opened::NotAcceptable(refusal) => Err(refusal),
         }
     }

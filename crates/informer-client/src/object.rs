@@ -31,7 +31,7 @@ use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Header, Labels, Object};
 use informer_schema::{Scan, SharedKindSchema, TranscodeError};
 
-use body::{Body, BodyRef, Own};
+use body::{Body, BodyRef, OwnBytes};
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;
 pub(crate) use interner::Interner;
@@ -41,7 +41,7 @@ pub use metadata::Metadata;
 pub use packed::Packed;
 #[cfg(feature = "packed")]
 pub(crate) use packing::Packing;
-use template::{Runs, Template};
+use template::{PartBytes, Template};
 pub use typed::Typed;
 pub(crate) use views::Views;
 
@@ -204,7 +204,7 @@ impl<'a> RawObject<'a> {
     }
 
     /// Returns the bytes without the pruned fields and without the shared parts.
-    fn own(&self, common: Option<&Template>) -> Result<Own, DecodeError> {
+    fn own(&self, common: Option<&Template>) -> Result<OwnBytes, DecodeError> {
         let chosen = common.map(Template::chosen);
         Ok(match self.bytes {
             RawBytes::Json { raw, text, cut_managed_fields } => {
@@ -212,15 +212,17 @@ impl<'a> RawObject<'a> {
                     true => raw.layout.cuts(chosen.unwrap_or_default()).apply(text),
                     false => text.into(),
                 };
-                Own::json(own, raw.has_type())
+                OwnBytes::json(own, raw.has_type())
             }
-            RawBytes::Protobuf { message, cut_managed_fields: false, .. } => Own::Protobuf(message.into()),
+            RawBytes::Protobuf { message, cut_managed_fields: false, .. } => {
+                OwnBytes::Protobuf(message.into())
+            }
             RawBytes::Protobuf { scan, .. } => {
                 let own = match chosen {
                     Some(chosen) => scan.without_templated(chosen),
                     None => scan.without_managed_fields().map(Cow::into_owned),
                 };
-                Own::Protobuf(own.map_err(|error| self.unreadable(&error))?.into())
+                OwnBytes::Protobuf(own.map_err(|error| self.unreadable(&error))?.into())
             }
         })
     }
@@ -230,10 +232,10 @@ impl<'a> RawObject<'a> {
         let Some(interner) = self.origin.interner() else { return Ok(None) };
         let runs = match self.bytes {
             RawBytes::Json { raw, text, cut_managed_fields: true } => {
-                Runs::Json(raw.layout.templated().map(|place| Some(&text[place?])))
+                PartBytes::Json(raw.layout.templated().map(|place| Some(&text[place?])))
             }
             RawBytes::Protobuf { scan, cut_managed_fields: true, .. } => {
-                Runs::Protobuf(scan.templated().map_err(|error| self.unreadable(&error))?)
+                PartBytes::Protobuf(scan.templated().map_err(|error| self.unreadable(&error))?)
             }
             _ => return Ok(None),
         };

@@ -24,7 +24,7 @@ pub enum SourceErrorKind {
     VersionTooLarge,
     /// The server asks to retry later (429).
     TooManyRequests,
-    /// The server is temporarily unable to answer (500, 502, 503, 504).
+    /// The server is temporarily unable to respond (500, 502, 503, 504).
     Unavailable,
     /// No server listens at the address.
     ConnectionRefused,
@@ -40,7 +40,7 @@ pub enum SourceErrorKind {
     NotFound,
     /// The server does not support the request or a part of it (400, 405, 406, 413, 415, 422).
     Rejected,
-    /// The answer violates the protocol: not JSON, another kind, or a part over its limit.
+    /// The response violates the protocol: not JSON, another kind, or a part over its limit.
     Protocol,
     /// Any other failure.
     Other,
@@ -159,7 +159,8 @@ impl ServerStatus {
         };
         let (code, message) = (self.code, &self.message);
         let space = if self.reason.is_empty() { "" } else { " " };
-        let text = format!("{attempt}: the server answered {code}{space}{}: {message}{advice}", self.reason);
+        let text =
+            format!("{attempt}: the server responded with {code}{space}{}: {message}{advice}", self.reason);
         SourceError::new(self.kind(), text).with_retry_after(self.retry_after)
     }
 }

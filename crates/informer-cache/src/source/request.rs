@@ -15,7 +15,7 @@ pub struct ListRequest<O: Object> {
     pub version: ResourceVersion,
     /// The interpretation of `version`.
     pub version_match: VersionMatch,
-    /// The maximum number of objects in one answer; `None` for all.
+    /// The maximum number of objects in one response; `None` for all.
     pub limit: Option<u32>,
     /// The continue token of the previous page.
     pub continue_token: Option<String>,

@@ -12,7 +12,7 @@ use crate::source::{
     WatchRequest, WatchStream,
 };
 
-type Answer<T> = oneshot::Sender<Result<T, SourceError>>;
+type ResponseSender<T> = oneshot::Sender<Result<T, SourceError>>;
 /// `None` ends the stream.
 type Feed<T> = mpsc::UnboundedSender<Option<Result<T, SourceError>>>;
 
@@ -21,7 +21,7 @@ type Feed<T> = mpsc::UnboundedSender<Option<Result<T, SourceError>>>;
 #[derive(Debug)]
 pub struct ExpectedList<O: Object> {
     request: ListRequest<O>,
-    answer: Answer<ListStream<O>>,
+    response: ResponseSender<ListStream<O>>,
 }
 
 /// A received watch request without a response yet. Dropping it rejects the request.
@@ -29,7 +29,7 @@ pub struct ExpectedList<O: Object> {
 #[derive(Debug)]
 pub struct ExpectedWatch<O: Object> {
     request: WatchRequest<O>,
-    answer: Answer<WatchStream<O>>,
+    response: ResponseSender<WatchStream<O>>,
 }
 
 /// The server side of an accepted list. Dropping it before [`end`](Self::end) breaks the list off.
@@ -49,8 +49,8 @@ pub struct WatchPeer<O: Object> {
 // === impl ExpectedList ===
 
 impl<O: Object> ExpectedList<O> {
-    pub(super) fn new(request: ListRequest<O>, answer: Answer<ListStream<O>>) -> Self {
-        Self { request, answer }
+    pub(super) fn new(request: ListRequest<O>, response: ResponseSender<ListStream<O>>) -> Self {
+        Self { request, response }
     }
 
     /// Returns the request.
@@ -100,13 +100,13 @@ impl<O: Object> ExpectedList<O> {
     pub fn accept(self) -> ListPeer<O> {
         let (feed, stream) = feed();
         // The client may have dropped the request meanwhile.
-        let _ = self.answer.send(Ok(ListStream::new(stream)));
+        let _ = self.response.send(Ok(ListStream::new(stream)));
         ListPeer { feed }
     }
 
     /// Rejects the list.
     pub fn fail(self, error: SourceError) {
-        let _ = self.answer.send(Err(error));
+        let _ = self.response.send(Err(error));
     }
 
     /// Rejects the list with a failure of this kind.
@@ -121,7 +121,7 @@ impl<O: Object> ExpectedList<O> {
 
     /// Waits until the client drops the request.
     pub async fn given_up(mut self) {
-        self.answer.closed().await;
+        self.response.closed().await;
     }
 }
 
@@ -169,8 +169,8 @@ impl<O: Object> ListPeer<O> {
 // === impl ExpectedWatch ===
 
 impl<O: Object> ExpectedWatch<O> {
-    pub(super) fn new(request: WatchRequest<O>, answer: Answer<WatchStream<O>>) -> Self {
-        Self { request, answer }
+    pub(super) fn new(request: WatchRequest<O>, response: ResponseSender<WatchStream<O>>) -> Self {
+        Self { request, response }
     }
 
     /// Returns the request.
@@ -206,7 +206,7 @@ impl<O: Object> ExpectedWatch<O> {
     pub fn accept(self) -> WatchPeer<O> {
         let (feed, stream) = feed();
         // The client may have dropped the request meanwhile.
-        let _ = self.answer.send(Ok(WatchStream::new(stream)));
+        let _ = self.response.send(Ok(WatchStream::new(stream)));
         WatchPeer { feed }
     }
 
@@ -219,7 +219,7 @@ impl<O: Object> ExpectedWatch<O> {
 
     /// Rejects the watch.
     pub fn fail(self, error: SourceError) {
-        let _ = self.answer.send(Err(error));
+        let _ = self.response.send(Err(error));
     }
 
     /// Rejects the watch with a failure of this kind.
@@ -239,7 +239,7 @@ impl<O: Object> ExpectedWatch<O> {
 
     /// Waits until the client drops the request.
     pub async fn given_up(mut self) {
-        self.answer.closed().await;
+        self.response.closed().await;
     }
 }
 

@@ -9,7 +9,7 @@ use rand::RngExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::notes::{Notes, chain};
-use super::{Patience, near};
+use super::{WatchTimeout, near};
 use crate::failure::Failure;
 
 /// The initial backoff of discovery; each delay is twice the previous one.
@@ -53,16 +53,16 @@ pub(super) async fn find(
     client: &Client,
     name: &str,
     notes: &Notes,
-    patience: Patience,
+    timeout: WatchTimeout,
 ) -> Result<Found, Failure> {
     let mut wait = MIN_RETRY_DELAY;
     loop {
-        let resolved = match patience.deadline {
+        let resolved = match timeout.deadline {
             Some(deadline) => timeout_at(deadline, client.resolve(name)).await,
             None => Ok(client.resolve(name).await),
         };
         let Ok(resolved) = resolved else {
-            return Err(patience.failure(&format!("the server does not say what {name:?} is")));
+            return Err(timeout.failure(&format!("the server does not say what {name:?} is")));
         };
         let error = match resolved {
             Ok(kind) if kind.is_watchable() => {
@@ -86,9 +86,9 @@ pub(super) async fn find(
         }
         notes.failed(DISCOVERY, &error);
         let next = Instant::now() + pause(error.retry_after(), wait);
-        sleep_until(patience.deadline.map_or(next, |deadline| deadline.min(next))).await;
-        if patience.is_over() {
-            return Err(patience.failure(&chain(&error)));
+        sleep_until(timeout.deadline.map_or(next, |deadline| deadline.min(next))).await;
+        if timeout.is_over() {
+            return Err(timeout.failure(&chain(&error)));
         }
         wait = (wait * 2).min(MAX_RETRY_DELAY);
     }

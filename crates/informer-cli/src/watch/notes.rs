@@ -77,7 +77,7 @@ impl Notes {
     pub(super) fn recovered(&self, what: &str) {
         let mut said = self.said.lock();
         if said.outages.remove(what).is_some_and(|outage| outage.wrong) {
-            self.say(&format!("{what}: the server answers again"));
+            self.say(&format!("{what}: the server responds again"));
         }
     }
 

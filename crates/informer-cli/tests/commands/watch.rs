@@ -173,7 +173,7 @@ async fn a_server_that_comes_up_later_is_waited_for() {
     assert_eq!(watch.line().await, "configmap/default/a");
     // The same error was not reported again.
     let told = watch.err.up_to("synced").await;
-    assert_eq!(told, ["discovery: the server answers again", "configmaps: synced, 1 object"]);
+    assert_eq!(told, ["discovery: the server responds again", "configmaps: synced, 1 object"]);
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn persistent_failure_is_reported_once() {
     let failures: Vec<&String> = told.iter().filter(|line| line.ends_with("trying again")).collect();
     assert!(!failures.is_empty() && failures.iter().all(|line| line.contains("500")), "{told:?}");
     // A watch may fail before the list is answered; its error is then reported again.
-    for until_answered in told.split(|line| line.ends_with("the server answers again")) {
+    for until_answered in told.split(|line| line.ends_with("the server responds again")) {
         let failures: Vec<_> = until_answered.iter().filter(|line| line.ends_with("trying again")).collect();
         assert_eq!(failures.len(), failures.iter().collect::<BTreeSet<_>>().len(), "{told:?}");
     }

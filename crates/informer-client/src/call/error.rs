@@ -30,7 +30,7 @@ impl CallError {
     }
 
     pub(super) fn timed_out(attempt: String, timeout: Duration) -> Self {
-        let problem = format!("no answer within {timeout:?}");
+        let problem = format!("no response within {timeout:?}");
         let failure = Failure::NoResponse { problem, kind: SourceErrorKind::Timeout, cause: None };
         Self { attempt, failure }
     }
@@ -114,7 +114,7 @@ impl fmt::Display for CallError {
         match &self.failure {
             Failure::Rejected(ServerStatus { code, reason, message, .. }) => {
                 let space = if reason.is_empty() { "" } else { " " };
-                write!(f, "{}: the server answered {code}{space}{reason}: {message}", self.attempt)
+                write!(f, "{}: the server responded with {code}{space}{reason}: {message}", self.attempt)
             }
             Failure::NoResponse { problem, .. } => write!(f, "{}: {problem}", self.attempt),
         }

@@ -20,7 +20,7 @@ pub struct ResponseBody {
 
 /// The error of a response body that ended early.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer broke off")]
+#[error("the response was cut off")]
 pub(crate) struct BodyError(#[source] BoxError);
 
 impl ResponseBody {

@@ -35,7 +35,7 @@ impl ClientError {
 
 /// The error of a request that got no response.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer from {address}: {problem}")]
+#[error("no response from {address}: {problem}")]
 pub struct RequestError {
     kind: SourceErrorKind,
     address: String,

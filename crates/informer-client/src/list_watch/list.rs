@@ -15,7 +15,7 @@ use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
 use super::pieces::Pieces;
 use super::reader::{Decoded, Decoder, Parts, Reader};
-use super::reply::{self, Answer};
+use super::response::{self, EncodedBody};
 use crate::Representation;
 use crate::object::{Encoding, Origin};
 use crate::splitter::Slice;
@@ -67,7 +67,7 @@ enum ListProblem {
 /// Returns the objects of a list, as its body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
-    answer: Answer,
+    answer: EncodedBody,
     origin: Origin,
     options: &ReadOptions,
     context: SourceContext<O>,
@@ -176,12 +176,13 @@ impl<O: Representation> ListDecoder<O> {
 
 fn failed(attempt: &str, problem: ListProblem) -> SourceError {
     match problem {
-        ListProblem::Protocol(problem) => reply::protocol(attempt, problem),
+        ListProblem::Protocol(problem) => response::protocol(attempt, problem),
         ListProblem::OtherKind(what) => {
-            reply::protocol(attempt, format_args!("{what}; check group and kind"))
+            response::protocol(attempt, format_args!("{what}; check group and kind"))
         }
         ListProblem::BrokeOff(items) => {
-            let text = format!("{attempt}: the answer broke off after {items} objects; the list is repeated");
+            let text =
+                format!("{attempt}: the response was cut off after {items} objects; the list is repeated");
             SourceError::new(SourceErrorKind::Connection, text)
         }
     }

@@ -24,7 +24,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::offload::{Cancelled, Offload};
 use super::pieces::Pieces;
-use super::reply::Answer;
+use super::response::EncodedBody;
 use crate::client::{BodyError, ResponseBody};
 
 /// Splits a body into objects. Its [`Decoder`] decodes them, here or in other tasks.
@@ -73,7 +73,7 @@ impl<P> Decoded<P> {
 /// The parts of one body, as they arrive.
 pub(super) struct Reader<P: Parts> {
     body: ResponseBody,
-    patience: Patience,
+    idle: IdleTimeout,
     parts: P,
     /// The network frame that is being split, empty between frames, and the offset of the next byte.
     frame: Bytes,
@@ -101,10 +101,10 @@ enum Stage {
 }
 
 impl<P: Parts> Reader<P> {
-    pub(super) fn new(answer: Answer, idle_timeout: Duration, parts: P) -> Self {
+    pub(super) fn new(answer: EncodedBody, idle_timeout: Duration, parts: P) -> Self {
         Self {
             body: answer.body,
-            patience: Patience::new(idle_timeout),
+            idle: IdleTimeout::new(idle_timeout),
             parts,
             frame: Bytes::new(),
             at: 0,
@@ -208,11 +208,11 @@ impl<P: Parts> Reader<P> {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, SourceError>> {
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
-                ready!(self.patience.poll_end(context));
-                let text = format!("{}: {}", self.parts.attempt(), self.parts.silence(self.patience.timeout));
+                ready!(self.idle.poll_end(context));
+                let text = format!("{}: {}", self.parts.attempt(), self.parts.silence(self.idle.timeout));
                 return Poll::Ready(Err(SourceError::new(SourceErrorKind::Timeout, text)));
             };
-            self.patience.renew();
+            self.idle.renew();
             let failed = |error| BodyError::new(error).into_source_error(self.parts.attempt());
             match frame.transpose().map_err(failed)?.map(http_body::Frame::into_data) {
                 None => return Poll::Ready(Ok(None)),
@@ -264,13 +264,13 @@ where
 }
 
 /// The idle timeout of a body. The timer is reset when it fires, not for each frame.
-struct Patience {
+struct IdleTimeout {
     timeout: Duration,
     since: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Patience {
+impl IdleTimeout {
     fn new(timeout: Duration) -> Self {
         Self { timeout, since: Instant::now(), timer: Box::pin(sleep(timeout)) }
     }

@@ -27,14 +27,14 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_TEXT_SHOWN: usize = 256;
 
 /// The body of a successful response.
-pub(super) struct Answer {
+pub(super) struct EncodedBody {
     pub(super) encoding: Encoding,
     pub(super) body: ResponseBody,
 }
 
 /// The result of a request whose response was received.
 pub(super) enum Opened {
-    Answer(Answer),
+    Body(EncodedBody),
     /// The server supports none of the accepted encodings (406).
     NotAcceptable(SourceError),
 }
@@ -49,7 +49,7 @@ pub(super) async fn open(
 ) -> Result<Opened, SourceError> {
     let Ok(answer) = tokio::time::timeout(timeout, client.request(request)).await else {
         let text =
-            format!("{attempt}: no answer within {timeout:?}; check that the address is an API server");
+            format!("{attempt}: no response within {timeout:?}; check that the address is an API server");
         return Err(SourceError::new(SourceErrorKind::Timeout, text));
     };
     let response = answer.map_err(|error| {
@@ -66,15 +66,15 @@ pub(super) async fn open(
     let content_type = content_type.unwrap_or(JSON);
     match essence(content_type) {
         essence if essence.eq_ignore_ascii_case(JSON) => {
-            Ok(Opened::Answer(Answer { encoding: Encoding::Json, body: response.into_body() }))
+            Ok(Opened::Body(EncodedBody { encoding: Encoding::Json, body: response.into_body() }))
         }
         essence if wire.is_some() && essence.eq_ignore_ascii_case(PROTOBUF) => {
-            Ok(Opened::Answer(Answer { encoding: Encoding::Protobuf, body: response.into_body() }))
+            Ok(Opened::Body(EncodedBody { encoding: Encoding::Protobuf, body: response.into_body() }))
         }
         _ => Err(protocol(
             attempt,
             format_args!(
-                "the server answered with {content_type} instead of {JSON}; check that the address is that of an API server"
+                "the server responded with {content_type} instead of {JSON}; check that the address is that of an API server"
             ),
         )),
     }

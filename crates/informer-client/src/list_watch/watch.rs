@@ -15,7 +15,7 @@ use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
 use super::pieces::Pieces;
 use super::reader::{Decoded, Decoder, Parts, Reader};
-use super::reply::{self, Answer};
+use super::response::{self, EncodedBody};
 use crate::Representation;
 use crate::object::{Encoding, Origin};
 use crate::splitter::frames::Frames;
@@ -68,7 +68,7 @@ trait RawEvent {
 /// Returns the events of a watch, as its body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
-    answer: Answer,
+    answer: EncodedBody,
     origin: Origin,
     options: &ReadOptions,
     request: WatchRequest<O>,
@@ -92,7 +92,7 @@ impl<O: Representation> Parts for WatchParts<O> {
     fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError> {
         while !pieces.is_full() {
             let event = self.cutter.next(frame, at);
-            match event.map_err(|error| reply::protocol(&self.decoder.attempt, error))? {
+            match event.map_err(|error| response::protocol(&self.decoder.attempt, error))? {
                 Some(event) => pieces.push(frame, event),
                 None => break,
             }
@@ -139,7 +139,7 @@ impl<O: Representation> Decoder for WatchDecoder<O> {
             match self.event(event) {
                 Ok(event) => parts.push_back(event),
                 Err(problem) => {
-                    failure = Some(reply::protocol(&self.attempt, problem));
+                    failure = Some(response::protocol(&self.attempt, problem));
                     break;
                 }
             }

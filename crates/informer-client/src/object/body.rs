@@ -19,13 +19,13 @@ use crate::scan::Cursor;
 /// parts shared with other objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
-    own: Own,
+    own: OwnBytes,
     common: Option<Arc<Template>>,
 }
 
 /// The bytes that belong to one object only.
 #[derive(Debug, Clone)]
-pub(crate) enum Own {
+pub(crate) enum OwnBytes {
     /// JSON without `apiVersion` and `kind`, as in items of built-in lists.
     Json(Box<str>),
     /// JSON with `apiVersion` or `kind`.
@@ -36,7 +36,7 @@ pub(crate) enum Own {
 
 /// The format of the bytes of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum BodyFormat {
     Json,
     WholeJson,
     Protobuf,
@@ -56,7 +56,7 @@ pub(crate) enum Encoded<'a> {
     Protobuf(&'a [u8]),
 }
 
-impl Own {
+impl OwnBytes {
     pub(crate) fn json(text: Box<str>, has_type: bool) -> Self {
         if has_type { Self::WholeJson(text) } else { Self::Json(text) }
     }
@@ -72,7 +72,7 @@ impl Own {
 
 impl Body {
     /// Returns a body whose own metadata lacks the `common` parts.
-    pub(crate) fn new(own: Own, common: Option<Arc<Template>>) -> Self {
+    pub(crate) fn new(own: OwnBytes, common: Option<Arc<Template>>) -> Self {
         Self { own, common }
     }
 
@@ -87,7 +87,7 @@ impl Body {
     }
 }
 
-impl Form {
+impl BodyFormat {
     pub(crate) fn encoding(self) -> Encoding {
         match self {
             Self::Json | Self::WholeJson => Encoding::Json,
@@ -97,11 +97,11 @@ impl Form {
 }
 
 impl<'a> Encoded<'a> {
-    pub(crate) fn form(self) -> Form {
+    pub(crate) fn format(self) -> BodyFormat {
         match self {
-            Self::Json { has_type: true, .. } => Form::WholeJson,
-            Self::Json { .. } => Form::Json,
-            Self::Protobuf(_) => Form::Protobuf,
+            Self::Json { has_type: true, .. } => BodyFormat::WholeJson,
+            Self::Json { .. } => BodyFormat::Json,
+            Self::Protobuf(_) => BodyFormat::Protobuf,
         }
     }
 
@@ -145,16 +145,19 @@ impl<'a> BodyRef<'a> {
     /// Returns a body of bytes in a known format, with its shared parts; `None` if the format is JSON and the
     /// bytes are not UTF-8.
     #[cfg(feature = "packed")]
-    pub(crate) fn new(form: Form, bytes: &'a [u8], common: Option<&'a Template>) -> Option<Self> {
-        let own = match form {
-            Form::Protobuf => Encoded::Protobuf(bytes),
-            _ => Encoded::Json { text: std::str::from_utf8(bytes).ok()?, has_type: form == Form::WholeJson },
+    pub(crate) fn new(format: BodyFormat, bytes: &'a [u8], common: Option<&'a Template>) -> Option<Self> {
+        let own = match format {
+            BodyFormat::Protobuf => Encoded::Protobuf(bytes),
+            _ => Encoded::Json {
+                text: std::str::from_utf8(bytes).ok()?,
+                has_type: format == BodyFormat::WholeJson,
+            },
         };
         Some(Self { own, common })
     }
 
     pub(crate) fn encoding(self) -> Encoding {
-        self.own.form().encoding()
+        self.own.format().encoding()
     }
 
     /// Returns the bytes that belong to this object only.

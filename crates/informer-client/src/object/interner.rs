@@ -16,7 +16,7 @@ use foldhash::fast::RandomState;
 use informer_core::{Header, Labels, OwnerReference};
 use parking_lot::Mutex;
 
-use super::template::{Runs, Template, Templates};
+use super::template::{PartBytes, Template, Templates};
 
 /// The number of parts of a table, each with its own lock, to reduce contention between decoding tasks.
 const STRIPES: usize = 8;
@@ -56,7 +56,7 @@ impl Interner {
     }
 
     /// Returns the parts of a body that were seen before.
-    pub(crate) fn common(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
+    pub(crate) fn common(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         self.templates.of(runs)
     }
 

@@ -21,7 +21,7 @@ use kube_core::{DynamicObject, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::body::{Body, Own};
+use super::body::{Body, OwnBytes};
 use super::{DecodeError, Encoding, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
@@ -121,7 +121,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
         let header = raw.build(text)?;
         let origin =
             Arc::new(Origin::new(ResourceKind::of::<K>(), informer_cache::UndecodableLog::default()));
-        let body = Body::new(Own::json(text.into(), raw.has_type()), None);
+        let body = Body::new(OwnBytes::json(text.into(), raw.has_type()), None);
         Ok(Self { header, body, view: Mutex::new(Weak::new()), origin })
     }
 }

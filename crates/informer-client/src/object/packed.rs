@@ -81,7 +81,7 @@ impl<K> Packed<K> {
 
     /// Returns the encoding of the compressed bytes, in which the object was received.
     pub fn encoding(&self) -> Encoding {
-        self.packed.form().encoding()
+        self.packed.format().encoding()
     }
 
     fn unpacked(&self) -> Result<Vec<u8>, DecodeError> {
@@ -89,7 +89,7 @@ impl<K> Packed<K> {
     }
 
     fn body<'a>(&'a self, bytes: &'a [u8]) -> Result<BodyRef<'a>, DecodeError> {
-        let body = BodyRef::new(self.packed.form(), bytes, self.common.as_deref());
+        let body = BodyRef::new(self.packed.format(), bytes, self.common.as_deref());
         body.ok_or_else(|| self.failed("text that is not UTF-8"))
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound};
 
-use super::body::{Encoded, Form};
+use super::body::{BodyFormat, Encoded};
 use super::is_secret;
 use crate::ResourceKind;
 
@@ -85,7 +85,7 @@ struct Window {
 pub(crate) struct Packed {
     bytes: Box<[u8]>,
     length: u32,
-    form: Form,
+    format: BodyFormat,
     dictionary: Option<Arc<Dictionary>>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct PackError(&'static str);
 impl Packing {
     /// Compresses the bytes of an object. Later objects of the source are compressed better.
     pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
-        let (bytes, form) = (own.bytes(), own.form());
+        let (bytes, format) = (own.bytes(), own.format());
         let length =
             u32::try_from(bytes.len()).map_err(|_| PackError("compress an object of 4 GiB or more"))?;
         let dictionary = match is_secret(kind) {
@@ -115,7 +115,7 @@ impl Packing {
         if !is_secret(kind) {
             self.training.lock().note(bytes.len(), out.len());
         }
-        Ok(Packed { bytes: out.into(), length, form, dictionary })
+        Ok(Packed { bytes: out.into(), length, format, dictionary })
     }
 
     /// Decompresses the bytes of an object.
@@ -197,8 +197,8 @@ impl Window {
 
 impl Packed {
     /// Returns the format of the bytes.
-    pub(crate) fn form(&self) -> Form {
-        self.form
+    pub(crate) fn format(&self) -> BodyFormat {
+        self.format
     }
 
     pub(crate) fn held_bytes(&self) -> usize {

@@ -40,7 +40,7 @@ enum Part {
 
 /// The bytes of the parts, borrowed from an object.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Runs<'a> {
+pub(crate) enum PartBytes<'a> {
     Json([Option<&'a str>; PARTS]),
     Protobuf([Option<&'a [u8]>; PARTS]),
 }
@@ -66,12 +66,12 @@ impl Templates {
 
     /// Returns the parts that were seen before. A part seen for the first time stays with the object: most
     /// such parts are unique.
-    pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
+    pub(super) fn of(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
-            Runs::Json(runs) => {
+            PartBytes::Json(runs) => {
                 runs.map(|run| self.part(run?.as_bytes(), || Part::json(run.unwrap_or_default())))
             }
-            Runs::Protobuf(runs) => {
+            PartBytes::Protobuf(runs) => {
                 runs.map(|run| self.part(run?, || Part::protobuf(run.unwrap_or_default())))
             }
         };

@@ -125,7 +125,7 @@ async fn truncated_list_returns_the_objects_that_arrived() {
     let at = body.find(&name(2500)).unwrap();
     let (seen, end) = listed(json_reply(&body.as_bytes()[..at], 50_000)).await;
     assert_eq!(seen, names(0..2500));
-    let text = "list pods: the answer broke off after 2500 objects; the list is repeated";
+    let text = "list pods: the response was cut off after 2500 objects; the list is repeated";
     assert_eq!(end.unwrap_err(), (SourceErrorKind::Connection, text.to_owned()));
 
     let reply = json_reply(&body.as_bytes()[..at], 50_000).break_off();

@@ -20,11 +20,11 @@ async fn invalid_list_response_is_reported_with_its_problem() {
     let cases = [
         ("hello", Protocol, "list pods: not JSON: expected an object at byte 0, found 'h'"),
         ("[1]", Protocol, "list pods: not JSON: expected an object at byte 0, found '['"),
-        ("", Connection, "list pods: the answer broke off after 0 objects; the list is repeated"),
+        ("", Connection, "list pods: the response was cut off after 0 objects; the list is repeated"),
         (
             r#"{"kind":"PodList","items":[{"metadata":{"name":"x"}},{"meta"#,
             Connection,
-            "list pods: the answer broke off after 1 objects; the list is repeated",
+            "list pods: the response was cut off after 1 objects; the list is repeated",
         ),
         (
             r#"{"kind":"NodeList","items":[{"metadata":{"name":"x"}}]}"#,
@@ -70,7 +70,7 @@ async fn unexpected_content_type_is_reported() {
     assert_eq!(kind, Protocol);
     assert_eq!(
         error,
-        "list pods: the server answered with text/html instead of application/json; check that the address is that of an API server"
+        "list pods: the server responded with text/html instead of application/json; check that the address is that of an API server"
     );
 }
 
@@ -175,7 +175,7 @@ async fn http_error_statuses_map_to_error_kinds() {
     for (reply, kind, advice) in cases {
         let (found, error) = failed(reply).await;
         assert_eq!(found, kind, "{error}");
-        assert!(error.starts_with("list pods: the server answered "), "{error}");
+        assert!(error.starts_with("list pods: the server responded with "), "{error}");
         assert!(error.ends_with(&format!(": the text{advice}")), "{error}");
     }
 }
@@ -199,7 +199,7 @@ async fn plain_text_error_response_is_read_and_bounded() {
     assert_eq!((error.kind(), error.retry_after()), (TooManyRequests, Some(Duration::from_secs(7))));
     assert_eq!(
         error.to_string(),
-        "list pods: the server answered 429 TooManyRequests: Too many requests, please try again later."
+        "list pods: the server responded with 429 TooManyRequests: Too many requests, please try again later."
     );
     let (_, error) =
         failed((0..100).fold(Reply::status(502), |reply, _| reply.data("x".repeat(1 << 16)))).await;
@@ -213,7 +213,10 @@ async fn list_without_response_times_out() {
     let (client, _) = script([]);
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
     assert_eq!(error.kind(), Timeout);
-    assert_eq!(error.to_string(), "list pods: no answer within 75s; check that the address is an API server");
+    assert_eq!(
+        error.to_string(),
+        "list pods: no response within 75s; check that the address is an API server"
+    );
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ async fn failed(call: Call, reply: Reply) -> CallError {
 async fn call_with_truncated_response_fails_with_connection_error() {
     let error = failed(pods(), Reply::ok("{").break_off()).await;
     assert_eq!(error.kind(), SourceErrorKind::Connection);
-    assert_eq!(error.to_string(), "list pods in namespace default: the answer broke off");
+    assert_eq!(error.to_string(), "list pods in namespace default: the response was cut off");
 }
 
 #[tokio::test(start_paused = true)]

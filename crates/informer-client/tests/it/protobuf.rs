@@ -127,7 +127,7 @@ async fn protobuf_status_of_an_error_response_is_decoded() {
     let (client, _) = script([refused]);
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
     assert_eq!(error.kind(), SourceErrorKind::Expired);
-    assert_eq!(error.to_string(), "list pods: the server answered 410 Expired: too old");
+    assert_eq!(error.to_string(), "list pods: the server responded with 410 Expired: too old");
 }
 
 fn paths(value: &Value, path: &str, out: &mut Vec<FieldPath>) {

@@ -86,7 +86,7 @@ async fn truncated_watch_event_is_a_connection_error() {
         Err((SourceErrorKind::Connection, "watch pods: the response ended within an event".into()))
     );
     let (_, ended) = watched(Reply::ok(event("ADDED", "x", "6")).break_off()).await;
-    assert_eq!(ended, Err((SourceErrorKind::Connection, "watch pods: the answer broke off".into())));
+    assert_eq!(ended, Err((SourceErrorKind::Connection, "watch pods: the response was cut off".into())));
 }
 
 #[tokio::test(start_paused = true)]

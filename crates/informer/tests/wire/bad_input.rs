@@ -50,7 +50,7 @@ async fn a_list_that_is_not_json_is_named_with_the_place_and_leaves_the_cache_al
 async fn half_a_list_is_no_list() {
     let begin = json!({"kind": "PodList", "items": [item("half", 3)]}).to_string();
     let error = relist_fails(text(&begin[..begin.len() - 2])).await;
-    assert!(error.starts_with("list pods: the answer broke off after "), "{error}");
+    assert!(error.starts_with("list pods: the response was cut off after "), "{error}");
     assert!(error.ends_with("the list is repeated"), "{error}");
 }
 
@@ -184,7 +184,7 @@ async fn a_version_that_is_no_number_is_used_as_it_is_and_left_when_the_server_r
     beside.relist(1, pod_list("seven", "", &[kept]));
     let error = beside.failure().await;
     assert!(
-        error.starts_with("watch pods: the server answered 500: resourceVersion: Invalid value"),
+        error.starts_with("watch pods: the server responded with 500: resourceVersion: Invalid value"),
         "{error}"
     );
     let asked: Vec<String> =
@@ -248,7 +248,7 @@ async fn an_event_of_an_unknown_type_is_counted_and_those_behind_it_flow() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_silent_server_returns_an_error_that_names_it() {
     let error = relist_fails(FaultAction::NeverAnswer).await;
-    assert_eq!(error, "list pods: no answer within 75s; check that the address is an API server");
+    assert_eq!(error, "list pods: no response within 75s; check that the address is an API server");
     let server = TestServer::start().await;
     server.faults().on(list::<Pod>()).then(FaultAction::NeverAnswer);
     let factory = SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off);
@@ -256,7 +256,7 @@ async fn waiting_for_a_silent_server_returns_an_error_that_names_it() {
     let _run = pods.start();
     let error = pods.wait_for_sync(2 * MINUTE).await.unwrap_err().to_string();
     assert!(
-        error.starts_with("not synced after 120s: ") && error.contains("no answer within 75s"),
+        error.starts_with("not synced after 120s: ") && error.contains("no response within 75s"),
         "{error}"
     );
 }
@@ -273,13 +273,13 @@ async fn each_refusal_says_what_was_attempted_and_what_to_do() {
     for (code, advice) in cases {
         let status = FaultAction::Status { code, reason: None, message: None, retry_after: None, body: None };
         let error = relist_fails(status).await;
-        assert!(error.starts_with(&format!("list pods: the server answered {code} ")), "{error}");
+        assert!(error.starts_with(&format!("list pods: the server responded with {code} ")), "{error}");
         assert!(error.ends_with(advice), "{error}");
     }
     // A proxy responds with plain text instead of a `Status` object.
     let error = relist_fails(answer(503, "upstream connect error\n")).await;
     assert!(
-        error.starts_with("list pods: the server answered 503 ") && error.ends_with("connect error"),
+        error.starts_with("list pods: the server responded with 503 ") && error.ends_with("connect error"),
         "{error}"
     );
 }
@@ -294,7 +294,7 @@ async fn a_kind_that_comes_later_is_named_until_then_and_asked_for_less_and_less
     let error = factory.wait_for_cache_sync(5 * MINUTE).await.unwrap_err();
     assert_eq!(error.unsynced().len(), 1, "{error}");
     let text = error.to_string();
-    assert!(text.contains("list widgets.example.com: the server answered 404 "), "{text}");
+    assert!(text.contains("list widgets.example.com: the server responded with 404 "), "{text}");
     assert!(
         text.contains("check that the kind (its CustomResourceDefinition) exists on the server"),
         "{text}"
@@ -317,7 +317,10 @@ async fn a_selector_that_cannot_be_read_or_is_not_supported_is_named() {
     let pods = factory.informer::<Pod>();
     let _run = pods.start();
     let error = pods.wait_for_sync(MINUTE).await.unwrap_err().to_string();
-    assert!(error.contains("list pods with fields spec.colour=red: the server answered 400 "), "{error}");
+    assert!(
+        error.contains("list pods with fields spec.colour=red: the server responded with 400 "),
+        "{error}"
+    );
     assert!(error.contains("field label not supported: spec.colour"), "{error}");
 }
 

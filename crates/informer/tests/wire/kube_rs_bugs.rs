@@ -139,7 +139,7 @@ async fn lists_that_always_fail_are_asked_for_less_and_less() {
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).informer::<Pod>();
     let _run = pods.start();
     let error = pods.wait_for_sync(5 * MINUTE).await.unwrap_err().to_string();
-    assert!(error.contains("list pods: the server answered 500 "), "{error}");
+    assert!(error.contains("list pods: the server responded with 500 "), "{error}");
     let times: Vec<Duration> = server.requests(list::<Pod>()).map(|request| request.at).collect();
     let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps[0] < Duration::from_secs(2) && gaps[0] >= Duration::from_millis(800), "{gaps:?}");
@@ -242,7 +242,7 @@ async fn a_429_is_seen_at_once_and_its_retry_after_obeyed_by_one_request_an_atte
     let beside = Beside::start().await;
     beside.relist(2, status(429, Some(20)));
     let error = beside.failure().await;
-    assert!(error.starts_with("list pods: the server answered 429 "), "{error}");
+    assert!(error.starts_with("list pods: the server responded with 429 "), "{error}");
     eventually(|| beside.server.requests(list::<Pod>()).count() == 4).await;
     let times: Vec<Duration> = beside.server.requests(list::<Pod>()).map(|request| request.at).collect();
     assert!(
@@ -263,7 +263,7 @@ async fn a_refusal_that_is_printed_over_several_lines_is_one_error() {
     let error = beside.failure().await;
     assert_eq!(
         error,
-        "watch pods: the server answered 403 Forbidden: pods is forbidden; grant list and watch on it"
+        "watch pods: the server responded with 403 Forbidden: pods is forbidden; grant list and watch on it"
     );
     assert_eq!(beside.pods.state().reflector.failures, 1);
     beside.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();

@@ -28,7 +28,7 @@ async fn a_wait_for_what_may_not_be_listed_ends_and_names_the_laggard_alone() {
     let error = factory.wait_for_cache_sync(MINUTE).await.unwrap_err();
     assert_eq!(error.unsynced().len(), 1);
     let last = error.unsynced()[0].last_error.as_deref().unwrap();
-    assert!(last.starts_with("list pods: the server answered 403 Forbidden: "), "{last}");
+    assert!(last.starts_with("list pods: the server responded with 403 Forbidden: "), "{last}");
     assert!(last.ends_with("; grant list and watch on it"), "{last}");
     assert!(maps.has_synced());
 }

@@ -7,7 +7,7 @@ use informer_core::ResourceVersion;
 use super::{INITIAL_EVENTS_END, RawEvent};
 use crate::header::RawHeader;
 use crate::list_watch::objects::{ObjectReader, Read};
-use crate::list_watch::reply;
+use crate::list_watch::response;
 use crate::scan::{Cursor, ScanError, Span};
 use crate::splitter::Slice;
 use crate::{Representation, fields};
@@ -78,6 +78,6 @@ impl RawEvent for Event<'_> {
     }
 
     fn status<O: Representation>(&self, _: &ObjectReader<O>) -> Option<ServerStatus> {
-        reply::parse(self.object.as_bytes(), None)
+        response::parse(self.object.as_bytes(), None)
     }
 }

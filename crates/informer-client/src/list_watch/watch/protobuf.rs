@@ -5,7 +5,7 @@ use informer_schema::{Envelope, Scan, watch_event};
 use super::{INITIAL_EVENTS_END, RawEvent};
 use crate::Representation;
 use crate::list_watch::objects::{METADATA_KIND, ObjectReader, Read};
-use crate::list_watch::reply;
+use crate::list_watch::response;
 
 /// One received event, with its object in an envelope.
 pub(super) struct Event<'a> {
@@ -48,7 +48,7 @@ impl RawEvent for Event<'_> {
     }
 
     fn status<O: Representation>(&self, objects: &ObjectReader<O>) -> Option<ServerStatus> {
-        reply::parse(self.object, objects.wire())
+        response::parse(self.object, objects.wire())
     }
 }
 
