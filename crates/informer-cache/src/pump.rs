@@ -292,7 +292,7 @@ impl<O: Object> Pump<O> {
         self.superseded.insert(held.key().clone(), superseded);
     }
 
-    /// Returns true if the version of a cached state may since have been used for other content.
+    /// Returns true if the source may have used the version of the cached state again, for other content.
     fn went_back_from(&self, held: &O) -> bool {
         self.superseded.get(held.key()).is_some_and(|superseded| superseded.went_back)
     }
@@ -369,7 +369,8 @@ impl<O: Object> Pump<O> {
                 if let Listed::Known(object) = &item
                     && self.went_back_from(object)
                 {
-                    // The cached object was reused because of its version. The requested list reuses none.
+                    // The source reused the cached object because of its version. The caller requests a
+                    // list that reuses none.
                     staged.applied.suspect = true;
                     continue;
                 }

@@ -142,7 +142,7 @@ enum Streaming {
 
 /// Watches until the output is closed. Dropping the future (Ctrl-C) stops it.
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
-    let timeout = WatchTimeout::new(arguments.timeout);
+    let timeout = SyncTimeout::new(arguments.timeout);
     let notes = Notes::new();
     let client = connect::client(arguments.server.clone()).await?;
     let mut found: Vec<Found> = Vec::new();
@@ -167,12 +167,12 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
 
 /// The timeout of the initial list.
 #[derive(Debug, Clone, Copy)]
-struct WatchTimeout {
+struct SyncTimeout {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
 }
 
-impl WatchTimeout {
+impl SyncTimeout {
     fn new(timeout: Option<Duration>) -> Self {
         Self { timeout, deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)) }
     }
@@ -241,7 +241,7 @@ fn source(client: &Client, found: &Found, arguments: &WatchArguments) -> KubeLis
 }
 
 /// Shows the progress of the informers. Returns if one of them is not synced in time.
-async fn follow(watched: &mut [Watched], notes: &Notes, timeout: WatchTimeout) -> Failure {
+async fn follow(watched: &mut [Watched], notes: &Notes, timeout: SyncTimeout) -> Failure {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {

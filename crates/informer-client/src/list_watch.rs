@@ -276,10 +276,10 @@ impl<O: Representation> KubeListWatch<O> {
         let attempt = self.attempt("list");
         let accept = if O::METADATA_ONLY { query::METADATA_LIST } else { query::OBJECTS };
         let query = query::list(&self.selection, &request);
-        let (answer, wire) = self.open(&attempt, &query, accept).await?;
-        self.listed_protobuf.store(answer.encoding == Encoding::Protobuf, Ordering::Relaxed);
+        let (response, wire) = self.open(&attempt, &query, accept).await?;
+        self.listed_protobuf.store(response.encoding == Encoding::Protobuf, Ordering::Relaxed);
         let origin = self.origin(&request.context, wire);
-        let list = list::read(attempt, answer, origin, &self.options, request.context);
+        let list = list::read(attempt, response, origin, &self.options, request.context);
         Ok(match self.selection.shares.clone() {
             Some(shares) => shares.of_list(list),
             None => list,
@@ -345,18 +345,18 @@ impl<O: Representation> KubeListWatch<O> {
         if let Some(wire) = self.wire() {
             let request = self.request(attempt, query, accept.protobuf)?;
             match response::open(&self.client, request, to_whom, Some(&wire)).await? {
-                Opened::Body(answer) => {
-                    if answer.encoding == Encoding::Json {
+                Opened::Body(response) => {
+                    if response.encoding == Encoding::Json {
                         self.client.remember_json(&self.kind, O::METADATA_ONLY);
                     }
-                    return Ok((answer, Some(wire)));
+                    return Ok((response, Some(wire)));
                 }
                 Opened::NotAcceptable(_) => self.client.remember_json(&self.kind, O::METADATA_ONLY),
             }
         }
         let request = self.request(attempt, query, accept.json)?;
         match response::open(&self.client, request, to_whom, None).await? {
-            Opened::Body(answer) => Ok((answer, None)),
+            Opened::Body(response) => Ok((response, None)),
             Opened::NotAcceptable(refusal) => Err(refusal),
         }
     }
@@ -435,13 +435,13 @@ impl<O: Representation> WatchSource<O> for KubeListWatch<O> {
         }
         let accept = if O::METADATA_ONLY { query::METADATA } else { query::OBJECTS };
         let query = query::watch(&self.selection, &request);
-        let (answer, wire) = self.open(&attempt, &query, accept).await?;
+        let (response, wire) = self.open(&attempt, &query, accept).await?;
         let origin = self.origin(&request.context, wire);
-        let is_protobuf = answer.encoding == Encoding::Protobuf;
+        let is_protobuf = response.encoding == Encoding::Protobuf;
         if streams_a_list {
             self.listed_protobuf.store(is_protobuf, Ordering::Relaxed);
         }
-        let mut watch = watch::read(attempt.clone(), answer, origin, &self.options, request);
+        let mut watch = watch::read(attempt.clone(), response, origin, &self.options, request);
         if is_protobuf {
             watch = protobuf_watch::until_json_is_required(watch, Arc::clone(&self.unknown_fields), attempt);
         }

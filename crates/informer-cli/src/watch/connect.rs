@@ -9,7 +9,7 @@ use rand::RngExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::notes::{Notes, chain};
-use super::{WatchTimeout, near};
+use super::{SyncTimeout, near};
 use crate::failure::Failure;
 
 /// The initial backoff of discovery; each delay is twice the previous one.
@@ -53,7 +53,7 @@ pub(super) async fn find(
     client: &Client,
     name: &str,
     notes: &Notes,
-    timeout: WatchTimeout,
+    timeout: SyncTimeout,
 ) -> Result<Found, Failure> {
     let mut wait = MIN_RETRY_DELAY;
     loop {
@@ -62,7 +62,7 @@ pub(super) async fn find(
             None => Ok(client.resolve(name).await),
         };
         let Ok(resolved) = resolved else {
-            return Err(timeout.failure(&format!("the server does not say what {name:?} is")));
+            return Err(timeout.failure(&format!("discovery of {name:?} did not end")));
         };
         let error = match resolved {
             Ok(kind) if kind.is_watchable() => {

@@ -67,7 +67,7 @@ enum ListProblem {
 /// Returns the objects of a list, as its body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
-    answer: EncodedBody,
+    response: EncodedBody,
     origin: Origin,
     options: &ReadOptions,
     context: SourceContext<O>,
@@ -78,7 +78,7 @@ pub(super) fn read<O: Representation>(
         api_version: objects.api_version().to_owned(),
         metadata_only: O::METADATA_ONLY,
     });
-    let cutter = match answer.encoding {
+    let cutter = match response.encoding {
         Encoding::Json => Cutter::Json(json::JsonList::new(options.limits, Arc::clone(&expected))),
         Encoding::Protobuf => {
             Cutter::Protobuf(protobuf::ProtobufList::new(options.limits, Arc::clone(&expected)))
@@ -86,12 +86,12 @@ pub(super) fn read<O: Representation>(
     };
     let decoder = ListDecoder {
         attempt: attempt.into(),
-        encoding: answer.encoding,
+        encoding: response.encoding,
         objects,
         expected,
         untyped_items: Arc::default(),
     };
-    ListStream::new(Reader::new(answer, options.list_idle_timeout, ListParts { cutter, decoder }))
+    ListStream::new(Reader::new(response, options.list_idle_timeout, ListParts { cutter, decoder }))
 }
 
 impl<O: Representation> Parts for ListParts<O> {

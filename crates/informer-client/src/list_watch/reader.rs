@@ -101,9 +101,9 @@ enum Stage {
 }
 
 impl<P: Parts> Reader<P> {
-    pub(super) fn new(answer: EncodedBody, idle_timeout: Duration, parts: P) -> Self {
+    pub(super) fn new(response: EncodedBody, idle_timeout: Duration, parts: P) -> Self {
         Self {
-            body: answer.body,
+            body: response.body,
             idle: IdleTimeout::new(idle_timeout),
             parts,
             frame: Bytes::new(),

@@ -47,12 +47,12 @@ pub(super) async fn open(
     (attempt, timeout): (&str, Duration),
     wire: Option<&Wire>,
 ) -> Result<Opened, SourceError> {
-    let Ok(answer) = tokio::time::timeout(timeout, client.request(request)).await else {
+    let Ok(result) = tokio::time::timeout(timeout, client.request(request)).await else {
         let text =
             format!("{attempt}: no response within {timeout:?}; check that the address is an API server");
         return Err(SourceError::new(SourceErrorKind::Timeout, text));
     };
-    let response = answer.map_err(|error| {
+    let response = result.map_err(|error| {
         let text = format!("{attempt}: {error}");
         SourceError::new(error.kind(), text).with_cause(error)
     })?;

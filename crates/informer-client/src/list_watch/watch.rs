@@ -68,21 +68,21 @@ trait RawEvent {
 /// Returns the events of a watch, as its body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
-    answer: EncodedBody,
+    response: EncodedBody,
     origin: Origin,
     options: &ReadOptions,
     request: WatchRequest<O>,
 ) -> WatchStream<O> {
     let streams_a_list = request.send_initial_events;
     let objects = ObjectReader::new(origin, options.pruning.clone(), request.context);
-    let cutter = match answer.encoding {
+    let cutter = match response.encoding {
         Encoding::Json => Cutter::Json(Frames::new(options.limits)),
         Encoding::Protobuf => Cutter::Protobuf(Lengths::new(options.limits)),
     };
     let idle_timeout = request.timeout.saturating_add(options.watch_idle_margin);
-    let encoding = answer.encoding;
+    let encoding = response.encoding;
     let decoder = WatchDecoder { attempt: attempt.into(), encoding, objects, streams_a_list };
-    WatchStream::new(Reader::new(answer, idle_timeout, WatchParts { cutter, decoder }))
+    WatchStream::new(Reader::new(response, idle_timeout, WatchParts { cutter, decoder }))
 }
 
 impl<O: Representation> Parts for WatchParts<O> {
