@@ -59,7 +59,7 @@ use crate::model::kinds::{Kind, Traits};
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, decode_typed};
-pub(crate) use quota_usage::{Commit, QuotaUsage};
+pub(crate) use quota_usage::{Commit, QuotaUsage, UsageGuard};
 
 /// Maximum number of names tried for one `generateName`, as in kube-apiserver.
 const MAX_NAMES: usize = 8;
@@ -201,6 +201,9 @@ impl Pipeline {
             // A validating webhook may not change the object, but the name of the admitted object decides the
             // key.
             let name = metadata::text(&object, "name").to_owned();
+            if scope.converts() {
+                self.check_quotas(scope.quota_write(mode, None), &mut object).map_err(warned)?;
+            }
             let drafted = self.drafted_new(scope, scope.key(&name)?, &mut object, managers).await?;
             let Drafted { draft, back } = drafted;
             let unversioned = scope.dry_run.then(|| {
@@ -213,10 +216,8 @@ impl Pipeline {
                     None => shown.unversioned(),
                 }
             });
-            let committed = {
-                let _charge = self.charge(scope.quota_write(mode, None), &mut object).map_err(warned)?;
-                self.commit_new(scope, draft, mode)?
-            };
+            let charged = self.charge(scope.quota_write(mode, None), &mut object).map_err(warned)?;
+            let committed = self.commit_new(scope, draft, mode, charged)?;
             drop(allocation);
             match committed {
                 Ok(stored) => {
@@ -328,17 +329,23 @@ impl Pipeline {
     }
 
     fn remove(&self, scope: Scope<'_>, current: &Stored) -> Result<u64, Changed> {
+        self.remove_charged(scope, current, None)
+    }
+
+    /// Removes an object whose last update was [charged](Self::charge) to quotas, if it is unchanged.
+    fn remove_charged(
+        &self,
+        scope: Scope<'_>,
+        current: &Stored,
+        charged: Option<UsageGuard<'_>>,
+    ) -> Result<u64, Changed> {
         let Scope { resource, dry_run, .. } = scope;
         if dry_run {
             return Ok(current.version);
         }
         let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
-        self.update_quota_usage(&Commit {
-            kind: &resource.kind,
-            before: Some(current),
-            after: None,
-            version,
-        });
+        let commit = Commit { kind: &resource.kind, before: Some(current), after: None, version };
+        self.update_quota_usage(&commit, charged);
         self.announce(resource);
         self.after_removal(scope, current);
         Ok(version)

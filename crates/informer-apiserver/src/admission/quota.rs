@@ -14,8 +14,8 @@
 //!
 //! The lock of [`QuotaUsage`](crate::pipeline::QuotaUsage) is held from the quota check until the object is
 //! stored and its usage recorded, so that two requests cannot use the same remaining quota. It comes after
-//! `allocations`, and before `registry` and `storage`. Code that writes a quota within that section takes the
-//! lock again.
+//! `allocations`, and before `registry` and `storage`. Within that section the status of a quota is written
+//! directly to the storage.
 
 pub(crate) mod check;
 pub(crate) mod evaluator;

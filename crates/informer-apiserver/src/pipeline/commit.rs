@@ -8,7 +8,7 @@ use crate::admission::Scope;
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::{Kind, definition_of};
 use crate::model::write_options::{Validation, WriteMode};
-use crate::pipeline::{Commit, DEFINITIONS, Pipeline};
+use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
 use crate::registry::{Registry, Resource};
 
@@ -76,11 +76,17 @@ impl Pipeline {
     ///
     /// The check runs under the storage lock: the contents of a terminating namespace or CRD are deleted, so
     /// nothing may be created later.
-    pub(crate) fn commit_new(&self, scope: Scope<'_>, draft: Draft, mode: WriteMode) -> Committed {
+    pub(crate) fn commit_new(
+        &self,
+        scope: Scope<'_>,
+        draft: Draft,
+        mode: WriteMode,
+        charged: Option<UsageGuard<'_>>,
+    ) -> Committed {
         let prerequisites = self.prerequisites(scope, mode)?;
         let name = draft.key.name().to_owned();
         let check = |storage: &Storage| prerequisites.check(storage, scope.kind(), &name);
-        let committed = self.commit_if(scope, draft, Expect::Absent, check)?;
+        let committed = self.commit_if(scope, (draft, Expect::Absent), charged, check)?;
         if let Ok(stored) = &committed
             && !scope.dry_run
             && !mode.is_of_program()
@@ -92,14 +98,25 @@ impl Pipeline {
 
     /// Stores an object if it is unchanged.
     pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Committed {
-        self.commit_if(scope, draft, expect, |_| Ok(()))
+        self.commit_charged(scope, draft, expect, None)
+    }
+
+    /// Stores an object that was [charged](Self::charge) to quotas, if it is unchanged.
+    pub(crate) fn commit_charged(
+        &self,
+        scope: Scope<'_>,
+        draft: Draft,
+        expect: Expect,
+        charged: Option<UsageGuard<'_>>,
+    ) -> Committed {
+        self.commit_if(scope, (draft, expect), charged, |_| Ok(()))
     }
 
     fn commit_if(
         &self,
         scope: Scope<'_>,
-        draft: Draft,
-        expect: Expect,
+        (draft, expect): (Draft, Expect),
+        charged: Option<UsageGuard<'_>>,
         check: impl FnOnce(&Storage) -> Result<(), ApiError>,
     ) -> Committed {
         let Scope { resource, dry_run, .. } = scope;
@@ -120,12 +137,13 @@ impl Pipeline {
         drop(registry);
         let Ok(stored) = put else { return Ok(Err(Changed)) };
         self.note_written(resource, &stored);
-        self.update_quota_usage(&Commit {
+        let commit = Commit {
             kind: &resource.kind,
             before: before.as_deref(),
             after: Some(&stored),
             version: stored.version,
-        });
+        };
+        self.update_quota_usage(&commit, charged);
         self.announce(resource);
         Ok(Ok(stored))
     }

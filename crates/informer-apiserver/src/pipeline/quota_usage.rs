@@ -7,12 +7,11 @@
 //! Commits run concurrently, so a full count may include a commit before that commit reports its difference.
 //! The version of the last full count identifies such commits, and their differences are ignored.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use informer_core::{Gvr, ObjectKey};
-use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 
 use crate::admission::Scope;
@@ -28,10 +27,10 @@ use crate::model::quantity::Amount;
 use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
-use crate::pipeline::ready::ready;
+use crate::pipeline::managed_fields::ManagedWrite;
 use crate::registry::Resource;
 use crate::registry::select::Filter;
-use crate::registry::storage::Stored;
+use crate::registry::storage::{Changed, Expect, Stored};
 
 /// Number of retries if a quota changes while it is charged, as in kube-apiserver.
 pub(crate) const MAX_RETRIES: usize = 3;
@@ -40,11 +39,14 @@ const PLUGIN: &str = "kube-apiserver";
 const CONTROLLER: &str = "kube-controller-manager";
 
 /// The version of the storage at the last full count of each quota.
-#[derive(Debug, Default)]
-pub(crate) struct QuotaUsage(ReentrantMutex<RefCell<HashMap<ObjectKey, u64>>>);
+type CountedVersions = HashMap<ObjectKey, u64>;
 
-/// Guard that is held until the admitted object is stored.
-pub(crate) type UsageGuard<'a> = ReentrantMutexGuard<'a, RefCell<HashMap<ObjectKey, u64>>>;
+/// The lock under which quotas are checked and their usage is updated.
+#[derive(Debug, Default)]
+pub(crate) struct QuotaUsage(Mutex<CountedVersions>);
+
+/// Guard that is held until the admitted object is stored and its usage is updated.
+pub(crate) type UsageGuard<'a> = MutexGuard<'a, CountedVersions>;
 
 impl QuotaUsage {
     pub(crate) fn lock(&self) -> UsageGuard<'_> {
@@ -53,7 +55,7 @@ impl QuotaUsage {
 
     /// Drops the state after a restore.
     pub(crate) fn clear(&self) {
-        self.0.lock().borrow_mut().clear();
+        self.0.lock().clear();
     }
 }
 
@@ -66,52 +68,68 @@ pub(crate) struct Commit<'a> {
 }
 
 impl Pipeline {
-    /// Checks quotas and rejects a write that exceeds one. Hold the returned guard until the object is
-    /// stored.
+    /// Checks quotas and rejects a write that exceeds one. Pass the returned guard to the commit, so that no
+    /// other request can use the same remaining quota.
     pub(crate) fn charge(
         &self,
         quota_write: Option<QuotaWrite<'_>>,
         object: &mut Object,
     ) -> Result<Option<UsageGuard<'_>>, ApiError> {
-        let Some(quota_write) = quota_write else { return Ok(None) };
-        let QuotaWrite { kind, namespace, old, dry_run, .. } = quota_write;
-        let Some(evaluator) = Evaluator::of(kind) else { return Ok(None) };
-        if !as_value(object, |object| is_counted(&evaluator, quota_write, object))
-            || !self.has_quotas(namespace)
-        {
-            return Ok(None);
-        }
+        let Some((quota_write, evaluator)) = self.counted_write(quota_write, object) else { return Ok(None) };
         let guard = self.quota_usage.lock();
         for _ in 0..=MAX_RETRIES {
-            let quotas = self.in_namespace("resourcequotas", namespace);
-            let checked = as_value(object, |object| {
-                let unbounded = quota_write.mode == WriteMode::Status;
-                check::check(&quotas, &Charge { evaluator: &evaluator, object, old, unbounded })
-            });
-            let used = checked.map_err(|why| ApiError::forbidden(kind, display_name(object), &why))?;
+            let quotas = self.quotas_in(quota_write.namespace);
+            let used = check_write(&quotas, quota_write, &evaluator, object)?;
             // If the quota controller runs, it updates the usage after the commit.
-            if dry_run || self.controllers.quotas {
+            if quota_write.dry_run || self.controllers.quotas {
                 return Ok(Some(guard));
             }
-            let written =
-                used.iter().try_for_each(|(place, used)| self.write_plugin_usage(&quotas[*place], used));
-            match written {
-                Err(conflict) if conflict.code == 409 => {}
-                written => return written.map(|()| Some(guard)),
+            if self.write_plugin_usages(&quotas, &used)?.is_ok() {
+                return Ok(Some(guard));
             }
         }
         Err(ApiError::internal("quotas change faster than they can be charged"))
     }
 
-    /// Writes the usage that the admission plugin computed.
-    pub(crate) fn write_plugin_usage(&self, quota: &Value, used: &ResourceList) -> Result<(), ApiError> {
-        let mut quota = quota.clone();
-        quota["status"]["used"] = to_json(used);
-        self.write_quota_status(quota, PLUGIN)
+    /// Rejects a write that exceeds a quota now. For a write that calls a conversion webhook before it is
+    /// [charged](Self::charge), as kube-apiserver checks quotas before it converts an object.
+    pub(crate) fn check_quotas(
+        &self,
+        quota_write: Option<QuotaWrite<'_>>,
+        object: &mut Object,
+    ) -> Result<(), ApiError> {
+        let Some((quota_write, evaluator)) = self.counted_write(quota_write, object) else { return Ok(()) };
+        check_write(&self.quotas_in(quota_write.namespace), quota_write, &evaluator, object).map(drop)
     }
 
-    /// Updates the usage after a commit, if the quota controller runs.
-    pub(crate) fn update_quota_usage(&self, commit: &Commit<'_>) {
+    /// Returns the write with its evaluator if a quota of its namespace may count it.
+    fn counted_write<'a>(
+        &self,
+        quota_write: Option<QuotaWrite<'a>>,
+        object: &mut Object,
+    ) -> Option<(QuotaWrite<'a>, Evaluator)> {
+        let quota_write = quota_write?;
+        let evaluator = Evaluator::of(quota_write.kind)?;
+        let counted = as_value(object, |object| is_counted(&evaluator, quota_write, object));
+        (counted && self.has_quotas(quota_write.namespace)).then_some((quota_write, evaluator))
+    }
+
+    /// Writes the usage that the admission plugin computed.
+    fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> PutStatus {
+        for (index, used) in all {
+            let quota = &quotas[*index];
+            let mut status = quota.object["status"].clone();
+            status["used"] = to_json(used);
+            if let Err(Changed) = self.write_quota_status(quota, status, PLUGIN)? {
+                return Ok(Err(Changed));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Updates the usage after a commit, if the quota controller runs. `guard` is the one that
+    /// [`charge`](Self::charge) returned, if the write was charged.
+    pub(crate) fn update_quota_usage(&self, commit: &Commit<'_>, guard: Option<UsageGuard<'_>>) {
         let Commit { kind, before, after, version } = *commit;
         let Some(key) = before.or(after).map(|stored| &stored.key) else { return };
         let namespace = key.namespace().unwrap_or_default();
@@ -122,21 +140,22 @@ impl Pipeline {
         let Some(evaluator) = Evaluator::of(kind).filter(|_| is_quota || self.has_quotas(namespace)) else {
             return;
         };
-        let guard = self.quota_usage.lock();
+        let mut guard = guard.unwrap_or_else(|| self.quota_usage.lock());
         if is_quota && after.is_none() {
-            guard.borrow_mut().remove(key);
+            guard.remove(key);
         }
         let [before, after] = [before, after].map(|stored| stored.map(|stored| parse(stored.as_slice())));
-        for stored in self.stored_in_namespace("resourcequotas", namespace) {
-            let quota = parse(stored.as_slice());
-            let already_counted = guard.borrow().get(&stored.key).is_some_and(|counted| version <= *counted);
-            if resource_list(&quota["spec"]["hard"]) != resource_list(&quota["status"]["hard"]) {
-                self.recount(&guard, &stored.key, quota);
+        for quota in self.quotas_in(namespace) {
+            let already_counted = guard.get(&quota.stored.key).is_some_and(|counted| version <= *counted);
+            if resource_list(&quota.object["spec"]["hard"]) != resource_list(&quota.object["status"]["hard"])
+            {
+                self.recount(&mut guard, &quota);
             } else if !already_counted {
-                match check::usage_after_change(&quota, &evaluator, (before.as_ref(), after.as_ref())) {
-                    Some(used) => self.write_used(quota, &used),
+                match check::usage_after_change(&quota.object, &evaluator, (before.as_ref(), after.as_ref()))
+                {
+                    Some(used) => self.write_used(&quota, &used),
                     // The commit that added the removed object has not reported its usage yet.
-                    None => self.recount(&guard, &stored.key, quota),
+                    None => self.recount(&mut guard, &quota),
                 }
             }
         }
@@ -145,31 +164,31 @@ impl Pipeline {
     /// Counts all objects again after a bulk load of a kind.
     pub(crate) fn recount_quotas(&self, kind: &Kind) {
         let (Some(evaluator), true) = (Evaluator::of(kind), self.controllers.quotas) else { return };
-        let Ok(resource) = self.resource(&Gvr::new("", "v1", "resourcequotas")) else { return };
+        let Ok(resource) = self.resource(&quotas()) else { return };
         let live = self.storage.read().live(resource.table);
-        let guard = self.quota_usage.lock();
+        let mut guard = self.quota_usage.lock();
         for stored in live.iter() {
-            let quota = parse(stored.as_slice());
-            let counts = resource_list(&quota["spec"]["hard"]).keys().any(|name| evaluator.counts(name));
-            if counts || kind.is("", "ResourceQuota") {
-                self.recount(&guard, &stored.key, quota);
+            let quota = Quota::of(Arc::clone(stored));
+            let hard = resource_list(&quota.object["spec"]["hard"]);
+            if kind.is("", "ResourceQuota") || hard.keys().any(|name| evaluator.counts(name)) {
+                self.recount(&mut guard, &quota);
             }
         }
     }
 
-    fn recount(&self, guard: &UsageGuard<'_>, key: &ObjectKey, quota: Value) {
-        let (used, counted) = self.count_usage(key.namespace().unwrap_or_default(), &quota);
-        guard.borrow_mut().insert(key.clone(), counted);
+    fn recount(&self, counted_versions: &mut CountedVersions, quota: &Quota) {
+        let key = &quota.stored.key;
+        let (used, counted) = self.count_usage(key.namespace().unwrap_or_default(), &quota.object);
+        counted_versions.insert(key.clone(), counted);
         self.write_used(quota, &used);
     }
 
-    fn write_used(&self, mut quota: Value, used: &ResourceList) {
-        let status = json!({"hard": quota["spec"]["hard"], "used": to_json(used)});
-        let same = |list: &str| resource_list(&status[list]) == resource_list(&quota["status"][list]);
+    fn write_used(&self, quota: &Quota, used: &ResourceList) {
+        let status = json!({"hard": quota.object["spec"]["hard"], "used": to_json(used)});
+        let same = |list: &str| resource_list(&status[list]) == resource_list(&quota.object["status"][list]);
         if !same("hard") || !same("used") {
-            quota["status"] = status;
             // The quota was deleted or changed concurrently. The usage is then updated by that commit.
-            drop(self.write_quota_status(quota, CONTROLLER));
+            drop(self.write_quota_status(quota, status, CONTROLLER));
         }
     }
 
@@ -208,13 +227,63 @@ impl Pipeline {
         measured.filter(|(_, evaluator)| hard.keys().any(|name| evaluator.counts(name))).collect()
     }
 
-    fn write_quota_status(&self, quota: Value, manager: &str) -> Result<(), ApiError> {
-        let resource = self.resource(&Gvr::new("", "v1", "resourcequotas"))?;
-        let text = |name: &str| quota["metadata"][name].as_str().unwrap_or_default().to_owned();
-        let (namespace, name) = (text("namespace"), text("name"));
-        let scope = Scope { manager: Some(manager), ..Scope::new(&resource, Some(&namespace)) };
-        ready(self.update(scope, &name, quota, WriteMode::Status)).map(drop)
+    fn quotas_in(&self, namespace: &str) -> Vec<Quota> {
+        self.stored_in_namespace("resourcequotas", namespace).into_iter().map(Quota::of).collect()
     }
+
+    /// Stores the status of a quota if the quota is unchanged.
+    ///
+    /// The caller holds the lock of the usage. A status changes no usage, so the write goes to the storage
+    /// without [`update_quota_usage`](Self::update_quota_usage), which would wait for that lock.
+    fn write_quota_status(&self, quota: &Quota, status: Value, manager: &str) -> PutStatus {
+        let resource = self.resource(&quotas())?;
+        let Quota { stored: current, object: old } = quota;
+        let (Value::Object(old), Value::Object(mut new)) = (old, old.clone()) else { return Ok(Ok(())) };
+        new.insert("status".to_owned(), status);
+        let scope = Scope { manager: Some(manager), ..Scope::new(&resource, current.key.namespace()) };
+        self.update_managers(scope.kind(), old, &mut new, ManagedWrite::of(scope, WriteMode::Status));
+        let draft = scope.draft(current.key.clone(), &mut new);
+        let put = self.storage.write().put(resource.table, draft, Expect::At(current.version));
+        self.announce(&resource);
+        Ok(put.map(drop))
+    }
+}
+
+/// The result of writing a status. The inner error means that the quota changed concurrently.
+type PutStatus = Result<Result<(), Changed>, ApiError>;
+
+/// A stored quota, and its parsed object.
+struct Quota {
+    stored: Arc<Stored>,
+    object: Value,
+}
+
+impl Quota {
+    fn of(stored: Arc<Stored>) -> Self {
+        let object = parse(stored.as_slice());
+        Self { stored, object }
+    }
+}
+
+fn quotas() -> Gvr {
+    Gvr::new("", "v1", "resourcequotas")
+}
+
+/// Returns the new usage of each quota that a write changes, with its index, or an error if the write exceeds
+/// a quota.
+fn check_write(
+    quotas: &[Quota],
+    quota_write: QuotaWrite<'_>,
+    evaluator: &Evaluator,
+    object: &mut Object,
+) -> Result<Vec<(usize, ResourceList)>, ApiError> {
+    let QuotaWrite { kind, old, mode, .. } = quota_write;
+    let quotas = quotas.iter().map(|quota| &quota.object);
+    let checked = as_value(object, |object| {
+        let unbounded = mode == WriteMode::Status;
+        check::check(quotas, &Charge { evaluator, object, old, unbounded })
+    });
+    checked.map_err(|why| ApiError::forbidden(kind, display_name(object), &why))
 }
 
 fn to_json(all: &ResourceList) -> Value {

@@ -145,23 +145,23 @@ impl Pipeline {
         let warned = |error: ApiError| error.warned(warnings.clone());
         self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
         if can_be_removed(kind, &new) {
-            let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
+            let charged = self.charge(quota_write, &mut new).map_err(warned)?;
             // The last finalizer was removed: the object is deleted instead of updated. The response has the
             // old resourceVersion.
             let object = draft(kind, key, &new).preview(current.version);
-            let removed = self.remove(scope, current);
+            let removed = self.remove_charged(scope, current, charged);
             return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
         }
         if is_same(old, &new) {
-            let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
+            self.check_quotas(quota_write, &mut new).map_err(warned)?;
             return Ok(Ok(Written::stored(Arc::clone(shown), false).warned(warnings)));
         }
+        if scope.converts() {
+            self.check_quotas(quota_write, &mut new).map_err(warned)?;
+        }
         let Drafted { draft, back } = self.drafted(scope, key, &mut new).await?;
-        let committed = {
-            let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
-            self.commit(scope, draft, Expect::At(current.version))?
-        };
-        match committed {
+        let charged = self.charge(quota_write, &mut new).map_err(warned)?;
+        match self.commit_charged(scope, draft, Expect::At(current.version), charged)? {
             Ok(stored) => {
                 Ok(Ok(Written::stored(scope.in_request_version(stored, back)?, false).warned(warnings)))
             }

@@ -174,3 +174,34 @@ async fn a_quota_created_during_other_writes_counts_each_object_once() {
         assert_eq!(used(&server, "q").await, json!({"pods": "16", "requests.cpu": "16m"}), "round {round}");
     }
 }
+
+#[tokio::test]
+async fn quota_is_checked_before_the_conversion_webhook_is_called() {
+    let server = ApiServer::builder().build();
+    let version = |name: &str, storage: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"name": name, "served": true, "storage": storage, "schema": schema})
+    };
+    // No webhook listens at this address, so each conversion fails.
+    let client = json!({"url": "https://127.0.0.1:1/convert"});
+    let webhook = json!({"clientConfig": client, "conversionReviewVersions": ["v1"]});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [version("v1", true), version("v2", false)],
+            "conversion": {"strategy": "Webhook", "webhook": webhook},
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(call(&server, "POST", definitions, &definition.to_string()).await.0, 201);
+    let widgets = "/apis/example.com/v2/namespaces/default/widgets";
+    let widget = json!({"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "a"}});
+    let create = || async { ask(&server, "POST", widgets, &widget.to_string()).await };
+    assert_eq!(create().await.0, 500, "the conversion webhook is unreachable");
+    bound(&server, "q", json!({"count/widgets.example.com": "0"})).await;
+    let (code, status) = create().await;
+    assert_eq!(code, 403, "{status}");
+    assert!(status["message"].as_str().unwrap().contains("exceeded quota: q"), "{status}");
+}

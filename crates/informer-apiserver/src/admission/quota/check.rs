@@ -20,7 +20,10 @@ pub(crate) struct Charge<'a> {
 
 /// Returns the new usage of each quota that changes, with its index. Returns an error message if a quota is
 /// exceeded.
-pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize, ResourceList)>, String> {
+pub(crate) fn check<'a>(
+    quotas: impl Iterator<Item = &'a Value>,
+    charge: &Charge<'_>,
+) -> Result<Vec<(usize, ResourceList)>, String> {
     let Charge { evaluator, object, old, .. } = charge;
     let matching_quotas = matching_quotas(quotas, evaluator, object)?;
     let usage = evaluator.usage(object);
@@ -31,8 +34,7 @@ pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize,
     }
     let before = old.map(|old| (old, evaluator.usage(old)));
     let mut used = Vec::new();
-    for index in matching_quotas {
-        let quota = &quotas[index];
+    for (index, quota) in matching_quotas {
         let delta = match &before {
             Some((old, before)) if all_match(quota, evaluator, old) => difference(&usage, before),
             _ => usage.clone(),
@@ -44,10 +46,14 @@ pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize,
     Ok(used)
 }
 
-/// Returns the indices of the quotas that count an object.
-fn matching_quotas(quotas: &[Value], evaluator: &Evaluator, object: &Value) -> Result<Vec<usize>, String> {
+/// Returns the quotas that count an object, with their indices.
+fn matching_quotas<'a>(
+    quotas: impl Iterator<Item = &'a Value>,
+    evaluator: &Evaluator,
+    object: &Value,
+) -> Result<Vec<(usize, &'a Value)>, String> {
     let mut matching_quotas = Vec::new();
-    for (index, quota) in quotas.iter().enumerate() {
+    for (index, quota) in quotas.enumerate() {
         let hard = resource_list(&quota["status"]["hard"]);
         let names: Vec<&str> =
             hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
@@ -61,7 +67,7 @@ fn matching_quotas(quotas: &[Value], evaluator: &Evaluator, object: &Value) -> R
         if names.iter().any(|name| quota["status"]["used"].get(*name).is_none()) {
             return Err(format!("status unknown for quota: {name}, resources: {}", names.join(",")));
         }
-        matching_quotas.push(index);
+        matching_quotas.push((index, quota));
     }
     Ok(matching_quotas)
 }
