@@ -87,18 +87,20 @@
 //! - `prometheus`: `PrometheusMetrics`, the metrics of all queues with client-go's names.
 
 mod clock;
+mod key;
 mod metrics;
 mod queue;
 mod rate_limit;
 mod workers;
 
+pub use key::QueueKey;
 #[cfg(feature = "prometheus")]
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
     AddOptions, Aging, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item,
-    LOW_PRIORITY, MAX_KEYS, OnDrop, Order, PriorityOrder, QueueEffect, QueueKey, QueueState, Waiting,
-    WorkQueue, WorkQueueBuilder,
+    LOW_PRIORITY, MAX_KEYS, OnDrop, Order, PriorityOrder, QueueEffect, QueueState, Waiting, WorkQueue,
+    WorkQueueBuilder,
 };
 pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,

@@ -24,7 +24,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub use self::state_machine::{Handout, QueueEffect, QueueState};
 use self::driver::Driver;
 use self::index::KeyHash;
 use self::state::{Finished, Taken, Ticket, Wish};
+use crate::key::QueueKey;
 use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 
@@ -48,15 +49,6 @@ use crate::rate_limit::RateLimiter;
 /// most machines memory runs out first. Further adds are rejected. [`max_keys`](WorkQueueBuilder::max_keys)
 /// sets a lower limit.
 pub const MAX_KEYS: u32 = u32::MAX - 1;
-
-/// A key of a queue. Implemented for all types that can be compared, hashed and cloned.
-///
-/// Eq and Clone run under the lock of the queue and should be cheap; Hash runs before it is taken. A panic in
-/// any of them reaches the caller and leaves the queue usable: an add changes nothing, and a key that cannot
-/// be cloned moves to the end of the queue.
-pub trait QueueKey: Eq + Hash + Clone + Send + 'static {}
-
-impl<K: Eq + Hash + Clone + Send + 'static> QueueKey for K {}
 
 /// A queue of keys, each processed by one worker at a time.
 ///

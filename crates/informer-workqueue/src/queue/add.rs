@@ -133,16 +133,16 @@ impl<K: QueueKey> Shared<K> {
         if state.phase != Phase::Open {
             return false;
         }
-        let id = match state.find_or_place(hash, &key) {
-            Ok(id) => {
+        let id = match state.find(hash, &key) {
+            Some(id) => {
                 drop(group);
                 _rest = Some(key);
                 id
             }
-            Err(place) => {
+            None => {
                 let number = group.as_ref().map_or(NO_GROUP, |(hash, name)| state.groups.enter(name, *hash));
                 drop(group);
-                match state.insert(place, Newcomer { key, hash: hash.0, group: number, rank }) {
+                match state.insert(Newcomer { key, hash: hash.0, group: number, rank }) {
                     Ok(id) => id,
                     Err(key) => {
                         state.groups.leave(number);

@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 
 use super::delays::Delays;
 use super::groups::Groups;
-use super::index::{Index, KeyHash, Place};
+use super::index::{Index, KeyHash};
 use super::order::ReadyKeys;
 use super::slots::{EntryId, Newcomer, Pending, SlotId, Slots};
 use crate::clock::Nanos;
@@ -186,22 +186,18 @@ impl<K: Eq + Clone> State<K> {
     }
 
     // Eq of the key runs before anything is changed: a panic leaves the state unchanged.
-    pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<SlotId> {
-        self.find_or_place(hash, key).ok()
-    }
-
-    /// Returns the slot of a key, or its position for [`insert`](Self::insert) if it has none.
     #[inline]
-    pub(super) fn find_or_place(&self, hash: KeyHash, key: &K) -> Result<SlotId, Place> {
+    pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<SlotId> {
         self.index.find(hash, |slot| self.slots.key(slot) == Some(key))
     }
 
-    /// Inserts a key; returns it if the queue is full. The caller must mark the slot under the same lock.
+    /// Inserts a key that has no slot; returns it if the queue is full. The caller must mark the slot under the
+    /// same lock.
     #[inline]
-    pub(super) fn insert(&mut self, place: Place, newcomer: Newcomer<K>) -> Result<SlotId, K> {
+    pub(super) fn insert(&mut self, newcomer: Newcomer<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);
         let id = self.slots.insert(newcomer, self.max_keys)?;
-        self.index.insert(place, hash, id);
+        self.index.insert(hash, id);
         Ok(id)
     }
 
@@ -363,7 +359,6 @@ impl<K: Eq + Clone> State<K> {
     #[cfg(test)]
     pub(super) fn assert_invariants(&mut self) {
         self.delays.assert_invariants();
-        self.index.assert_invariants();
         let (mut ready, mut waiting, mut processing, mut dirty, mut grouped) = (0, 0, 0, 0, 0);
         for (id, slot) in self.slots.occupied() {
             assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is in no set");

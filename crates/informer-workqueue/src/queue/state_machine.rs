@@ -105,11 +105,11 @@ impl<K: QueueKey> QueueState<K> {
         }
         let now = self.nanos(now);
         let hash = KeyHash::new(FixedState::default().hash_one(&key));
-        let id = match self.state.find_or_place(hash, &key) {
-            Ok(id) => id,
-            Err(place) => {
+        let id = match self.state.find(hash, &key) {
+            Some(id) => id,
+            None => {
                 let newcomer = Newcomer { key, hash: hash.0, group: NO_GROUP, rank: None };
-                self.state.insert(place, newcomer).ok()?
+                self.state.insert(newcomer).ok()?
             }
         };
         let wish = Wish { due: after.and_then(|delay| deadline(now.after(delay), delay)), priority };

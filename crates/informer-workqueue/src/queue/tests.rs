@@ -154,13 +154,13 @@ impl Pair {
             return;
         }
         let number = if self.model.shape.fair { u64::from(key % 4) } else { u64::MAX };
-        let id = self.state.find_or_place(hash(key), &key).unwrap_or_else(|place| {
+        let id = self.state.find(hash(key), &key).unwrap_or_else(|| {
             let group = match number {
                 u64::MAX => NO_GROUP,
                 number => self.state.groups.enter(&group(key), number),
             };
             self.state
-                .insert(place, Newcomer { key, hash: hash(key).0, group, rank: None })
+                .insert(Newcomer { key, hash: hash(key).0, group, rank: None })
                 .expect("the queue is not full")
         });
         let due = self.due(delay);
@@ -213,16 +213,14 @@ proptest! {
                     model.remove(&slot);
                 }
                 None if add => {
-                    let place = index.find(KeyHash(hash), |other| other == slot).unwrap_err();
-                    index.insert(place, KeyHash(hash), slot);
+                    index.insert(KeyHash(hash), slot);
                     model.insert(slot, KeyHash(hash));
                 }
                 _ => index.remove(KeyHash(hash), 1000),
             }
-            index.assert_invariants();
             prop_assert_eq!(index.len(), model.len());
             for (&slot, &hash) in &model {
-                prop_assert_eq!(index.find(hash, |other| other == slot).ok(), Some(slot));
+                prop_assert_eq!(index.find(hash, |other| other == slot), Some(slot));
             }
         }
     }
@@ -255,62 +253,12 @@ proptest! {
 fn the_index_shrinks_when_most_keys_are_removed() {
     let mut index = Index::default();
     let hash = |n: u32| KeyHash(n.wrapping_mul(0x9e37_79b9));
-    for n in 0..100_000 {
-        let place = index.find(hash(n), |slot| slot == n).unwrap_err();
-        index.insert(place, hash(n), n);
-    }
-    assert_eq!(index.places(), 131_072);
+    (0..100_000).for_each(|n| index.insert(hash(n), n));
+    let largest = index.capacity();
+    assert!(largest >= 100_000);
     (100..100_000).for_each(|n| index.remove(hash(n), n));
-    assert_eq!(index.places(), 512);
-    index.assert_invariants();
-    assert!((0..100).all(|n| index.find(hash(n), |slot| slot == n).is_ok()));
-}
-
-#[test]
-fn a_large_index_finds_entries_that_are_not_written_yet() {
-    let mut index = Index::default();
-    let hash = |n: u32| KeyHash(n.wrapping_mul(0x9e37_79b9));
-    for n in 0..30_017 {
-        let place = index.find(hash(n), |slot| slot == n).unwrap_err();
-        index.insert(place, hash(n), n);
-        assert_eq!(index.find(hash(n), |slot| slot == n).ok(), Some(n));
-    }
-    assert_ne!(index.unwritten(), 0);
-    index.assert_invariants();
-    assert!((0..30_017).all(|n| index.find(hash(n), |slot| slot == n) == Ok(n)));
-    (0..30_017).rev().for_each(|n| index.remove(hash(n), n));
-    index.assert_invariants();
-    assert_eq!((index.len(), index.places()), (0, 64));
-}
-
-proptest! {
-    /// Hashes that crowd at both ends of the table, where entries overlap while it grows, and wrap.
-    #[test]
-    fn the_index_behaves_like_a_map_with_clustered_hashes(
-        ops in prop::collection::vec((any::<bool>(), 0_u32..4, 0_u32..400), 1..1200),
-    ) {
-        let mut index = Index::default();
-        let mut model = std::collections::BTreeMap::new();
-        for (add, crowd, n) in ops {
-            let slot = crowd * 400 + n;
-            let hash = KeyHash([n, u32::MAX - n, n << 20, n.wrapping_mul(0x9e37_79b9)][crowd as usize]);
-            match index.find(hash, |other| other == slot) {
-                Err(place) if add => {
-                    index.insert(place, hash, slot);
-                    prop_assert_eq!(model.insert(slot, hash), None);
-                }
-                Ok(_) if !add => {
-                    index.remove(hash, slot);
-                    prop_assert!(model.remove(&slot).is_some());
-                }
-                found => prop_assert_eq!(found.is_ok(), model.contains_key(&slot)),
-            }
-        }
-        index.assert_invariants();
-        for (&slot, &hash) in &model {
-            prop_assert_eq!(index.find(hash, |other| other == slot), Ok(slot));
-        }
-    }
+    assert!(index.capacity() < largest / 50, "{} of {largest}", index.capacity());
+    assert!((0..100).all(|n| index.find(hash(n), |slot| slot == n) == Some(n)));
 }
 
 #[test]
