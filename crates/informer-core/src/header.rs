@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::packed_strings::PackedStrings;
-use crate::{Labels, Object, ObjectKey, ResourceVersion};
+use crate::{Labels, ObjectKey, ResourceVersion};
 
 /// The marker for "no generation"; no server reaches this value.
 pub(crate) const NO_GENERATION: i64 = i64::MIN;
@@ -102,16 +102,6 @@ impl Header {
     pub fn held_bytes(&self) -> usize {
         let owners: usize = self.owners.iter().map(OwnerReference::held_bytes).sum();
         self.key.as_str().len() + self.uid.len() + self.labels.held_bytes() + owners
-    }
-}
-
-impl Object for Header {
-    fn header(&self) -> &Header {
-        self
-    }
-
-    fn held_bytes(&self) -> usize {
-        Header::held_bytes(self)
     }
 }
 

@@ -99,3 +99,13 @@ impl Header {
         }
     }
 }
+
+impl Object for Header {
+    fn header(&self) -> &Header {
+        self
+    }
+
+    fn held_bytes(&self) -> usize {
+        Header::held_bytes(self)
+    }
+}

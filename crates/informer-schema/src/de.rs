@@ -15,8 +15,8 @@ use thiserror::Error;
 
 use crate::envelope::Envelope;
 use crate::error::{Fault, Problem, TranscodeError};
-use crate::kind::KindSchema;
 use crate::schema::Schema;
+use crate::schema::kind::KindSchema;
 use crate::transcode::view::MessageView;
 
 /// The error of decoding protobuf into a type. It never contains a value.

@@ -1,8 +1,7 @@
 //! Framing of objects on the wire: the protobuf envelope, and the frames of a watch.
 
 use crate::error::{Problem, TranscodeError};
-use crate::transcode::each;
-use crate::wire::Writer;
+use crate::wire::{Writer, each_field};
 
 /// The prefix of every protobuf object.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
@@ -39,7 +38,7 @@ impl<'a> Envelope<'a> {
 
     fn read(object: &'a [u8]) -> Result<Self, Problem> {
         let mut envelope = Self::default();
-        each(object.strip_prefix(&MAGIC).ok_or(Problem::Magic)?, |number, raw| {
+        each_field(object.strip_prefix(&MAGIC).ok_or(Problem::Magic)?, |number, raw| {
             match number {
                 1 => envelope.type_meta(raw.bytes()?)?,
                 2 => envelope.raw = raw.bytes()?,
@@ -55,7 +54,7 @@ impl<'a> Envelope<'a> {
     }
 
     fn type_meta(&mut self, data: &'a [u8]) -> Result<(), Problem> {
-        each(data, |number, raw| {
+        each_field(data, |number, raw| {
             match number {
                 1 => self.api_version = raw.text()?,
                 2 => self.kind = raw.text()?,
@@ -112,10 +111,10 @@ pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
 /// Fails if the bytes are not an event.
 pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), TranscodeError> {
     let (mut event_type, mut object) = ("", &[][..]);
-    let read = each(event, |number, raw| {
+    let read = each_field(event, |number, raw| {
         match number {
             1 => event_type = raw.text()?,
-            2 => each(raw.bytes()?, |number, raw| {
+            2 => each_field(raw.bytes()?, |number, raw| {
                 if number == 1 {
                     object = raw.bytes()?;
                 }

@@ -2,8 +2,7 @@
 
 use crate::envelope::MAGIC;
 use crate::error::{Problem, TranscodeError};
-use crate::transcode::each;
-use crate::wire::{Raw, Reader};
+use crate::wire::{Raw, Reader, each_field};
 
 /// The largest tag and length. The length of a field is known once they are complete.
 const HEAD: usize = 20;
@@ -250,7 +249,7 @@ fn if_complete<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, P
 
 fn type_meta(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
     let (mut api_version, mut kind) = ("", "");
-    each(content, |number, raw| {
+    each_field(content, |number, raw| {
         match number {
             1 => api_version = raw.text()?,
             2 => kind = raw.text()?,
@@ -266,7 +265,7 @@ fn type_meta(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
 
 fn metadata(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
     let (mut resource_version, mut continue_token, mut remaining) = ("", "", None);
-    each(content, |number, raw: Raw<'_>| {
+    each_field(content, |number, raw: Raw<'_>| {
         match number {
             2 => resource_version = raw.text()?,
             3 => continue_token = raw.text()?,

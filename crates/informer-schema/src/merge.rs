@@ -6,7 +6,7 @@ mod meta;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::kind::KindSchema;
+use crate::schema::kind::KindSchema;
 use meta::Meta;
 
 const DIRECTIVE: &str = "$patch";

@@ -8,14 +8,13 @@ use informer_core::{FieldPath, Header, ObjectKey, OwnerReference, ParseKeyError}
 use thiserror::Error;
 
 use crate::error::{Problem, TranscodeError};
-use crate::field::{Base, FieldData, Shape};
-use crate::kind::KindSchema;
 use crate::schema::MessageId;
+use crate::schema::field::{Base, FieldData, Shape};
+use crate::schema::kind::KindSchema;
 use crate::text::{self, Tape};
 use crate::time;
-use crate::transcode::each;
 use crate::transcode::view::{MessageView, Pieces, View, occurrences};
-use crate::wire::Raw;
+use crate::wire::{Raw, each_field};
 
 // Protobuf field numbers of `metadata`, and of its fields, which are the same in every kind. A test compares
 // them with the table.
@@ -106,8 +105,8 @@ impl<'a> Scan<'a> {
             deletion: None,
             managed: false,
         };
-        let read = each(object, |number, raw| match number {
-            METADATA => each(raw.bytes()?, |number, raw| scan.field(number, raw)),
+        let read = each_field(object, |number, raw| match number {
+            METADATA => each_field(raw.bytes()?, |number, raw| scan.field(number, raw)),
             _ => Ok(()),
         });
         (scan, read.err().map(failed))
@@ -217,8 +216,8 @@ impl<'a> Scan<'a> {
         &self,
         mut field: impl FnMut(u32, Raw<'a>) -> Result<(), Problem>,
     ) -> Result<(), TranscodeError> {
-        let read = each(self.object, |number, raw| match number {
-            METADATA => each(raw.bytes()?, &mut field),
+        let read = each_field(self.object, |number, raw| match number {
+            METADATA => each_field(raw.bytes()?, &mut field),
             _ => Ok(()),
         });
         read.map_err(failed)
@@ -245,8 +244,8 @@ impl<'a> Scan<'a> {
     #[expect(clippy::type_complexity, reason = "labels, owners and deletion timestamp of one header")]
     fn parts(&self) -> Result<(Vec<(&'a str, &'a str)>, Vec<OwnerReference>, Option<Box<str>>), Problem> {
         let (mut labels, mut owners) = (Vec::new(), Vec::new());
-        each(self.object, |number, raw| match number {
-            METADATA => each(raw.bytes()?, |number, raw| {
+        each_field(self.object, |number, raw| match number {
+            METADATA => each_field(raw.bytes()?, |number, raw| {
                 match number {
                     LABELS => labels.push(label(raw.bytes()?)?),
                     OWNERS => owners.push(owner(raw.bytes()?)?),
@@ -337,7 +336,7 @@ impl<'a> Scan<'a> {
 
 fn label(entry: &[u8]) -> Result<(&str, &str), Problem> {
     let (mut key, mut value) = ("", "");
-    each(entry, |number, raw| {
+    each_field(entry, |number, raw| {
         match number {
             1 => key = raw.text()?,
             2 => value = raw.text()?,
@@ -350,7 +349,7 @@ fn label(entry: &[u8]) -> Result<(&str, &str), Problem> {
 
 fn owner(data: &[u8]) -> Result<OwnerReference, Problem> {
     let (mut kind, mut name, mut uid, mut api_version, mut controller) = ("", "", "", "", false);
-    each(data, |number, raw| {
+    each_field(data, |number, raw| {
         match number {
             1 => kind = raw.text()?,
             3 => name = raw.text()?,
@@ -366,7 +365,7 @@ fn owner(data: &[u8]) -> Result<OwnerReference, Problem> {
 
 fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
     let mut seconds = 0;
-    each(data, |number, raw| {
+    each_field(data, |number, raw| {
         if number == 1 {
             seconds = raw.varint()?.cast_signed();
         }
@@ -491,7 +490,7 @@ enum Occurrence<'a> {
 fn occurrence<'a>(pieces: &Pieces<'a>, number_wanted: u32) -> Result<Occurrence<'a>, Problem> {
     let mut found = Occurrence::Absent;
     for piece in pieces.as_slice() {
-        each(piece, |number, raw| {
+        each_field(piece, |number, raw| {
             if number == number_wanted {
                 found =
                     if matches!(found, Occurrence::Absent) { Occurrence::One(raw) } else { Occurrence::Many };

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use informer_core::{Gvk, Gvr};
 
-use crate::field::{Base, Extra, FieldData};
-use crate::kind::{KindData, KindSchema, Message, MessageData, hash};
-use crate::resource::{GroupVersionData, Resource, ResourceData};
+use crate::schema::field::{Base, Extra, FieldData};
+use crate::schema::kind::{KindData, KindSchema, Message, MessageData, hash};
+use crate::schema::resource::{GroupVersionData, Resource, ResourceData};
 
 pub(crate) mod extra;
+pub(crate) mod field;
+pub(crate) mod kind;
 mod load;
+pub(crate) mod resource;
 
 /// The table that `cargo xtask schema` generates; `docs/schema.md` describes its grammar.
 const BUILTIN: &str = include_str!("builtin.txt");

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::error::{Fault, Problem, TranscodeError};
-use crate::field::{Base, Field, Shape};
-use crate::kind::{KindSchema, Message};
+use crate::schema::field::{Base, Field, Shape};
+use crate::schema::kind::{KindSchema, Message};
 use crate::text::{At, JsonKind, Tape};
 use crate::transcode::MAX_DEPTH;
 

@@ -9,10 +9,10 @@ pub(crate) use json::is_type_meta;
 
 use crate::envelope::{Envelope, MAGIC};
 use crate::error::{Problem, TranscodeError};
-use crate::kind::KindSchema;
 use crate::schema::Schema;
+use crate::schema::kind::KindSchema;
 use crate::text::Tape;
-use crate::wire::{Reader, Writer};
+use crate::wire::Writer;
 
 /// The maximum nesting of messages, which is far beyond any object that a server accepts. It bounds the
 /// stack.
@@ -153,16 +153,4 @@ impl KindSchema<'_> {
     pub(crate) fn describe(self) -> String {
         format!("{} {}", self.gvk().api_version(), self.data.kind)
     }
-}
-
-/// Calls `field` for each field of a message.
-pub(crate) fn each<'a>(
-    data: &'a [u8],
-    mut field: impl FnMut(u32, crate::wire::Raw<'a>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    let mut reader = Reader::new(data);
-    while let Some((number, raw)) = reader.next()? {
-        field(number, raw)?;
-    }
-    Ok(())
 }

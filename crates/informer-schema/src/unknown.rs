@@ -3,8 +3,8 @@
 //! Readers skip such fields, so an object that has some is incomplete here. It is examined when a caller
 //! depends on it, not when it arrives: the walk visits every field of the message.
 
-use crate::field::{Base, FieldData, Shape};
-use crate::kind::KindSchema;
+use crate::schema::field::{Base, FieldData, Shape};
+use crate::schema::kind::KindSchema;
 use crate::schema::{MessageId, Schema};
 use crate::transcode::MAX_DEPTH;
 use crate::wire::{Raw, Reader};

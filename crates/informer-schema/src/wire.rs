@@ -286,3 +286,15 @@ impl Writer {
         self.tag(number, 2);
     }
 }
+
+/// Calls `field` for each field of a message.
+pub(crate) fn each_field<'a>(
+    data: &'a [u8],
+    mut field: impl FnMut(u32, Raw<'a>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let mut reader = Reader::new(data);
+    while let Some((number, raw)) = reader.next()? {
+        field(number, raw)?;
+    }
+    Ok(())
+}

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use informer_core::{KeyError, Object, ObjectKey};
 
 use crate::index::{IndexFn, Indexers};
+use crate::keys::Keys;
 use crate::shared::Shared;
 use crate::{Indexer, Store, StoreWriter, ThreadSafeStore};
-
-type KeyFn<O> = dyn Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync;
-type TransformFn<O> = dyn Fn(Arc<O>) -> Arc<O> + Send + Sync;
 
 /// Creates a store and returns its write handle. Keys come from the objects, and there is no index.
 /// [`StoreBuilder`] has the options.
@@ -35,12 +33,6 @@ pub struct StoreBuilder<O> {
     indexers: Indexers<O>,
 }
 
-/// The transform and the key function that write handles apply to an object before it is stored.
-pub(crate) struct Keys<O> {
-    key: Arc<KeyFn<O>>,
-    transform: Option<Arc<TransformFn<O>>>,
-}
-
 impl<O: Object> StoreBuilder<O> {
     /// Creates a builder with the objects' own keys and no index.
     pub fn new() -> Self {
@@ -63,7 +55,7 @@ impl<O: Object> StoreBuilder<O> {
     /// Sets a function that changes each object before it is stored, except objects passed to a deletion. It
     /// runs under no lock, before the key function.
     pub fn transform(mut self, transform: impl Fn(Arc<O>) -> Arc<O> + Send + Sync + 'static) -> Self {
-        self.keys.transform = Some(Arc::new(transform));
+        self.keys.set_transform(transform);
         self
     }
 
@@ -111,31 +103,5 @@ impl<O> fmt::Debug for StoreBuilder<O> {
             .field("resource", &self.resource)
             .field("indexers", &self.indexers)
             .finish_non_exhaustive()
-    }
-}
-
-impl<O: Object> Default for Keys<O> {
-    fn default() -> Self {
-        Self { key: Arc::new(|object: &O| Ok(object.key().clone())), transform: None }
-    }
-}
-
-impl<O> Keys<O> {
-    pub(crate) fn set_key(
-        &mut self,
-        key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static,
-    ) {
-        self.key = Arc::new(key);
-    }
-
-    pub(crate) fn key_of(&self, object: &O) -> Result<ObjectKey, KeyError> {
-        (self.key)(object)
-    }
-
-    pub(crate) fn transformed(&self, object: Arc<O>) -> Arc<O> {
-        match &self.transform {
-            Some(transform) => transform(object),
-            None => object,
-        }
     }
 }

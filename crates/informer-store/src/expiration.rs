@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use informer_core::{KeyError, Object, ObjectKey};
 use parking_lot::Mutex;
 
-use crate::builder::Keys;
+use crate::keys::Keys;
 
 /// Decides which entries have expired. Closures `Fn(&O, Duration) -> bool` and [`Ttl`] implement it.
 pub trait ExpirationPolicy<O>: Send + Sync + 'static {

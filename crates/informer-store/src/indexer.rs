@@ -6,7 +6,6 @@ use informer_core::{LabelSelector, Object, ObjectKey, ResourceVersion};
 use crate::claim::IndexersClaim;
 use crate::error::{AddIndexersError, IndexError, UnknownIndex};
 use crate::index::{IndexFn, Indexers};
-use crate::lister::Lister;
 use crate::shared::{MAX_DIRECT_READ, Shared};
 use crate::snapshot::Snapshot;
 use crate::state::{State, is_chosen};
@@ -157,11 +156,6 @@ impl<O: Object> Indexer<O> {
     /// and some per index. Keeping a snapshot blocks no writer, but keeps its objects in memory.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(self.shared.snapshot(), self.shared.resource.clone())
-    }
-
-    /// Returns the read view with selectors.
-    pub fn lister(&self) -> Lister<O> {
-        Lister::new(self.clone())
     }
 
     /// Returns the version of the last write, replacement or bookmark; empty before the first one.

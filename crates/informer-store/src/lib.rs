@@ -49,6 +49,7 @@ mod error;
 mod expiration;
 mod index;
 mod indexer;
+mod keys;
 mod ledger;
 mod lister;
 mod mutation;

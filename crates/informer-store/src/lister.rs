@@ -32,11 +32,14 @@ pub struct Lister<O> {
     indexer: Indexer<O>,
 }
 
-impl<O: Object> Lister<O> {
-    pub(crate) fn new(indexer: Indexer<O>) -> Self {
-        Self { indexer }
+impl<O: Object> Indexer<O> {
+    /// Returns the read view with selectors.
+    pub fn lister(&self) -> Lister<O> {
+        Lister { indexer: self.clone() }
     }
+}
 
+impl<O: Object> Lister<O> {
     /// Returns the objects of all namespaces whose labels match the selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
         self.indexer.list_selected(None, selector)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use informer_core::{KeyError, Object, ResourceVersion};
 
 use crate::Indexer;
-use crate::builder::Keys;
 use crate::change::StoreChange;
 use crate::error::TransactionError;
+use crate::keys::Keys;
 use crate::shared::Shared;
 use crate::writer::Batch;
 

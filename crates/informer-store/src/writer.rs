@@ -7,9 +7,9 @@ use std::sync::Arc;
 use informer_core::{KeyError, Object, ObjectKey, ResourceVersion};
 
 use crate::Indexer;
-use crate::builder::Keys;
 use crate::change::{Action, StoreChange};
 use crate::error::TransactionError;
+use crate::keys::Keys;
 use crate::ledger::Edit;
 use crate::shared::Shared;
 

@@ -1,6 +1,9 @@
 //! The layers of a crate: a module may use only modules of lower layers.
+//!
+//! In every crate below `crates/` the top-level modules must be free of cycles. For the API server, the order
+//! of its layers is listed as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Source;
@@ -29,7 +32,32 @@ const FREE: [&str; 1] = ["port"];
 /// The crates with layers, by their source folder.
 const CRATES: [(&str, &[&str]); 1] = [("crates/informer-apiserver/src/", &APISERVER)];
 
+/// Top-level modules that may use each other, by crate. This list may only shrink.
+///
+/// A trait for the parts of a manager has a method with a handle of that manager, and the manager starts the
+/// parts.
+const CYCLES: [(&str, &[&str]); 1] = [(
+    "crates/informer-runtime/src/",
+    &[
+        "cache",
+        "client",
+        "controller",
+        "events",
+        "handler",
+        "http_server",
+        "instrumentation",
+        "leader",
+        "manager",
+        "runnable",
+        "services",
+        "shard",
+        "source",
+        "webhook",
+    ],
+)];
+
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
+    check_cycles(root, sources, report);
     for (folder, layers) in CRATES {
         let mut edges = BTreeSet::new();
         for source in sources {
@@ -39,6 +67,90 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
         }
         report.figure(format!("edges between layers below {folder}"), edges.len() as f64);
     }
+}
+
+/// Reports top-level modules of a crate that use each other directly or indirectly.
+fn check_cycles(root: &Path, sources: &[Source], report: &mut Report) {
+    let mut crates: BTreeMap<String, Vec<(String, &str)>> = BTreeMap::new();
+    for source in sources {
+        let name = source.name(root);
+        let Some((folder, path)) = name.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"))
+        else {
+            continue;
+        };
+        let files = crates.entry(format!("crates/{folder}/src/")).or_default();
+        files.push((path.to_owned(), &source.text));
+    }
+    for (folder, files) in &crates {
+        let permitted = CYCLES.iter().find(|(known, _)| known == folder).map_or(&[][..], |(_, cycle)| cycle);
+        let graph = module_graph(files);
+        let cyclic: BTreeSet<&str> =
+            graph.keys().filter(|module| reaches(&graph, module, module)).map(String::as_str).collect();
+        for module in cyclic.iter().filter(|module| !permitted.contains(module)) {
+            report.problems.push(format!("{folder}: module {module} uses itself through other modules"));
+        }
+        for module in permitted.iter().filter(|module| !cyclic.contains(*module)) {
+            report
+                .problems
+                .push(format!("{folder}: module {module} is in no cycle; remove it from {}", file!()));
+        }
+    }
+}
+
+/// Returns the top-level modules that each top-level module uses. An item that the crate root exports counts
+/// for the module that declares it.
+fn module_graph(files: &[(String, &str)]) -> BTreeMap<String, BTreeSet<String>> {
+    let top = |path: &str| path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
+    let is_root = |module: &str| matches!(module, "lib" | "main");
+    let modules: BTreeSet<String> =
+        files.iter().map(|(path, _)| top(path)).filter(|module| !is_root(module)).collect();
+    let exports: BTreeMap<&str, &str> = files
+        .iter()
+        .filter(|(path, _)| is_root(&top(path)))
+        .flat_map(|(_, text)| root_exports(text))
+        .collect();
+    let mut graph = BTreeMap::new();
+    for (path, text) in files {
+        let module = top(path);
+        if is_root(&module) || path.ends_with("/tests.rs") || path.contains("/tests/") {
+            continue;
+        }
+        let used: &mut BTreeSet<String> = graph.entry(module.clone()).or_default();
+        for name in used_modules(text) {
+            let declared_in = exports.get(name).copied().filter(|_| !modules.contains(name)).unwrap_or(name);
+            if modules.contains(declared_in) && declared_in != module {
+                used.insert(declared_in.to_owned());
+            }
+        }
+    }
+    graph
+}
+
+/// Returns the items that the crate root re-exports, each with its top-level module.
+fn root_exports(text: &str) -> Vec<(&str, &str)> {
+    let mut exports = Vec::new();
+    for statement in text.split(';') {
+        let Some((_, path)) = statement.rsplit_once("use ") else { continue };
+        let Some((module, items)) = path.split_once("::") else { continue };
+        let names = items.split(|sign: char| !sign.is_alphanumeric() && sign != '_');
+        exports.extend(names.filter(|name| !name.is_empty()).map(|name| (name, module.trim())));
+    }
+    exports
+}
+
+fn reaches(graph: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str) -> bool {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = open.pop() {
+        for used in graph.get(module).into_iter().flatten() {
+            if used == to {
+                return true;
+            }
+            if seen.insert(used) {
+                open.push(used);
+            }
+        }
+    }
+    false
 }
 
 fn check_file(
@@ -96,7 +208,7 @@ fn used_modules(text: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{check_file, used_modules};
+    use super::{check_file, module_graph, reaches, used_modules};
     use crate::report::Report;
 
     fn problems(path: &str, text: &str) -> Vec<String> {
@@ -114,6 +226,20 @@ mod tests {
             problems("middle.rs", "    crate::high::run()"),
             ["middle.rs: layer middle must not use high above it"]
         );
+    }
+
+    #[test]
+    fn cycle_through_an_item_of_the_crate_root_is_found() {
+        let files = [
+            ("lib.rs".to_owned(), "mod low;\nmod high;\npub use low::{Low, Other};\npub use high::High;"),
+            ("low.rs".to_owned(), "use crate::High;"),
+            ("high/part.rs".to_owned(), "use crate::Low;"),
+            ("high/tests.rs".to_owned(), "use crate::free::Item;"),
+            ("free.rs".to_owned(), "use crate::high::part;"),
+        ];
+        let graph = module_graph(&files);
+        assert!(reaches(&graph, "low", "low") && reaches(&graph, "high", "high"));
+        assert!(reaches(&graph, "free", "low") && !reaches(&graph, "free", "free"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use self::slot::{Content, Slot, truncated};
 use self::value::{Value, is_packed_block};
 use super::{Cause, Error};
 use crate::error::{Fault, Problem};
-use crate::field::{Base, FieldData, Shape};
+use crate::schema::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
 use crate::transcode::MAX_DEPTH;
 use crate::transcode::is_type_meta;

@@ -1,8 +1,8 @@
 //! How a field is merged: the merge strategy and keys from the schema table.
 
 use super::MergeError;
-use crate::field::{Base, Field, PatchStrategy, Shape};
-use crate::kind::Message;
+use crate::schema::field::{Base, Field, PatchStrategy, Shape};
+use crate::schema::kind::Message;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::{Releases, Schema, load};
-use crate::field::{FieldData, Flags};
+use crate::schema::field::{FieldData, Flags};
 
 /// A field that a newer server has and the table does not have: a fixture for tests of version skew.
 ///

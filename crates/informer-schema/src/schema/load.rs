@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::sync::OnceLock;
 
 use super::{MessageId, Releases, Schema};
-use crate::field::{Base, Extra, FieldData, Flags, Shape};
-use crate::kind::{KindData, MessageData};
-use crate::resource::{GroupVersionData, NameList, ResourceData};
+use crate::schema::field::{Base, Extra, FieldData, Flags, Shape};
+use crate::schema::kind::{KindData, MessageData};
+use crate::schema::resource::{GroupVersionData, NameList, ResourceData};
 
 /// The reason that parsing cannot fail: the table is compiled in, and a test of this crate parses it.
 const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of this crate";

@@ -3,7 +3,7 @@
 use super::view::{MessageView, View};
 use super::{FREE_GROWTH, MAX_GROWTH};
 use crate::error::{Fault, Problem};
-use crate::field::{Base, FieldData};
+use crate::schema::field::{Base, FieldData};
 use crate::schema::{MessageId, Schema};
 use crate::text;
 

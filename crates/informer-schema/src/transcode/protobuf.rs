@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use super::MAX_DEPTH;
 use crate::duration::read_duration;
 use crate::error::{Fault, Problem};
-use crate::field::{Base, FieldData, Shape};
+use crate::schema::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
 use crate::text::{At, JsonKind, Tape};
 use crate::wire::Writer;

@@ -9,9 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::MAX_DEPTH;
 use crate::error::{Fault, Problem};
-use crate::field::{Base, FieldData, Shape};
+use crate::schema::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
-use crate::wire::{Raw, Reader};
+use crate::wire::{Raw, Reader, each_field};
 use crate::{duration, quantity, time};
 
 /// The bytes of one message. Protobuf allows a message to be split into pieces, which are merged.
@@ -129,7 +129,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
     pub(crate) fn has_unknown_members(&self) -> Result<bool, Problem> {
         let (fields, mut unknown) = (self.fields(), false);
         for piece in self.pieces.as_slice() {
-            super::each(piece, |number, raw| {
+            each_field(piece, |number, raw| {
                 match self.schema.index_by_number(self.id, number).map(|place| &fields[place]) {
                     None => unknown = true,
                     Some(FieldData { base: Base::Message(id), flags, .. }) if flags.inline => {
@@ -148,7 +148,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
     pub(crate) fn entry(&self, field: &FieldData, wanted: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let mut found = None;
         for piece in self.pieces.as_slice() {
-            super::each(piece, |number, raw| {
+            each_field(piece, |number, raw| {
                 if number == u32::from(field.number) {
                     let (key, value) = map_entry(raw)?;
                     found = if key == wanted { Some((key, value)) } else { found };
@@ -308,7 +308,7 @@ pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<IndexedRaw<'_>>), 
         return Ok((key.text()?, Some((0, value))));
     }
     let (mut key, mut value) = ("", None);
-    super::each(raw.bytes()?, |number, raw| {
+    each_field(raw.bytes()?, |number, raw| {
         match number {
             1 => key = raw.text()?,
             2 => value = Some((0, raw)),
@@ -390,7 +390,7 @@ fn block(raw: Option<Raw<'_>>) -> Result<&[u8], Problem> {
 pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<IndexedRaw<'a>>, Problem> {
     let mut raws = Vec::new();
     for piece in pieces.as_slice() {
-        super::each(piece, |number, raw| {
+        each_field(piece, |number, raw| {
             if number == wanted {
                 raws.push((0, raw));
             }
@@ -414,7 +414,7 @@ impl Instant {
             return Ok(None);
         }
         let (mut seconds, mut nanos) = (0_i64, 0_i64);
-        super::each(data, |number, raw| {
+        each_field(data, |number, raw| {
             match number {
                 1 => seconds = raw.varint()?.cast_signed(),
                 2 => nanos = i64::from(raw.varint()? as i32),
@@ -445,7 +445,7 @@ fn instant<'s, 'a>(data: &'a [u8], micro: bool) -> Result<View<'s, 'a>, Problem>
 
 fn duration<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
     let mut nanos = 0;
-    super::each(data, |number, raw| {
+    each_field(data, |number, raw| {
         if number == 1 {
             nanos = raw.varint()?.cast_signed();
         }
@@ -462,7 +462,7 @@ fn written<'s, 'a>(text: Vec<u8>) -> Result<View<'s, 'a>, Problem> {
 
 fn quantity<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
     let mut text = Cow::Borrowed("0");
-    super::each(data, |number, raw| {
+    each_field(data, |number, raw| {
         if number == 1 {
             text = quantity::canonical(raw.text()?)?;
         }
@@ -474,7 +474,7 @@ fn quantity<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
 fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
     let (mut kind, mut number, mut text) = (0, 0, "");
     for piece in pieces.as_slice() {
-        super::each(piece, |field, raw| {
+        each_field(piece, |field, raw| {
             match field {
                 1 => kind = raw.varint()?,
                 2 => number = i64::from(raw.varint()? as i32),
@@ -495,7 +495,7 @@ fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
 fn embedded<'a>(pieces: &Pieces<'a>) -> Result<&'a [u8], Problem> {
     let mut json: &[u8] = &[];
     for piece in pieces.as_slice() {
-        super::each(piece, |number, raw| {
+        each_field(piece, |number, raw| {
             if number == 1 {
                 json = raw.bytes()?;
             }

@@ -5,7 +5,7 @@ use serde::de::{Deserializer, Visitor};
 use super::Object;
 use super::value::{Entries, Map};
 use crate::de::{Error, Unknown, general};
-use crate::field::Base;
+use crate::schema::field::Base;
 use crate::schema::{MessageId, Schema};
 use crate::transcode::view::{Instant, View, one};
 use crate::wire::Raw;

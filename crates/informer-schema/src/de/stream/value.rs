@@ -6,7 +6,7 @@ use serde::forward_to_deserialize_any;
 
 use super::slot::{Content, Slot, truncated};
 use crate::de::{Cause, Error, Unknown, general, type_error};
-use crate::field::Base;
+use crate::schema::field::Base;
 use crate::transcode::view::{View, map_entry, one};
 use crate::wire::{Raw, Reader};
 

@@ -1,5 +1,5 @@
-use crate::kind::Message;
-use crate::resource::Names;
+use crate::schema::kind::Message;
+use crate::schema::resource::Names;
 use crate::schema::{MessageId, Schema};
 
 /// The cardinality of a field.

@@ -1,5 +1,5 @@
-use crate::kind::KindSchema;
 use crate::schema::Schema;
+use crate::schema::kind::KindSchema;
 
 /// Comma-separated names; `-` is the empty list.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@ use std::sync::OnceLock;
 
 use informer_core::Gvk;
 
-use crate::field::Field;
-use crate::resource::Resource;
+use crate::schema::field::Field;
+use crate::schema::resource::Resource;
 use crate::schema::{MessageId, Schema};
 
 #[derive(Debug)]
