@@ -21,6 +21,7 @@ use rustls::{CipherSuite, RootCertStore, ServerConfig};
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use authority::CertificateAuthority;
 pub use error::TlsError;
+pub(crate) use subject::requested_groups;
 use verify::ClientVerifier;
 pub(crate) use verify::PeerCertificate;
 

@@ -5,6 +5,7 @@
 //! them. Webhooks and policies run after all plugins of a phase; ResourceQuota is charged after them, see
 //! `pipeline/quota_usage.rs`.
 
+mod certificates;
 mod classes;
 mod limit_ranger;
 mod object_defaults;
@@ -22,6 +23,7 @@ use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
 use crate::model::write_options::{Validation, WriteMode};
+use certificates::CertificateSubjectRestriction;
 use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};
 use limit_ranger::LimitRanger;
 use object_defaults::{DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition};
@@ -44,7 +46,7 @@ trait AdmissionPlugin: Sync {
 }
 
 /// The plugins in the order in which they run.
-const PLUGINS: [&dyn AdmissionPlugin; 11] = [
+const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &LimitRanger,
     &TaintNodesByCondition,
     &PodSecurity,
@@ -54,6 +56,7 @@ const PLUGINS: [&dyn AdmissionPlugin; 11] = [
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
     &RuntimeClass,
+    &CertificateSubjectRestriction,
     &DefaultIngressClass,
     &PodTopologyLabels,
 ];

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod browsers;
+mod certificates;
 mod classes;
 mod deadlines;
 mod definitions;

@@ -191,8 +191,8 @@ impl<K: Eq + Clone> State<K> {
         self.index.find(hash, |slot| self.slots.key(slot) == Some(key))
     }
 
-    /// Inserts a key that has no slot; returns it if the queue is full. The caller must mark the slot under the
-    /// same lock.
+    /// Inserts a key that has no slot; returns it if the queue is full. The caller must mark the slot under
+    /// the same lock.
     #[inline]
     pub(super) fn insert(&mut self, newcomer: Newcomer<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);

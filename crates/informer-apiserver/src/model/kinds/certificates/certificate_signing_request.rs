@@ -2,11 +2,17 @@
 
 use serde_json::{Value, json};
 
+use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, required};
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, human_duration, or};
+
+/// The minimum of `spec.expirationSeconds`.
+const MIN_EXPIRATION_SECONDS: i64 = 600;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "certificates.k8s.io",
@@ -16,7 +22,24 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 )
 .selectable(&["spec.signerName"])
 .bookmark(r#","spec":{"request":null,"signerName":""},"status":{}"#)
+.rules(Rules::new(&[], &[Check::Call(validate)]))
 .cells(cells);
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    if spec.items("usages").is_empty() {
+        causes.push(required(&spec.field_path("usages"), ""));
+    }
+    if spec.text("signerName").is_empty() {
+        causes.push(required(&spec.field_path("signerName"), ""));
+    }
+    if let Some(seconds) =
+        spec.number("expirationSeconds").filter(|seconds| *seconds < MIN_EXPIRATION_SECONDS)
+    {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        causes.push(Cause::invalid(&spec.field_path("expirationSeconds"), &seconds.to_string(), why));
+    }
+}
 
 fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let spec = row.spec();
