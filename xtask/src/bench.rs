@@ -1,6 +1,7 @@
 //! Benchmarks: programs of this library and of its peers, run in turn.
 
 mod apiserver;
+mod build;
 mod informers;
 mod peers;
 mod plot;
@@ -42,6 +43,9 @@ enum BenchCommand {
     /// Measure the embedded API server next to a real kube-apiserver with etcd. Needs Go, unless `--alone` is
     /// set.
     Apiserver(apiserver::Apiserver),
+    /// Measure build times next to a controller of kube-rs: from a cold cache, and after a change of one
+    /// line.
+    Build(build::Build),
 }
 
 pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
@@ -52,6 +56,7 @@ pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
         Some(BenchCommand::Curve(options)) => informers::curve(root, options, bench.turns),
         Some(BenchCommand::Kinds(options)) => informers::kinds(root, options, bench.turns),
         Some(BenchCommand::Apiserver(options)) => apiserver::run(root, options, bench.turns),
+        Some(BenchCommand::Build(options)) => build::run(root, options),
         None => informers::run(root, &bench.informers, bench.turns),
     }
 }

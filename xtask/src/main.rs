@@ -17,6 +17,7 @@ mod report;
 mod schema;
 mod simulate;
 mod tidy;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

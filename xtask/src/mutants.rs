@@ -7,7 +7,6 @@
 
 mod outcomes;
 mod survivors;
-mod tree;
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
@@ -20,10 +19,10 @@ use clap::Args;
 
 use self::outcomes::{Outcomes, Tally, read_outcomes, survivors_of};
 use self::survivors::Survivors;
-use self::tree::Tree;
 use crate::cargo::command;
 use crate::deadline::Deadline;
 use crate::report::Report;
+use crate::tree::{self, Tree};
 
 /// Options of `cargo xtask mutants`.
 #[derive(Debug, Args)]

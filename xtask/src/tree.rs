@@ -1,4 +1,4 @@
-//! The copy of the workspace in which mutants are tested: always at the same path, so that a run builds again
+//! A copy of the workspace that a command may change: always at the same path, so that a run builds again
 //! only the crates that changed.
 
 use std::ffi::OsStr;
@@ -10,17 +10,17 @@ use std::process::Command;
 
 /// A copy of the workspace.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// The root of the copy.
-    pub(super) root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The folder above it, for everything that a run writes.
-    pub(super) products: PathBuf,
+    pub(crate) products: PathBuf,
 }
 
 /// Makes the copy equal to the workspace: files that git tracks or would add. Equal files keep their
 /// modification time, by which cargo decides what to build; files of a mutant whose test was interrupted are
 /// restored.
-pub(super) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
+pub(crate) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
     let wanted = files(workspace)?;
     fs::create_dir_all(copy).map_err(|error| format!("create {}: {error}", copy.display()))?;
     for file in &wanted {
