@@ -1,4 +1,8 @@
 use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
 use crate::{Cache, CachedClient, EventRecorder};
 
@@ -12,17 +16,90 @@ pub struct Services {
     pub cache: Cache,
     /// Records Kubernetes events; in a reconciler, with the name of its controller.
     pub recorder: EventRecorder,
+    clock: Clock,
 }
 
 impl Services {
     /// Creates the services of a client and its cache.
     pub(crate) fn new(client: CachedClient, recorder: EventRecorder) -> Self {
-        Self { cache: client.cache().clone(), client, recorder }
+        Self { cache: client.cache().clone(), client, recorder, clock: Clock::start() }
+    }
+
+    /// Returns the current time: the system clock, moved by as much as tokio's clock was paused or advanced
+    /// since the manager was created.
+    ///
+    /// In a program this is the system clock. In a test with paused time it advances only with tokio's clock,
+    /// so that deadlines and ages in objects can be tested without waiting.
+    ///
+    /// ```
+    /// # use informer_runtime::{Context, Outcome, ReconcileError};
+    /// use std::time::Duration;
+    ///
+    /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    ///
+    /// # fn example(ctx: &Context, created: &Time) -> Result<Outcome, ReconcileError> {
+    /// let age = ctx.now().duration_since(created.0);
+    /// if age.as_secs() < 600 {
+    ///     return Ok(Outcome::requeue_after(Duration::from_secs(60)));
+    /// }
+    /// # Ok(Outcome::Done) }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 }
 
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Services").field("client", &self.client).field("cache", &self.cache).finish()
+    }
+}
+
+/// The start of a manager on both clocks.
+#[derive(Clone, Copy)]
+struct Clock {
+    tokio: Instant,
+    system: std::time::Instant,
+}
+
+impl Clock {
+    /// Differences of the two clocks below this are the time between reading them.
+    const NOISE: Duration = Duration::from_millis(1);
+
+    fn start() -> Self {
+        Self { tokio: Instant::now(), system: system_now() }
+    }
+
+    fn now(self) -> Timestamp {
+        let (simulated, passed) = (self.tokio.elapsed(), system_now() - self.system);
+        let now = Timestamp::now();
+        if simulated.abs_diff(passed) < Self::NOISE {
+            return now;
+        }
+        let [simulated, passed] =
+            [simulated, passed].map(|time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX));
+        // The result would only be out of range thousands of years from now.
+        now.checked_add(simulated.saturating_sub(passed)).unwrap_or(now)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the difference to tokio's clock shows whether time is paused")]
+fn system_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_clock_advances_by_simulated_time_only() {
+        let clock = Clock::start();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let before = clock.now();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let passed = clock.now().duration_since(before);
+        assert_eq!(passed.round(jiff::Unit::Second).unwrap(), SignedDuration::from_secs(60));
     }
 }

@@ -203,6 +203,43 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self.reconciler(reconcile)
     }
 
+    /// Completes the controller with an async closure or function that also receives a shared state, such as
+    /// settings or a client of another service.
+    ///
+    /// All reconciles share the state, and reconciles of different requests run concurrently.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// use informer_runtime::{Context, Controller, Outcome, ReconcileError, Request};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// struct State {
+    ///     region: String,
+    ///     reconciles: AtomicUsize,
+    /// }
+    ///
+    /// async fn reconcile(request: Request, _: Context, state: Arc<State>) -> Result<Outcome, ReconcileError> {
+    ///     state.reconciles.fetch_add(1, Ordering::Relaxed);
+    ///     println!("{} in {}", request.key, state.region);
+    ///     Ok(Outcome::Done)
+    /// }
+    ///
+    /// let state = State { region: "eu-1".to_owned(), reconciles: AtomicUsize::new(0) };
+    /// let controller = Controller::new::<ConfigMap>("greeter").reconcile_with(state, reconcile);
+    /// # let _ = controller;
+    /// ```
+    pub fn reconcile_with<S, F, Fut>(self, state: S, reconcile: F) -> Controller<R>
+    where
+        S: Send + Sync + 'static,
+        F: Fn(R, Context, Arc<S>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
+    {
+        let state = Arc::new(state);
+        self.reconciler(move |request, context| reconcile(request, context, Arc::clone(&state)))
+    }
+
     /// Completes the controller with a [`Reconciler`].
     pub fn reconciler(self, reconciler: impl Reconciler<R>) -> Controller<R> {
         Controller { builder: self, reconciler: Box::new(reconciler) }

@@ -150,7 +150,9 @@ impl<R: ReconcileRequest> Sharded<R> {
                 counters.report(|metrics| metrics.write_refused());
             })
         });
-        Services { client, ..services.clone() }
+        let mut services = services.clone();
+        services.client = client;
+        services
     }
 
     pub(super) fn state(&self) -> ShardState {

@@ -289,3 +289,21 @@ async fn busy_controller_yields_to_other_tasks() {
         running.stop().await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_share_the_state_of_reconcile_with() {
+    let state = Mutex::new(Vec::new());
+    let (report, mut reported) = tokio::sync::mpsc::unbounded_channel();
+    let controller = Controller::builder().named("keys").source(of(&[("a", 0), ("b", 0)])).reconcile_with(
+        state,
+        move |request: Request, _, keys: Arc<Mutex<Vec<String>>>| {
+            keys.lock().push(request.to_string());
+            report.send(keys.lock().clone()).unwrap();
+            async { Ok(Outcome::Done) }
+        },
+    );
+    let running = Running::start(controller);
+    assert_eq!(reported.recv().await.unwrap(), ["a"]);
+    assert_eq!(reported.recv().await.unwrap(), ["a", "b"]);
+    running.stop().await.unwrap();
+}
