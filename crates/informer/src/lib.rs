@@ -108,15 +108,35 @@
 //! | feature | for |
 //! |---|---|
 //! | `client` (default) | lists and watches of Kubernetes API servers |
+//! | `runtime` (default) | caches, managers, controllers |
+//! | `derive` (default) | the derive `CustomResource` of kube |
+//! | `latest` (default) | the newest version of the Kubernetes types |
 //! | `ring` (default), `aws-lc-rs` | the provider of TLS primitives |
-//! | `runtime` | caches, managers, controllers |
 //! | `webhook` | admission and conversion webhooks |
 //! | `testing` | an API server inside a test |
 //! | `packed` | objects that are held compressed |
 //! | `prometheus` | metrics of informers, queues and controllers |
 //!
-//! The program chooses the version of the Kubernetes types: it depends on `k8s-openapi` with a feature such
-//! as `latest`.
+//! The modules `k8s_openapi` and `kube_core` are the crates of these names. For another version of the
+//! Kubernetes types, a program leaves out `latest` and depends on `k8s-openapi` with the feature of that
+//! version.
+//!
+//! Code that the derive generates refers to `kube_core` and `k8s_openapi`:
+//!
+//! ```
+//! # #[cfg(all(feature = "derive", feature = "client"))]
+//! # mod example {
+//! use informer::CustomResource;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]
+//! #[kube(group = "example.com", version = "v1", kind = "Website", namespaced, schema = "disabled")]
+//! #[kube(crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
+//! struct WebsiteSpec {
+//!     image: String,
+//! }
+//! # }
+//! ```
 
 pub mod cache;
 #[cfg(feature = "client")]
@@ -137,6 +157,8 @@ pub use informer_runtime as runtime;
 #[cfg(feature = "webhook")]
 pub use informer_runtime::webhook;
 pub use informer_workqueue as workqueue;
+#[cfg(feature = "derive")]
+pub use kube_derive::CustomResource;
 /// Stops reflectors and controllers that run without an informer or a manager.
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "client")]

@@ -8,3 +8,5 @@ pub use informer_core::{FieldSelector, LabelSelector, Object, ObjectKey};
 #[cfg(feature = "runtime")]
 pub use informer_runtime::{Context, Controller, Manager, Outcome, ReconcileError, Request, ctrl_c};
 pub use informer_store::{Lister, field, label, owner_uid};
+#[cfg(feature = "derive")]
+pub use kube_derive::CustomResource;

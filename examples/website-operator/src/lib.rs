@@ -3,17 +3,16 @@
 // ANCHOR: kind
 use std::time::Duration;
 
+use informer::k8s_openapi::api::apps::v1::Deployment;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::prelude::*;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// The desired state of a website.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
-#[kube(schema = "disabled", crates(kube_core = "informer::kube_core", k8s_openapi = "k8s_openapi"))]
+#[kube(schema = "disabled", crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
 pub struct WebsiteSpec {
     /// The container image.
     pub image: String,

@@ -1,9 +1,9 @@
 //! The operator on the embedded API server.
 
 use informer::cache::Indexer;
+use informer::k8s_openapi::api::apps::v1::Deployment;
 use informer::prelude::*;
 use informer::testing::TestServer;
-use k8s_openapi::api::apps::v1::Deployment;
 use website_operator::{Website, WebsiteSpec, controller};
 
 #[tokio::test(start_paused = true)]
