@@ -2,7 +2,6 @@
 
 mod accept;
 mod admission;
-mod answer;
 mod body;
 mod call;
 mod deadline;
@@ -14,6 +13,7 @@ mod listen;
 mod openapi;
 mod options;
 mod query;
+mod response;
 mod route;
 mod service;
 mod subresources;
@@ -29,9 +29,9 @@ pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
 pub use service::ApiService;
 
-pub(crate) use answer::frame_events;
 pub(crate) use list_body::Batch;
 pub(crate) use query::ListOptions;
+pub(crate) use response::frame_events;
 
 use crate::controllers::ControllerManager;
 use crate::faults::Faults;

@@ -225,7 +225,7 @@ impl Pipeline {
                     self.after_write(scope, &name);
                     let stored = stored?;
                     let written = match unversioned {
-                        // The answer to a dry run has no resourceVersion of its own.
+                        // The object in the response to a dry run has no new resourceVersion.
                         Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
                         None => Written::stored(stored, true),
                     };

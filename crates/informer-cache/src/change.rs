@@ -35,7 +35,7 @@ pub struct Replacement<O> {
     /// True if the list is older than an earlier one but authoritative: a consistent read of a server that
     /// was restored. No object in it is skipped as unchanged or too old.
     pub rewound: bool,
-    /// True if the list was read in full because another server, or another version of it, answered. No
+    /// True if the list was read in full because another server, or another version of it, responded. No
     /// object in it is skipped as unchanged: that server may encode the same state differently.
     pub reread: bool,
 }

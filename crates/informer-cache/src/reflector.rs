@@ -133,8 +133,8 @@ pub const MAX_INITIAL_EVENTS_TIME: Duration = Duration::from_secs(300);
 /// replaces them.
 pub const MAX_STREAMING_RETRIES: u32 = 3;
 
-/// How often one page of a list is retried after 429, `Retry-After`, or a connection that broke without an
-/// answer. After that the list has failed: the server may be rejecting the continue token.
+/// How often one page of a list is retried after 429, `Retry-After`, or a connection that broke without a
+/// response. After that the list has failed: the server may be rejecting the continue token.
 pub const MAX_PAGE_RETRIES: u32 = 10;
 
 /// Lists and watches a source for a queue. See the [module](self).

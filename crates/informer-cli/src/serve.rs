@@ -37,17 +37,17 @@ Examples:
       An empty server on port 8001, for
       informer watch pods -A --server http://127.0.0.1:8001
   informer serve --listen 127.0.0.1:0 --load manifests/ --kubeconfig test.conf
-      Some free port, filled, with a kubeconfig, for
+      A free port, with the objects of manifests/ and a kubeconfig, for
       KUBECONFIG=test.conf informer watch deploy
   informer serve --faults faults.yaml
-      Misbehaves as the file says.
+      Injects the faults of the file.
   informer serve --snapshot state.json
-      Goes on where the last one ended.
+      Restores the previous state, and saves it at the end.
   informer serve --cert-dir certs --token-file tokens.csv --rbac
-      Over TLS, with a certificate that is made, and users who have roles.
+      Over TLS with a generated certificate, with users and RBAC.
 
-A faults file that cuts the first watch of pods after two events, and answers the
-second one with 410 Gone:
+A faults file that cuts the first watch of pods after two events, and responds
+to the second one with 410 Gone:
   faults:
   - match: {verb: watch, resource: pods}
     when: {nth: 1}
@@ -57,7 +57,7 @@ second one with 410 Gone:
     action: {expire: {}}
 
   match    verb, resource, group, namespace, name, path and query (a part of them),
-           client (a part of the User-Agent); what is not named matches everything
+           client (a part of the User-Agent); an absent field matches everything
   when     nth, from, to, every, times, probability and seed; counted from 1
   action   of any request: status, delay, neverAnswer, cut, stall, trickle, rewind,
            falseStatus, lostAnswer, lateAnswer, goAway

@@ -327,8 +327,8 @@ impl Client {
             return schema.shared_kind(&Gvk::new("meta.k8s.io", "v1", "PartialObjectMetadata"));
         }
         let resource = schema.resource(&kind.gvr())?;
-        let answers = resource.response_kind();
-        let is_ours = (answers.group, answers.version, answers.kind)
+        let response = resource.response_kind();
+        let is_ours = (response.group, response.version, response.kind)
             == (&*kind.gvk().group, &*kind.gvk().version, kind.kind());
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }

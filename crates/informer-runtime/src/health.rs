@@ -101,7 +101,7 @@ impl HealthChecks {
                 let checks = self.clone();
                 server = server.route(path, move |request| {
                     let checks = checks.clone();
-                    async move { checks.answer(probe, request.uri()).await }
+                    async move { checks.respond(probe, request.uri()).await }
                 });
             }
         }

@@ -157,7 +157,7 @@ impl HttpServer {
     ///
     /// Users are cached for a minute, permissions for five minutes, and refusals for half a minute. Tokens
     /// are not kept, only keyed hashes of them. Requests that the API server refuses cause at most 50 reviews
-    /// of each type at once, and five a second after that; requests beyond are answered with 429 until the
+    /// of each type at once, and five a second after that; the response to further requests is 429 until the
     /// limit allows another review. Clients that were accepted before are not limited.
     ///
     /// Upstream: `WithAuthenticationAndAuthorization`.
@@ -260,11 +260,11 @@ pub(crate) struct ListenError {
 
 /// Returns a plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Bytes> {
-    answer(status, "text/plain; charset=utf-8", text)
+    typed_response(status, "text/plain; charset=utf-8", text)
 }
 
 /// Returns a response with a content type.
-pub(crate) fn answer(
+pub(crate) fn typed_response(
     status: StatusCode,
     content_type: &'static str,
     body: impl Into<Bytes>,

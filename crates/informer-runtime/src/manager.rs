@@ -37,7 +37,7 @@ use prometheus_client::{
 pub use error::{AddError, ManagerError, RunnableError};
 pub use handle::ManagerHandle;
 
-use crate::http_server::answer;
+use crate::http_server::typed_response;
 use crate::instrumentation::Instrumentation;
 use crate::{
     BoxError, Cache, CachedClient, ControllerDefaults, HttpServer, IntoRunnable, LeaderElection,
@@ -225,10 +225,12 @@ impl Manager {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
         let server = server.into().named("metrics").route("/metrics", move |_| {
             let page = match instrumentation.metrics() {
-                Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
-                Err(_) => {
-                    answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the metrics cannot be encoded\n")
-                }
+                Ok(text) => typed_response(StatusCode::OK, OPEN_METRICS, text),
+                Err(_) => typed_response(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "text/plain",
+                    "the metrics cannot be encoded\n",
+                ),
             };
             std::future::ready(page)
         });
@@ -241,7 +243,8 @@ impl Manager {
     pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
         let (queues, leases) = (Arc::clone(&instrumentation), Arc::clone(&instrumentation));
-        let page = |page: serde_json::Value| answer(StatusCode::OK, "application/json", page.to_string());
+        let page =
+            |page: serde_json::Value| typed_response(StatusCode::OK, "application/json", page.to_string());
         let informers = move || page(instrumentation.informers_page(tokio::time::Instant::now().into_std()));
         let server = server.into().named("debug pages");
         let server = server.route("/debug/informers", move |_| std::future::ready(informers()));

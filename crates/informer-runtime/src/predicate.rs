@@ -3,4 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-pub use informer_control::predicate::*;
+pub use informer_control::predicate::{
+    And, AnnotationChanged, AnnotationsChanged, GenerationChanged, LabelsChanged, Not, ObjectPredicate, Or,
+    Predicate, PredicateFuncs, ResourceVersionChanged, and, annotation_changed, annotations_changed, funcs,
+    generation_changed, labels_changed, namespaces, not, object, or, resource_version_changed, selects,
+};

@@ -140,9 +140,9 @@ pub fn key_by<O: Object>(
 ) -> impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static {
     move |object| {
         let mut values = Vec::new();
-        let answer = function.index(object, &mut |value| values.push(value.to_owned()));
+        let result = function.index(object, &mut |value| values.push(value.to_owned()));
         let error = |cause: IndexFnError| KeyError::new(object.key().to_string(), cause);
-        answer.map_err(error)?;
+        result.map_err(error)?;
         match <[String; 1]>::try_from(values) {
             Ok([value]) => Ok(ObjectKey::explicit(value)),
             Err(values) => Err(error(format!("it has {} values, and a key is one", values.len()).into())),

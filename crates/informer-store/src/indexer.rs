@@ -16,7 +16,7 @@ use crate::values::{Computed, Definition, IndexFailure};
 /// # Contract
 ///
 /// - Each result comes from one version of the store and its indexes; readers never see part of a
-///   transaction. Two calls may see two versions; a [`snapshot`](Self::snapshot) answers all lookups from one
+///   transaction. Two calls may see two versions; all lookups of a [`snapshot`](Self::snapshot) see one
 ///   version. Successive reads never go back to an older version.
 /// - No read waits for a transaction, and no lock is handed out: results are immutable `Arc`s. Calls that
 ///   define indexes or report their failures ([`add_indexers`](Self::add_indexers),
@@ -208,12 +208,12 @@ impl<O: Object> Indexer<O> {
 
     /// Computes a short result on the active side. A longer one is computed on a clone of the state, so that
     /// the writer does not wait.
-    fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, answer: impl Fn(&State<O>) -> R) -> R {
+    fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, compute: impl Fn(&State<O>) -> R) -> R {
         let direct = self.shared.read(|state| match size(state) <= MAX_DIRECT_READ {
-            true => Ok(answer(state)),
+            true => Ok(compute(state)),
             false => Err(state.clone()),
         });
-        direct.unwrap_or_else(|state| answer(&state))
+        direct.unwrap_or_else(|state| compute(&state))
     }
 
     fn definition(&self, name: &str) -> Result<Arc<Definition<O>>, UnknownIndex> {
@@ -222,8 +222,8 @@ impl<O: Object> Indexer<O> {
     }
 
     fn values_of(&self, definition: &Arc<Definition<O>>, object: &O) -> Result<Vec<String>, IndexError> {
-        let answer = Computed::of(definition, object);
-        answer.map_err(|source| IndexError::Failed {
+        let values = Computed::of(definition, object);
+        values.map_err(|source| IndexError::Failed {
             resource: self.shared.resource.clone(),
             index: definition.name.clone(),
             key: object.key().to_string(),

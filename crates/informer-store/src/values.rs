@@ -103,8 +103,8 @@ impl Computed {
             spans.push((start, text.len()));
         };
         // Unwind safety: values from before a panic are truncated below.
-        let answer = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
-        let failure: Option<Arc<str>> = match answer {
+        let result = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
+        let failure: Option<Arc<str>> = match result {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string().into()),
             Err(_) => Some(PANICKED.into()),

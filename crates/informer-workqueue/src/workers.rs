@@ -234,9 +234,9 @@ where
         self.report.lock().started += 1;
         let ended = CountEnd { report: &self.report, cancelled: true };
         let key = item.key().clone();
-        let answer = AssertUnwindSafe(async { (self.work)(key).await.into() }).catch_unwind().await;
+        let outcome = AssertUnwindSafe(async { (self.work)(key).await.into() }).catch_unwind().await;
         let mut succeeded = None;
-        match answer {
+        match outcome {
             Ok(WorkOutcome::Done) => {
                 item.forget();
                 self.report.lock().done += 1;

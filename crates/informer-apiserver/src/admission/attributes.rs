@@ -88,7 +88,7 @@ impl Attributes {
     }
 
     /// Returns true for TokenReview and the access reviews. Policies do not apply to them, because the
-    /// cluster depends on their answers.
+    /// cluster depends on their results.
     pub(super) fn is_review(&self) -> bool {
         let review = self.gvr.resource.ends_with("reviews");
         review && matches!(self.gvr.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")

@@ -239,10 +239,10 @@ impl Admission {
         let post = Post { config: &hook.client, user_agent: USER_AGENT, timeout: hook.timeout };
         let mut body = review.to_string().into_bytes();
         body.push(b'\n');
-        let answer = self.webhooks.post(&*self.clock, &post, body).await;
-        let answer = answer.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
+        let response = self.webhooks.post(&*self.clock, &post, body).await;
+        let response = response.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
         let verdict =
-            review::read(&answer, version, &uid, context.phase == Phase::Mutate).map_err(Failure::Call)?;
+            review::read(&response, version, &uid, context.phase == Phase::Mutate).map_err(Failure::Call)?;
         verdict.warnings.iter().for_each(|warning| context.request.warn(warning.clone()));
         match verdict.allowed {
             true => Ok(verdict),

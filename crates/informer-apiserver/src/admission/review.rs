@@ -40,7 +40,7 @@ pub(super) fn review(version: &str, uid: &str, mut request: Value, object: Value
     json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request})
 }
 
-/// The decoded response of a webhook.
+/// The decision of a webhook.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
@@ -52,22 +52,22 @@ pub(super) struct Verdict {
 /// Reads and validates a response. The error has the same message as in kube-apiserver.
 pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
-    let answer = crate::webhook::decode_response(body).map_err(called)?;
-    check_type(&answer, version).map_err(called)?;
-    let verdict = check(&answer, version, uid, mutating);
+    let review = crate::webhook::decode_response(body).map_err(called)?;
+    check_type(&review, version).map_err(called)?;
+    let verdict = check(&review, version, uid, mutating);
     let verdict = verdict.map_err(|why| format!("received invalid webhook response: {why}"))?;
-    match answer["response"]["patchType"].as_str() {
+    match review["response"]["patchType"].as_str() {
         Some(other) if other != "JSONPatch" => Err(format!("unsupported patch type {other:?}")),
         _ => Ok(verdict),
     }
 }
 
-fn check_type(answer: &Value, version: &str) -> Result<(), String> {
-    let text = |name: &str| answer[name].as_str().unwrap_or_default();
+fn check_type(review: &Value, version: &str) -> Result<(), String> {
+    let text = |name: &str| review[name].as_str().unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         (_, "") => Err("Object 'Kind' is missing".to_owned()),
         ("admission.k8s.io/v1" | "admission.k8s.io/v1beta1", "AdmissionReview") => {
-            let given = api_version_of(answer);
+            let given = api_version_of(review);
             match given == version {
                 true => Ok(()),
                 false => Err(format!(
@@ -81,12 +81,12 @@ fn check_type(answer: &Value, version: &str) -> Result<(), String> {
     }
 }
 
-fn api_version_of(answer: &Value) -> &str {
-    answer["apiVersion"].as_str().and_then(|text| text.split_once('/')).map_or("", |(_, version)| version)
+fn api_version_of(review: &Value) -> &str {
+    review["apiVersion"].as_str().and_then(|text| text.split_once('/')).map_or("", |(_, version)| version)
 }
 
-fn check(answer: &Value, version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
-    let response = &answer["response"];
+fn check(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
+    let response = &review["response"];
     if !response.is_object() {
         return Err("webhook response was absent".to_owned());
     }

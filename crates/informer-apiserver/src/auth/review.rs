@@ -1,4 +1,4 @@
-//! Access reviews, rules reviews and token reviews. They are answered without being stored.
+//! Access reviews, rules reviews and token reviews. They are evaluated, but not stored.
 
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
-use crate::http::answer::{ApiResponse, warn};
 use crate::http::call::Call;
+use crate::http::response::{ApiResponse, warn};
 use crate::model::error::ApiError;
 use crate::requests::Verb;
 
@@ -73,7 +73,7 @@ impl Call<'_> {
     }
 }
 
-/// Adds the warnings of policies and webhooks to an answer or an error.
+/// Adds the warnings of policies and webhooks to a response or an error.
 pub(super) fn with_warnings(
     outcome: Result<ApiResponse, ApiError>,
     admission: Option<&AdmissionRequest>,
@@ -81,9 +81,9 @@ pub(super) fn with_warnings(
     let Some(admission) = admission else { return outcome };
     let warnings = admission.warnings();
     match outcome {
-        Ok(mut answer) => {
-            warn(&mut answer, &warnings);
-            Ok(answer)
+        Ok(mut response) => {
+            warn(&mut response, &warnings);
+            Ok(response)
         }
         Err(error) => Err(error.warned(warnings)),
     }

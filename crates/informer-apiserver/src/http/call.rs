@@ -14,12 +14,12 @@ use crate::auth::Requester;
 use crate::faults::{BodyPosition, Plan};
 use crate::http::accept::{Encoding, Shape, Wants, negotiate};
 use crate::http::admission::with_warnings;
-use crate::http::answer::{
+use crate::http::body::BrokenOff;
+use crate::http::query::ListOptions;
+use crate::http::response::{
     self, ApiResponse, frame_events, header, json, object_bytes, protobuf, protobuf_list, streamed,
     streamed_protobuf, value, warn, written_bytes,
 };
-use crate::http::body::BrokenOff;
-use crate::http::query::ListOptions;
 use crate::http::route::ResourceRoute;
 use crate::http::watch::{WatchDriver, WatchRequest};
 use crate::http::watch_faults::{FaultyWatch, Framing};
@@ -178,7 +178,7 @@ impl Call<'_> {
         let first = batches.next().unwrap_or_default();
         let response = match batches.next() {
             None => json(200, first.into_bytes()),
-            Some(second) => answer::list(Box::new([first, second].into_iter().chain(batches))),
+            Some(second) => response::list(Box::new([first, second].into_iter().chain(batches))),
         };
         Ok((response, encoding))
     }
@@ -434,7 +434,7 @@ impl Call<'_> {
                 _ => {}
             }
         }
-        Ok(answer::list(Box::new(page.into_batches(self.kind(), Form::Object))))
+        Ok(response::list(Box::new(page.into_batches(self.kind(), Form::Object))))
     }
 
     /// Decodes a body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::http::Frontend;
-use crate::http::answer::{ApiResponse, header, json as json_answer, text};
+use crate::http::response::{ApiResponse, header, json as json_response, text};
 use crate::model::error::ApiError;
 use crate::model::kinds::{Kind, Subresource};
 use crate::registry::{GroupKnown, Registry, Resource};
@@ -51,7 +51,7 @@ pub(crate) fn respond(
         return Err(ApiError::method_not_allowed());
     }
     match segments[..] {
-        ["version"] => Ok(json_answer(200, VERSION)),
+        ["version"] => Ok(json_response(200, VERSION)),
         ["healthz" | "livez" | "readyz"] => Ok(unsniffed(health(head, segments[0]))),
         ["healthz" | "livez" | "readyz", "ping"] => Ok(unsniffed(text(200, "ok"))),
         ["api"] if whole => Ok(aggregated(&registry, head, true)),
@@ -118,7 +118,7 @@ fn health(head: &request::Parts, check: &str) -> ApiResponse {
 }
 
 fn legacy(json: &Value) -> ApiResponse {
-    json_answer(200, format!("{json}\n"))
+    json_response(200, format!("{json}\n"))
 }
 
 fn merge(into: &mut Value, from: Value) {
@@ -253,7 +253,7 @@ fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> ApiResp
     let body = format!("{list}\n");
     let etag = format!("\"{:016X}\"", fnv(body.as_bytes()));
     let unchanged = header(head, IF_NONE_MATCH) == etag;
-    let mut response = if unchanged { json_answer(304, "") } else { json_answer(200, body) };
+    let mut response = if unchanged { json_response(304, "") } else { json_response(200, body) };
     let headers = response.headers_mut();
     match unchanged {
         true => headers.remove(CONTENT_TYPE),

@@ -9,8 +9,8 @@ use futures_util::{StreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 use http::request;
 
-use crate::http::answer::{ApiResponse, header};
 use crate::http::body::{ApiBody, Chunks};
+use crate::http::response::{ApiResponse, header};
 
 /// Larger responses are compressed; the same threshold as in kube-apiserver.
 const MAX_UNCOMPRESSED_BYTES: usize = 128 << 10;

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 pub(crate) use v2::v2_document;
 
 use crate::http::Frontend;
-use crate::http::answer::{ApiResponse, json as json_answer};
 use crate::http::body::ApiBody;
+use crate::http::response::{ApiResponse, json as json_response};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
@@ -28,7 +28,7 @@ pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
         let etag = etag(&document(shared, &group, &version));
         paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={etag}")}));
     }
-    let mut response = json_answer(200, json!({"paths": paths}).to_string());
+    let mut response = json_response(200, json!({"paths": paths}).to_string());
     response
         .headers_mut()
         .insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -56,7 +56,7 @@ pub(crate) fn v3_document(
         response.headers_mut().insert(http::header::LOCATION, place);
         return Ok(response);
     }
-    let mut response = json_answer(200, document.to_string());
+    let mut response = json_response(200, document.to_string());
     let headers = response.headers_mut();
     if !requested_hash.is_empty() {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));

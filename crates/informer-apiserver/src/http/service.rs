@@ -14,12 +14,12 @@ use http::{Request, request};
 use crate::auth::Attributes;
 use crate::faults::Plan;
 use crate::http::accept::{Encoding, indents_errors, plain_encoding};
-use crate::http::answer::{
+use crate::http::call::Call;
+use crate::http::deadline::{MIN_TIME_LIMIT, time_limit};
+use crate::http::response::{
     ApiResponse, add_common_headers, error_response, header, injected_response, strip_head_body, timed_out,
     transcode, wants_indent, warn_first,
 };
-use crate::http::call::Call;
-use crate::http::deadline::{MIN_TIME_LIMIT, time_limit};
 use crate::http::route::{Route, route};
 use crate::http::{Frontend, discovery, gzip};
 use crate::model::error::ApiError;
@@ -162,7 +162,7 @@ impl ApiService {
         }
     }
 
-    /// Processes a request that no fault has answered: authorizes it, then runs it.
+    /// Authorizes and runs a request to which no fault has responded.
     async fn run<B>(
         &self,
         request_head: RequestHead<'_>,

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
 use crate::auth::check_token_request;
-use crate::http::answer::{ApiResponse, value, warn};
 use crate::http::call::{APPLY, Call, media_type};
+use crate::http::response::{ApiResponse, value, warn};
 use crate::model::error::ApiError;
 use crate::model::json::Reading;
 use crate::pipeline::{Application, DeleteOptions, NewScale};

@@ -224,11 +224,11 @@ impl Pipeline {
         object: Map<String, Value>,
     ) -> Result<Result<Deleted, Changed>, ApiError> {
         let Ok(marked) = self.mark_namespace(scope, current, object)? else { return Ok(Err(Changed)) };
-        let answer = pending(&marked, &DeleteOptions::default());
+        let deleted = pending(&marked, &DeleteOptions::default());
         if !scope.dry_run {
             self.empty_namespace(current.key.name());
         }
-        Ok(Ok(answer))
+        Ok(Ok(deleted))
     }
 
     /// Sets the deletion metadata. Returns `None` if it is set already and the request does not shorten the

@@ -313,10 +313,10 @@ impl Store {
         let mut body = review(version, &uid, &to.api_version, &sent).to_string().into_bytes();
         body.push(b'\n');
         let post = Post { config: &converter.client, user_agent: USER_AGENT, timeout: TIMEOUT };
-        let answer = self.webhooks.post(&*self.clock, &post, body).await;
-        let answer = answer.map_err(|error| refused(first, &format!("failed: {error}")))?;
-        let answer = decode_response(&answer).map_err(|why| refused(first, &format!("failed: {why}")))?;
-        let converted = read(&answer, version, &uid, objects.len()).map_err(|why| refused(first, &why))?;
+        let response = self.webhooks.post(&*self.clock, &post, body).await;
+        let response = response.map_err(|error| refused(first, &format!("failed: {error}")))?;
+        let review = decode_response(&response).map_err(|why| refused(first, &format!("failed: {why}")))?;
+        let converted = read(&review, version, &uid, objects.len()).map_err(|why| refused(first, &why))?;
         let taken = objects.iter().zip(converted).map(|(original, converted)| {
             take(original, converted, &to.api_version).map_err(|why| refused(original, &why))
         });

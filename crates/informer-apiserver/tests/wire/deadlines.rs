@@ -78,7 +78,7 @@ async fn connect(listening: &Listening, sent: &[u8]) -> TcpStream {
 }
 
 /// Reads the response to [`LIST`], and nothing after it.
-async fn answer(socket: &mut TcpStream) -> String {
+async fn read_response(socket: &mut TcpStream) -> String {
     let mut text = Vec::new();
     while !text.ends_with(b"}\n") && !text.ends_with(b"0\r\n\r\n") {
         assert_ne!(socket.read_buf(&mut text).await.unwrap(), 0, "{}", String::from_utf8_lossy(&text));
@@ -112,7 +112,7 @@ async fn an_incomplete_request_head_closes_the_connection_without_a_response() {
         assert_eq!(moved_to_its_end(&server, seconds(33), socket).await, b"", "{sent:?}");
     }
     let mut slow = connect(&listening, LIST).await;
-    assert!(answer(&mut slow).await.starts_with("HTTP/1.1 200"));
+    assert!(read_response(&mut slow).await.starts_with("HTTP/1.1 200"));
     slow.write_all(b"GET /ap").await.unwrap();
     assert_eq!(moved_to_its_end(&server, seconds(33), slow).await, b"");
 }
@@ -123,12 +123,12 @@ async fn a_connection_may_be_idle_for_90_seconds() {
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let mut socket = connect(&listening, LIST).await;
     for _ in 0..3 {
-        assert!(answer(&mut socket).await.starts_with("HTTP/1.1 200"));
+        assert!(read_response(&mut socket).await.starts_with("HTTP/1.1 200"));
         server.advance(seconds(80));
         tokio::task::yield_now().await;
         socket.write_all(LIST).await.unwrap();
     }
-    answer(&mut socket).await;
+    read_response(&mut socket).await;
     assert_eq!(moved_to_its_end(&server, seconds(91), socket).await, b"");
 }
 

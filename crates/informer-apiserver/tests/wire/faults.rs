@@ -111,7 +111,7 @@ async fn dropped_bookmarks_do_not_include_the_end_of_the_initial_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_delayed_rejected_or_never_answered() {
+async fn requests_are_delayed_rejected_or_get_no_response() {
     let server = server();
     let faults = server.faults();
     faults.on(FaultMatch::list("pods")).nth(1).then(FaultAction::Delay { millis: 1_500 });

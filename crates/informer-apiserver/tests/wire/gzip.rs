@@ -26,10 +26,10 @@ async fn responses_over_128_kib_are_compressed_without_changing_the_content() {
     for (letters, compressed) in [(1000 + more, false), (1001 + more, true)] {
         let server = with_map(ApiServer::builder(), letters);
         let (_, plain) = call(&server, "GET", path, "").await;
-        let answer = send_with(&server, "GET", path, &[GZIP], "").await;
-        assert_eq!(answer.headers().contains_key("content-encoding"), compressed, "{} bytes", plain.len());
-        assert_eq!(answer.headers().get("vary").is_some_and(|vary| vary == "Accept-Encoding"), compressed);
-        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let response = send_with(&server, "GET", path, &[GZIP], "").await;
+        assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{} bytes", plain.len());
+        assert_eq!(response.headers().get("vary").is_some_and(|vary| vary == "Accept-Encoding"), compressed);
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
         if compressed {
             let mut text = String::new();
             flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
@@ -66,9 +66,9 @@ async fn a_long_list_is_compressed_while_it_is_streamed() {
 async fn watches_and_servers_without_compression_are_not_compressed() {
     let server = with_map(ApiServer::builder(), 200_000);
     let watch = "/api/v1/configmaps?watch=1&resourceVersion=0&timeoutSeconds=1";
-    let answer = send_with(&server, "GET", watch, &[GZIP], "").await;
-    assert!(!answer.headers().contains_key("content-encoding"));
+    let response = send_with(&server, "GET", watch, &[GZIP], "").await;
+    assert!(!response.headers().contains_key("content-encoding"));
     let server = with_map(ApiServer::builder().compression(false), 200_000);
-    let answer = send_with(&server, "GET", "/api/v1/configmaps", &[GZIP], "").await;
-    assert!(!answer.headers().contains_key("content-encoding"));
+    let response = send_with(&server, "GET", "/api/v1/configmaps", &[GZIP], "").await;
+    assert!(!response.headers().contains_key("content-encoding"));
 }

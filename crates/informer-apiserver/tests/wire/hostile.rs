@@ -26,23 +26,23 @@ fn server() -> ApiServer {
 async fn send(server: &ApiServer, request: (&str, &str, &str), body: impl Into<Bytes>) -> (u16, Value) {
     let (method, uri, content_type) = request;
     let request = Request::builder().method(method).uri(uri).header("content-type", content_type);
-    let answer = server.service().oneshot(request.body(Full::new(body.into())).unwrap()).await.unwrap();
-    let (status, text) = read(answer).await;
+    let response = server.service().oneshot(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+    let (status, text) = read(response).await;
     (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
 /// Sends a request that must be rejected, and checks that the state of the server is unchanged.
 async fn refused(server: &ApiServer, request: (&str, &str, &str), body: impl Into<Bytes>) -> (u16, String) {
     let version = server.version();
-    let (status, answer) = send(server, request, body).await;
+    let (status, response) = send(server, request, body).await;
     assert_eq!(
-        (&answer["kind"], &answer["code"]),
+        (&response["kind"], &response["code"]),
         (&json!("Status"), &json!(status)),
-        "{request:?}: {answer}"
+        "{request:?}: {response}"
     );
     assert_eq!(server.version(), version, "{request:?} has written something");
     assert_eq!(call(server, "GET", ITEM, "").await.0, 200);
-    (status, answer["reason"].as_str().unwrap_or_default().to_owned())
+    (status, response["reason"].as_str().unwrap_or_default().to_owned())
 }
 
 fn is(status: u16, reason: &str) -> (u16, String) {
@@ -204,25 +204,25 @@ async fn ambiguous_names_in_paths_are_rejected_and_invalid_utf_8_is_not_found() 
         ("a%25", r#"Name parameter invalid: "a%": may not contain '%'"#),
     ] {
         for method in ["GET", "DELETE"] {
-            let (status, answer) = send(&server, (method, &at(name), ""), "").await;
-            assert_eq!((status, answer["message"].as_str()), (400, Some(why)), "{method} {name}");
+            let (status, response) = send(&server, (method, &at(name), ""), "").await;
+            assert_eq!((status, response["message"].as_str()), (400, Some(why)), "{method} {name}");
         }
     }
     let lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/..";
     let body = json!({"metadata": {"name": ".."}}).to_string();
     assert_eq!(refused(&server, ("PUT", lease, "application/json"), body).await, is(400, "BadRequest"));
-    let (status, answer) = send(&server, ("GET", &at("a%ff%fe"), ""), "").await;
-    assert_eq!((status, &answer["details"]["name"]), (404, &json!("a\u{fffd}\u{fffd}")));
-    let (status, answer) = send(&server, ("GET", &at("a%2Fnope"), ""), "").await;
-    assert_eq!((status, answer["details"].get("name")), (404, None), "an escaped slash is a slash");
+    let (status, response) = send(&server, ("GET", &at("a%ff%fe"), ""), "").await;
+    assert_eq!((status, &response["details"]["name"]), (404, &json!("a\u{fffd}\u{fffd}")));
+    let (status, response) = send(&server, ("GET", &at("a%2Fnope"), ""), "").await;
+    assert_eq!((status, response["details"].get("name")), (404, None), "an escaped slash is a slash");
 }
 
 #[tokio::test]
 async fn lone_surrogate_escapes_become_replacement_characters() {
     let server = server();
-    let (status, answer) =
+    let (status, response) =
         send(&server, ("PATCH", ITEM, "application/merge-patch+json"), r#"{"data":{"k":"x\ud800y"}}"#).await;
-    assert_eq!((status, &answer["data"]["k"]), (200, &json!("x\u{fffd}y")));
+    assert_eq!((status, &response["data"]["k"]), (200, &json!("x\u{fffd}y")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,9 +291,9 @@ async fn warnings_about_unknown_fields_are_limited_to_8_kib() {
     }
     let request = Request::builder().method("POST").uri(MAPS).header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from(map.to_string()))).unwrap();
-    let answer = server.service().oneshot(request).await.unwrap();
-    assert_eq!(answer.status(), 201);
-    let bytes: usize = answer.headers().get_all("warning").iter().map(|value| value.len()).sum();
+    let response = server.service().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 201);
+    let bytes: usize = response.headers().get_all("warning").iter().map(|value| value.len()).sum();
     assert!((4_096..8_192).contains(&bytes), "{bytes} bytes of warnings");
 }
 
@@ -341,17 +341,17 @@ async fn deep_cel_expressions_of_crds_and_policies_do_not_overflow_the_stack() {
             },
         });
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let (status, answer) =
+        let (status, response) =
             send(&server, ("POST", crds, "application/json"), definition.to_string()).await;
-        assert!(matches!(status, 201 | 422), "{answer}");
+        assert!(matches!(status, 201 | 422), "{response}");
         if status == 201 {
             let thing = json!({
                 "apiVersion": "example.com/v1", "kind": format!("Thing{index}"), "metadata": {"name": "a"}, "spec": {"a": 1},
             });
             let things = format!("/apis/example.com/v1/namespaces/n/{plural}");
-            let (status, answer) =
+            let (status, response) =
                 send(&server, ("POST", &things, "application/json"), thing.to_string()).await;
-            assert!(matches!(status, 201 | 422), "{answer}");
+            assert!(matches!(status, 201 | 422), "{response}");
         }
         let policy = json!({
             "metadata": {"name": "deep"},
@@ -363,9 +363,9 @@ async fn deep_cel_expressions_of_crds_and_policies_do_not_overflow_the_stack() {
             },
         });
         let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-        let (status, answer) =
+        let (status, response) =
             send(&server, ("POST", policies, "application/json"), policy.to_string()).await;
-        assert!(matches!(status, 201 | 422), "{answer}");
+        assert!(matches!(status, 201 | 422), "{response}");
         if status == 201 {
             let binding = json!({"metadata": {"name": "deep"}, "spec": {"policyName": "deep", "validationActions": ["Deny"]}});
             let bindings = policies.replace("policies", "policybindings");
@@ -375,8 +375,8 @@ async fn deep_cel_expressions_of_crds_and_policies_do_not_overflow_the_stack() {
             );
             let maps = "/api/v1/namespaces/n/configmaps";
             let map = json!({"metadata": {"generateName": "m-"}});
-            let (status, answer) = send(&server, ("POST", maps, "application/json"), map.to_string()).await;
-            assert!(matches!(status, 201 | 422), "{answer}");
+            let (status, response) = send(&server, ("POST", maps, "application/json"), map.to_string()).await;
+            assert!(matches!(status, 201 | 422), "{response}");
             for url in [format!("{policies}/deep"), format!("{bindings}/deep")] {
                 assert_eq!(send(&server, ("DELETE", &url, ""), "").await.0, 200);
             }

@@ -205,16 +205,19 @@ async fn a_committed_write_can_return_an_error_a_late_response_or_none() {
         call(&server, "GET", &format!("/api/v1/namespaces/n/configmaps/{name}"), "").await.0 == 200
     };
 
-    let answer = create("denied").await;
-    assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+    let response = create("denied").await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
     assert!(exists("denied").await);
 
     let began = Instant::now();
-    let (answer, there) = tokio::join!(create("late"), async {
+    let (response, there) = tokio::join!(create("late"), async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         exists("late").await
     });
-    assert_eq!((answer.status().as_u16(), there, began.elapsed().as_secs()), (201, true, 2));
+    assert_eq!((response.status().as_u16(), there, began.elapsed().as_secs()), (201, true, 2));
 
     let lost = create("lost").await;
     assert!(lost.into_body().collect().await.is_err());

@@ -45,8 +45,8 @@ async fn create(server: &ApiServer, name: &str, data: &Value) -> (u16, Value) {
 #[tokio::test(start_paused = true)]
 async fn a_mutating_policy_rejects_matching_writes_without_cel() {
     let server = server_with(&json!({"mutations": [apply("Object{}")]}));
-    let (status, answer) = create(&server, "a", &json!({})).await;
-    let message = answer["message"].as_str().unwrap();
+    let (status, response) = create(&server, "a", &json!({})).await;
+    let message = response["message"].as_str().unwrap();
     assert_eq!(status, 403);
     assert!(
         message.ends_with("expression 'Object{}' resulted in error: this server was built without CEL"),
@@ -104,10 +104,10 @@ mod evaluated {
         let server = server_with(&json!({"mutations": [
             apply("Object{data: {'a': 'b'}}"), patch("[JSONPatch{op: 'remove', path: '/data/none'}]"),
         ]}));
-        let (status, answer) = create(&server, "a", &json!({"k": "v"})).await;
-        assert_eq!((status, &answer["reason"]), (403, &json!("Invalid")));
+        let (status, response) = create(&server, "a", &json!({"k": "v"})).await;
+        assert_eq!((status, &response["reason"]), (403, &json!("Invalid")));
         assert_eq!(
-            answer["message"],
+            response["message"],
             "policy 'rules' with binding 'rules' denied request: JSON Patch: error in remove for path: '/data/none': \
              Unable to remove nonexistent key: none: missing value"
         );
@@ -135,9 +135,9 @@ mod evaluated {
             (patch("[JSONPatch{op: object, path: '/data'}]"), "'op' field"),
         ] {
             let server = server_with(&json!({"mutations": [mutation]}));
-            let (status, answer) = create(&server, "a", &json!({})).await;
-            let message = answer["message"].as_str().unwrap_or_default();
-            assert_eq!(status, 403, "{answer}");
+            let (status, response) = create(&server, "a", &json!({})).await;
+            let message = response["message"].as_str().unwrap_or_default();
+            assert_eq!(status, 403, "{response}");
             assert!(message.contains(why), "{why}: {message}");
         }
     }
@@ -153,17 +153,17 @@ mod evaluated {
         // One policy evaluates the last variable directly, the other evaluates all of them in order.
         let asked = apply("Object{data: {'a': string(size(variables.v2999))}}");
         let server = server_with(&json!({"variables": variables, "mutations": [asked]}));
-        let (status, answer) = create(&server, "a", &json!({})).await;
+        let (status, response) = create(&server, "a", &json!({})).await;
         assert_eq!(status, 403);
-        assert!(answer["message"].as_str().unwrap().contains("nests deeper than 128"), "{answer}");
+        assert!(response["message"].as_str().unwrap().contains("nests deeper than 128"), "{response}");
 
         let each: Vec<String> = (0..3_000).map(|n| format!("size(variables.v{n}) == 0")).collect();
         let each =
             format!("Object{{data: [{}].exists(it, it) ? {{'a': 'b'}} : {{'c': 'd'}}}}", each.join(", "));
         let server = server_with(&json!({"variables": variables, "mutations": [apply(&each)]}));
-        let (status, answer) = create(&server, "a", &json!({})).await;
+        let (status, response) = create(&server, "a", &json!({})).await;
         assert_eq!(status, 403);
-        assert!(answer["message"].as_str().unwrap().contains("nests deeper than 128"), "{answer}");
+        assert!(response["message"].as_str().unwrap().contains("nests deeper than 128"), "{response}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,8 +210,8 @@ mod evaluated {
             );
             let thing = r#"{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}"#;
             let path = "/apis/example.com/v1/namespaces/default/things";
-            let (answered, body) = json(&server, "POST", path, thing).await;
-            assert_eq!(answered, status, "{levels}: {body}");
+            let (actual, body) = json(&server, "POST", path, thing).await;
+            assert_eq!(actual, status, "{levels}: {body}");
             if status == 403 {
                 assert!(body["message"].as_str().unwrap().ends_with("nests deeper than 128"), "{body}");
             } else {

@@ -150,7 +150,7 @@ fn chain_through_namespaces_is_collected_without_recursion() {
 }
 
 #[tokio::test]
-async fn requests_are_answered_while_a_large_namespace_is_deleted() {
+async fn server_responds_while_a_large_namespace_is_deleted() {
     const OBJECTS: usize = 20_000;
     let server = ApiServer::builder().build();
     let (namespaces, maps) = (Gvr::new("", "v1", "namespaces"), Gvr::new("", "v1", "configmaps"));

@@ -43,9 +43,9 @@ fn pod(name: &str, container: &Value, spec: &Value) -> Value {
 async fn ask(server: &ApiServer, labels: &Value) -> Vec<String> {
     let patch = json!({"metadata": {"labels": labels}}).to_string();
     let headers = [("content-type", "application/merge-patch+json")];
-    let answer = send_with(server, "PATCH", "/api/v1/namespaces/n", &headers, &patch).await;
-    assert_eq!(answer.status(), 200);
-    answer.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    let response = send_with(server, "PATCH", "/api/v1/namespaces/n", &headers, &patch).await;
+    assert_eq!(response.status(), 200);
+    response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
 }
 
 fn enforcing(level: &str, version: &str) -> Value {

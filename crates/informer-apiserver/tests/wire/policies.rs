@@ -39,8 +39,8 @@ fn server_with(spec: &Value, action: &str) -> ApiServer {
 
 async fn create(server: &ApiServer, name: &str, data: &Value) -> (u16, String) {
     let body = json!({"metadata": {"name": name}, "data": data}).to_string();
-    let (status, answer) = json(server, "POST", MAPS, &body).await;
-    (status, answer["message"].as_str().unwrap_or_default().to_owned())
+    let (status, response) = json(server, "POST", MAPS, &body).await;
+    (status, response["message"].as_str().unwrap_or_default().to_owned())
 }
 
 #[cfg(not(feature = "cel"))]
@@ -101,10 +101,10 @@ mod evaluated {
     async fn a_policy_with_the_action_warn_allows_the_write() {
         let server =
             server_with(&json!({"validations": [{"expression": "false", "message": "mind"}]}), "Warn");
-        let answer = send(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
-        assert_eq!(answer.status(), 201);
+        let response = send(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
+        assert_eq!(response.status(), 201);
         assert_eq!(
-            answer.headers()["warning"],
+            response.headers()["warning"],
             "299 - \"Validation failed for ValidatingAdmissionPolicy 'rules' with binding 'rules': mind\""
         );
     }

@@ -126,31 +126,32 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
         let mut applied = manifest.clone();
         applied["metadata"]["annotations"] =
             json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
-        let (status, answer) = patch(&server, &url, "application/strategic-merge-patch+json", &applied).await;
+        let (status, response) =
+            patch(&server, &url, "application/strategic-merge-patch+json", &applied).await;
         if status != 200 {
-            failures.push(format!("kubectl apply {}: {status} {}", kind.gvr, answer["message"]));
+            failures.push(format!("kubectl apply {}: {status} {}", kind.gvr, response["message"]));
         }
         let apply = format!("{url}?fieldManager=test");
-        let (mut status, mut answer) =
+        let (mut status, mut response) =
             patch(&server, &apply, "application/apply-patch+yaml", &manifest).await;
         if status == 409 {
             // Defaults within an atomic list conflict, also on a real server.
             let forced = format!("{apply}&force=true");
-            (status, answer) = patch(&server, &forced, "application/apply-patch+yaml", &manifest).await;
+            (status, response) = patch(&server, &forced, "application/apply-patch+yaml", &manifest).await;
         }
         if status != 200 {
-            failures.push(format!("apply {}: {status} {}", kind.gvr, answer["message"]));
+            failures.push(format!("apply {}: {status} {}", kind.gvr, response["message"]));
         }
         let add = json!([{"op": "add", "path": "/metadata/labels/patched", "value": "yes"}]);
-        let (status, answer) = patch(&server, &url, "application/json-patch+json", &add).await;
+        let (status, response) = patch(&server, &url, "application/json-patch+json", &add).await;
         if status != 200 {
-            failures.push(format!("patch {}: {status} {}", kind.gvr, answer["message"]));
+            failures.push(format!("patch {}: {status} {}", kind.gvr, response["message"]));
         }
         let (_, mut current) = json(&server, "GET", &url, "").await;
         current["metadata"]["labels"]["replaced"] = "yes".into();
-        let (status, answer) = json(&server, "PUT", &url, &current.to_string()).await;
+        let (status, response) = json(&server, "PUT", &url, &current.to_string()).await;
         if status != 200 {
-            failures.push(format!("replace {}: {status} {}", kind.gvr, answer["message"]));
+            failures.push(format!("replace {}: {status} {}", kind.gvr, response["message"]));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

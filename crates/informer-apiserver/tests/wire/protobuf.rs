@@ -16,9 +16,9 @@ fn maps() -> Gvr {
 }
 
 async fn body(server: &ApiServer, uri: &str) -> Bytes {
-    let answer = send_with(server, "GET", uri, &[PROTOBUF], "").await;
-    assert_eq!(answer.headers()["content-type"], PROTOBUF.1, "{uri}");
-    answer.into_body().collect().await.unwrap().to_bytes()
+    let response = send_with(server, "GET", uri, &[PROTOBUF], "").await;
+    assert_eq!(response.headers()["content-type"], PROTOBUF.1, "{uri}");
+    response.into_body().collect().await.unwrap().to_bytes()
 }
 
 fn filled(count: usize) -> ApiServer {
@@ -63,8 +63,8 @@ async fn every_built_in_list_type_has_its_items_in_the_expected_field() {
         assert_eq!(status, 200);
         let mut request = crate::support::request("GET", uri, &[PROTOBUF], "");
         request.extensions_mut().insert(informer_apiserver::User::new("root").groups(["system:masters"]));
-        let answer = tower::ServiceExt::oneshot(server.service(), request).await.unwrap();
-        let wire = answer.into_body().collect().await.unwrap().to_bytes();
+        let response = tower::ServiceExt::oneshot(server.service(), request).await.unwrap();
+        let wire = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(wire, schema.to_protobuf(text.as_bytes()).unwrap(), "{uri}");
     }
 }
@@ -99,10 +99,10 @@ async fn cached_protobuf_is_shared_counted_and_released() {
 
 /// Returns the events of a watch in protobuf, as JSON.
 async fn frames(server: &ApiServer, uri: &str) -> Vec<Value> {
-    let answer =
+    let response =
         send_with(server, "GET", uri, &[("accept", "application/vnd.kubernetes.protobuf;stream=watch")], "")
             .await;
-    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let (schema, mut rest, mut all) = (Schema::builtin(), &bytes[..], Vec::new());
     while let Some((event, more)) = informer_schema::frame(rest) {
         all.push(serde_json::from_slice(&schema.watch_event_to_json(event).unwrap()).unwrap());
@@ -177,8 +177,8 @@ async fn extra_fields_are_stored_and_served_in_both_encodings_as_by_a_newer_serv
     other["metadata"] = json!({"name": "b", "lineage": [{"name": "y"}]});
     let sent = newer.to_protobuf(other.to_string().as_bytes()).unwrap();
     let request = crate::support::request("POST", uri, &[content], "").map(|_| Full::new(Bytes::from(sent)));
-    let answer = tower::ServiceExt::oneshot(server.service(), request).await.unwrap();
-    assert_eq!(answer.status(), 201);
+    let response = tower::ServiceExt::oneshot(server.service(), request).await.unwrap();
+    assert_eq!(response.status(), 201);
     let (_, stored) = call(&server, "GET", &format!("{uri}/b"), "").await;
     let stored: Value = serde_json::from_str(&stored).unwrap();
     assert_eq!(

@@ -119,15 +119,15 @@ async fn no_object_is_created_in_a_namespace_that_is_deleted_meanwhile() {
         let (deleter, gvr) = (server.clone(), namespaces.clone());
         clock.at_look(look, move || deleter.delete(&gvr, "", "n").unwrap());
         let body = r#"{"metadata":{"name":"a"}}"#;
-        let (code, answer) = call(&server, "POST", "/api/v1/namespaces/n/configmaps", body).await;
+        let (code, response) = call(&server, "POST", "/api/v1/namespaces/n/configmaps", body).await;
         if clock.disarm() {
             assert!(look > 0, "the write reads the clock");
             return;
         }
         assert!(server.get(&namespaces, "", "n").is_err(), "the namespace is deleted");
         let left = server.list(&Gvr::new("", "v1", "configmaps"), "n").unwrap();
-        assert!(left.is_empty(), "look {look}: {code} {answer}");
-        assert!(matches!(code, 201 | 404), "{answer}");
+        assert!(left.is_empty(), "look {look}: {code} {response}");
+        assert!(matches!(code, 201 | 404), "{response}");
     }
     panic!("the write reads the clock more often than LOOKS_MAX");
 }
@@ -142,13 +142,13 @@ async fn no_object_is_created_of_a_crd_that_is_deleted_meanwhile() {
         server.create(&definitions(), "", definition(&["old", "kept"])).unwrap();
         let deleter = server.clone();
         clock.at_look(look, move || deleter.delete(&definitions(), "", "things.x.io").unwrap());
-        let (code, answer) = call(&server, "POST", THINGS, THING).await;
+        let (code, response) = call(&server, "POST", THINGS, THING).await;
         if clock.disarm() {
             assert!(look > 0, "the write reads the clock");
             return;
         }
-        assert_eq!(server.usage().objects, before, "look {look}: {code} {answer}");
-        assert!(matches!(code, 201 | 404), "{answer}");
+        assert_eq!(server.usage().objects, before, "look {look}: {code} {response}");
+        assert!(matches!(code, 201 | 404), "{response}");
     }
     panic!("the write reads the clock more often than LOOKS_MAX");
 }
@@ -171,13 +171,13 @@ async fn a_write_during_a_crd_update_matches_the_updated_schema() {
             changer.update(&definitions(), "", definition(&["kept"])).unwrap();
         });
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let answer = send_with(&server, method, &path, &[("content-type", media)], THING).await;
-        let (code, answer) = read(answer).await;
-        assert!(matches!(code, 200 | 201), "{method} at look {look}: {answer}");
+        let response = send_with(&server, method, &path, &[("content-type", media)], THING).await;
+        let (code, response) = read(response).await;
+        assert!(matches!(code, 200 | 201), "{method} at look {look}: {response}");
         if clock.disarm() {
             continue;
         }
         let thing = server.get(&Gvr::new("x.io", "v1", "things"), "default", "a").unwrap();
-        assert_eq!(thing["spec"], json!({"kept": "2"}), "{method} at look {look}: {answer}");
+        assert_eq!(thing["spec"], json!({"kept": "2"}), "{method} at look {look}: {response}");
     }
 }

@@ -78,11 +78,11 @@ async fn a_response_to_head_has_the_content_length_and_no_body() {
         for (path, status) in [("healthz", 200), ("api/v1/configmaps", 405)] {
             let uri = format!("{}/{path}", listening.url());
             let head = http::Request::head(uri).body(Empty::new()).unwrap();
-            let answer = client.request(head).await.unwrap();
-            assert_eq!(answer.status(), status);
-            let length: usize = answer.headers()["content-length"].to_str().unwrap().parse().unwrap();
+            let response = client.request(head).await.unwrap();
+            assert_eq!(response.status(), status);
+            let length: usize = response.headers()["content-length"].to_str().unwrap().parse().unwrap();
             assert!(length > 0, "{path}");
-            assert!(answer.into_body().collect().await.unwrap().to_bytes().is_empty(), "{path}");
+            assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty(), "{path}");
         }
     }
     listening.shutdown().await;
@@ -146,11 +146,11 @@ async fn incomplete_and_invalid_requests_do_not_stop_the_server() {
         let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
         socket.write_all(&request).await.unwrap();
         socket.shutdown().await.unwrap();
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // A rejection or a closed connection is accepted; a hang is not.
-        drop(socket.read_to_end(&mut answer).await);
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+        drop(socket.read_to_end(&mut response).await);
+        let response = String::from_utf8_lossy(&response);
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 4"), "{response}");
     }
     assert_eq!(client().request(get(&listening, "configmaps")).await.unwrap().status(), 200);
     assert_eq!(server.list(&maps(), "n").unwrap().len(), 0);
@@ -198,11 +198,11 @@ async fn a_lost_response_breaks_the_connection_after_the_write_is_committed() {
         let client: Client<_, String> = Client::builder(TokioExecutor::new()).http2_only(http2).build_http();
         let body = json!({"metadata": {"name": name}}).to_string();
         let uri = format!("{}/api/v1/namespaces/n/configmaps", listening.url());
-        let answer = client.request(http::Request::post(uri).body(body).unwrap()).await;
+        let response = client.request(http::Request::post(uri).body(body).unwrap()).await;
         // Over HTTP/2 the response headers may be sent before the stream is reset.
-        match answer {
+        match response {
             Err(_) => {}
-            Ok(answer) => assert!(http2 && answer.into_body().collect().await.is_err()),
+            Ok(response) => assert!(http2 && response.into_body().collect().await.is_err()),
         }
         assert!(server.get(&maps(), "n", name).is_ok());
     }
@@ -232,8 +232,8 @@ async fn a_connection_with_goaway_finishes_its_requests() {
     drop(sender);
 
     server.faults().on(FaultMatch::list("configmaps")).then(FaultAction::GoAway);
-    let answer = client().request(get(&listening, "configmaps")).await.unwrap();
-    assert_eq!(answer.headers()["connection"], "close");
+    let response = client().request(get(&listening, "configmaps")).await.unwrap();
+    assert_eq!(response.headers()["connection"], "close");
 }
 
 #[tokio::test]
@@ -275,9 +275,9 @@ async fn slow_request_bodies_do_not_block_others_and_time_out() {
         slow.write_all(&[byte]).await.unwrap();
         tokio::task::yield_now().await;
     }
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let mut response = String::new();
+    slow.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 201"), "{response}");
     assert_eq!(server.list(&maps(), "n").unwrap().len(), 1, "only one object is created");
     tokio::time::pause();
     listening.shutdown().await;

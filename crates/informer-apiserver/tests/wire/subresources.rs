@@ -74,7 +74,7 @@ async fn an_eviction_checks_its_preconditions() {
     }
     assert_eq!(ask(&server, "GET", &path, "").await.1, pod, "the pod is not marked for deletion");
     let seen = json!({"resourceVersion": pod["metadata"]["resourceVersion"], "uid": pod["metadata"]["uid"]});
-    let (status, answer) = ask(&server, "POST", &format!("{path}/eviction"), &evict(seen)).await;
-    assert_eq!(status, 201, "{answer}");
+    let (status, response) = ask(&server, "POST", &format!("{path}/eviction"), &evict(seen)).await;
+    assert_eq!(status, 201, "{response}");
     assert_eq!(ask(&server, "GET", &path, "").await.0, 404);
 }

@@ -97,7 +97,7 @@ async fn an_expired_token_is_rejected() {
     let path = "/api/v1/namespaces/default/serviceaccounts";
     let account = json!({"metadata": {"name": "robot"}}).to_string();
     assert_eq!(send_with(&server, "POST", path, &[root], &account).await.status(), 201);
-    let answer = send_with(
+    let response = send_with(
         &server,
         "POST",
         &format!("{path}/robot/token"),
@@ -105,7 +105,7 @@ async fn an_expired_token_is_rejected() {
         &json!({"spec": {"expirationSeconds": 600}}).to_string(),
     )
     .await;
-    let (_, text) = crate::support::read(answer).await;
+    let (_, text) = crate::support::read(response).await;
     let token: Value = serde_json::from_str(&text).unwrap();
     let bearer = format!("Bearer {}", token["status"]["token"].as_str().unwrap());
     let robot = ("authorization", bearer.as_str());

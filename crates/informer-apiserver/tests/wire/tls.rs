@@ -71,9 +71,9 @@ impl Served {
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let answer = sender.send_request(request.body(Full::<Bytes>::from("{}")).unwrap()).await.unwrap();
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let response = sender.send_request(request.body(Full::<Bytes>::from("{}")).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
         connection.abort();
         (status, serde_json::from_slice(&body).unwrap())
     }
@@ -132,8 +132,8 @@ async fn clients_that_offer_http_2_negotiate_it() {
     let (mut sender, connection) = handshake.await.unwrap();
     let connection = tokio::spawn(connection);
     let request = http::Request::builder().uri("https://localhost/healthz");
-    let answer = sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.version()), (200, http::Version::HTTP_2));
+    let response = sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
     connection.abort();
 }
 

@@ -262,8 +262,8 @@ async fn removing_the_last_finalizer_deletes_and_watches_get_the_last_stored_sta
     let more = json!({"metadata": {"finalizers": ["x.io/f", "x.io/g"]}}).to_string();
     assert_eq!(send_with(&server, "PATCH", &item, &merge, &more).await.status(), 422);
     let last = json!({"metadata": {"finalizers": null}, "data": {"k": "2"}}).to_string();
-    let (status, answer) = read(send_with(&server, "PATCH", &item, &merge, &last).await).await;
-    assert!(status == 200 && answer.contains(&format!("\"resourceVersion\":\"{version}\"")), "{answer}");
+    let (status, response) = read(send_with(&server, "PATCH", &item, &merge, &last).await).await;
+    assert!(status == 200 && response.contains(&format!("\"resourceVersion\":\"{version}\"")), "{response}");
     assert!(watch.line().await.unwrap().starts_with("{\"type\":\"MODIFIED\""));
     let deleted = watch.line().await.unwrap();
     assert!(

@@ -80,10 +80,10 @@ impl<T> Popped<T> {
     /// lock is held.
     pub fn process<R>(self, process: impl FnOnce(&T, bool) -> Processed<R>) -> R {
         match process(&self.item, self.receipt.is_initial) {
-            Processed::Done(answer) => answer,
-            Processed::Requeue(answer) => {
+            Processed::Done(result) => result,
+            Processed::Requeue(result) => {
                 self.requeue();
-                answer
+                result
             }
         }
     }

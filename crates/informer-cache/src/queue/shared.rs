@@ -141,11 +141,11 @@ impl<S: SharedQueueState> SharedQueue<S> {
         loop {
             // Created before the check: it receives every later notification, so none is lost between the
             // check and the await.
-            let rung = self.changed.notified();
-            if let Some(answer) = check() {
-                return answer;
+            let notified = self.changed.notified();
+            if let Some(value) = check() {
+                return value;
             }
-            rung.await;
+            notified.await;
         }
     }
 }

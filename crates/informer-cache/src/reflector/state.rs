@@ -116,7 +116,7 @@ pub struct ReflectorState<O: Object> {
     backoff: Backoff,
     /// The source supports streaming lists, as far as is known.
     streaming_supported: bool,
-    /// The source answers a complete list faster if the request has no limit.
+    /// The source returns a complete list faster if the request has no limit.
     complete_lists: bool,
     /// The server of the last applied list, then the server of the current list.
     server: Option<Arc<str>>,
@@ -133,7 +133,7 @@ pub struct ReflectorState<O: Object> {
     streaming_cuts: u32,
     /// Consecutive short watches.
     short_watches: u32,
-    /// No server answered: the next one that answers may not have the last version.
+    /// No server responded: the next one that responds may not have the last version.
     unreached: bool,
     /// The time at which the server last confirmed the last version or a later one.
     vouched_at: Option<Instant>,
@@ -501,8 +501,8 @@ impl<O: Object> ReflectorState<O> {
 /// An error: a list was older than the last version.
 struct Stale;
 
-/// Returns true if the server is temporarily unable to answer and said so: the same request is retried later.
-fn wants_to_be_asked_later(error: &SourceError) -> bool {
+/// Returns true if the server asks the client to retry the same request later.
+fn asks_for_retry(error: &SourceError) -> bool {
     match error.kind() {
         SourceErrorKind::TooManyRequests => true,
         SourceErrorKind::Unavailable => error.retry_after().is_some(),

@@ -55,7 +55,7 @@ pub struct ReflectorStatus {
     pub older_versions: u64,
     /// Resyncs that were due.
     pub resyncs: u64,
-    /// Lists that were read in full because another server, or another version of it, answered than for the
+    /// Lists that were read in full because another server, or another version of it, responded than to the
     /// list before.
     pub server_changes: u64,
     /// True once the lists of the source have contradicted the order of its versions too often. Versions are

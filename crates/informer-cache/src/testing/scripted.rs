@@ -96,12 +96,12 @@ impl<O: Object> ScriptedSource<O> {
         &self,
         recorded: RecordedRequest,
         incoming: Incoming<O>,
-        answer: oneshot::Receiver<Result<T, SourceError>>,
+        response: oneshot::Receiver<Result<T, SourceError>>,
     ) -> Result<T, SourceError> {
         self.shared.log.lock().requests.push(recorded);
         let refused = || failure(SourceErrorKind::ConnectionRefused);
         self.requests.send(incoming).map_err(|_| refused())?;
-        answer.await.unwrap_or_else(|_| Err(refused()))
+        response.await.unwrap_or_else(|_| Err(refused()))
     }
 }
 
@@ -110,13 +110,13 @@ impl<O: Object> ListSource<O> for ScriptedSource<O> {
         &self,
         request: ListRequest<O>,
     ) -> impl Future<Output = Result<ListStream<O>, SourceError>> + Send {
-        let (sender, answer) = oneshot::channel();
+        let (sender, response) = oneshot::channel();
         let recorded = RecordedRequest::List {
             version: request.version.clone(),
             limit: request.limit,
             continue_token: request.continue_token.clone(),
         };
-        self.ask(recorded, Incoming::List(request, sender), answer)
+        self.ask(recorded, Incoming::List(request, sender), response)
     }
 }
 
@@ -125,13 +125,13 @@ impl<O: Object> WatchSource<O> for ScriptedSource<O> {
         &self,
         request: WatchRequest<O>,
     ) -> impl Future<Output = Result<WatchStream<O>, SourceError>> + Send {
-        let (sender, answer) = oneshot::channel();
+        let (sender, response) = oneshot::channel();
         let recorded = RecordedRequest::Watch {
             version: request.version.clone(),
             send_initial_events: request.send_initial_events,
             timeout: request.timeout,
         };
-        self.ask(recorded, Incoming::Watch(request, sender), answer)
+        self.ask(recorded, Incoming::Watch(request, sender), response)
     }
 }
 
@@ -160,7 +160,7 @@ impl<O: Object> ScriptedServer<O> {
     /// source was dropped.
     pub async fn expect_list(&mut self) -> ExpectedList<O> {
         match self.next("a list").await {
-            Incoming::List(request, answer) => ExpectedList::new(request, answer),
+            Incoming::List(request, response) => ExpectedList::new(request, response),
             Incoming::Watch(request, _) => panic!("expected a list, got {request:?}"),
         }
     }
@@ -173,7 +173,7 @@ impl<O: Object> ScriptedServer<O> {
     /// was dropped.
     pub async fn expect_watch(&mut self) -> ExpectedWatch<O> {
         match self.next("a watch").await {
-            Incoming::Watch(request, answer) => ExpectedWatch::new(request, answer),
+            Incoming::Watch(request, response) => ExpectedWatch::new(request, response),
             Incoming::List(request, _) => panic!("expected a watch, got {request:?}"),
         }
     }

@@ -64,7 +64,7 @@ pub(crate) async fn run(arguments: ServerArguments) -> Result<(), Failure> {
 
     let mut lines = BufReader::new(stdin()).lines();
     while let Ok(Some(_)) = lines.next_line().await {
-        spoil(&server, &arguments);
+        add_faults(&server, &arguments);
         let begin = Instant::now();
         let changes = change(&server, &mut objects, &arguments).await?;
         say(&Said::Changed { changes, seconds: begin.elapsed().as_secs_f64() });
@@ -87,8 +87,8 @@ fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) 
     Ok(())
 }
 
-/// Closes the open watch of pods in the middle of the changes, and answers the next one with 410.
-fn spoil(server: &ApiServer, arguments: &ServerArguments) {
+/// Closes the open watch of pods in the middle of the changes, and expires the next one with 410.
+fn add_faults(server: &ApiServer, arguments: &ServerArguments) {
     let third = arguments.rate * arguments.seconds / 3;
     let cut = FaultAction::Cut { after_events: Some(third), after_bytes: None, abrupt: true };
     server.faults().on(FaultMatch::watch("pods")).nth(1).then(cut);

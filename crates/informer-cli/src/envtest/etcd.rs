@@ -85,7 +85,7 @@ async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
         };
         let state = Arc::clone(&state);
         tokio::spawn(async move {
-            let service = hyper::service::service_fn(move |request| answer(request, Arc::clone(&state)));
+            let service = hyper::service::service_fn(move |request| respond(request, Arc::clone(&state)));
             let served =
                 hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
             if let Err(error) = served.await {
@@ -95,7 +95,7 @@ async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
     }
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     state: Arc<PathBuf>,
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {

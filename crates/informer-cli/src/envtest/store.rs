@@ -68,9 +68,9 @@ impl Store {
         let request = Request::builder().method(method).uri(url).body(Full::new(body));
         let request =
             request.map_err(|error| failed(Box::new(error) as Box<dyn std::error::Error + Send + Sync>))?;
-        let answer = self.client.request(request).await.map_err(|error| failed(error.into()))?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|error| failed(error.into()))?;
+        let response = self.client.request(request).await.map_err(|error| failed(error.into()))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| failed(error.into()))?;
         Ok((status, body.to_bytes()))
     }
 }

@@ -35,7 +35,7 @@ async fn ask(address: &str, method: &str, path: &str, body: &str) -> (u16, Value
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     let reading = stream.read_to_string(&mut text);
-    tokio::time::timeout(DEADLINE, reading).await.expect("an answer").unwrap();
+    tokio::time::timeout(DEADLINE, reading).await.expect("a response").unwrap();
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{text}: {error}")))

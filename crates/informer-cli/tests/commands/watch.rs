@@ -186,9 +186,9 @@ async fn persistent_failure_is_reported_once() {
     assert_eq!(fault.fired(), 3);
     let failures: Vec<&String> = told.iter().filter(|line| line.ends_with("trying again")).collect();
     assert!(!failures.is_empty() && failures.iter().all(|line| line.contains("500")), "{told:?}");
-    // A watch may fail before the list is answered; its error is then reported again.
-    for until_answered in told.split(|line| line.ends_with("the server responds again")) {
-        let failures: Vec<_> = until_answered.iter().filter(|line| line.ends_with("trying again")).collect();
+    // A watch may fail before the response to the list; its error is then reported again.
+    for until_response in told.split(|line| line.ends_with("the server responds again")) {
+        let failures: Vec<_> = until_response.iter().filter(|line| line.ends_with("trying again")).collect();
         assert_eq!(failures.len(), failures.iter().collect::<BTreeSet<_>>().len(), "{told:?}");
     }
 }

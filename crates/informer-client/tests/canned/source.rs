@@ -24,9 +24,9 @@ pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
         let frames = frames.clone();
         async move {
             let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
-            let mut answer = Response::new(StreamBody::new(futures_util::stream::iter(frames)));
-            answer.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
-            Ok::<_, Infallible>(answer)
+            let mut response = Response::new(StreamBody::new(futures_util::stream::iter(frames)));
+            response.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
+            Ok::<_, Infallible>(response)
         }
     });
     Client::from_service(service, "default")

@@ -39,7 +39,7 @@ struct Server {
 }
 
 impl Server {
-    async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    async fn respond(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let (head, body) = request.into_parts();
         let header = head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
         let header = header.unwrap_or_default();
@@ -69,7 +69,7 @@ impl Server {
                 let (server, tls) = (server.clone(), tls.as_ref().map(|tls| Arc::clone(&tls.lock())));
                 tokio::spawn(async move {
                     let own = server.clone();
-                    let service = service_fn(move |request| own.clone().answer(request));
+                    let service = service_fn(move |request| own.clone().respond(request));
                     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                     let Some(tls) = tls else {
                         let _ = builder.serve_connection(TokioIo::new(socket), service).await;

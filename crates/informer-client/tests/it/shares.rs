@@ -40,8 +40,8 @@ async fn share_is_requested_and_objects_of_other_shares_are_dropped() {
     let mut held: Vec<Vec<String>> = Vec::new();
     for number in [0, 1] {
         let items: Vec<_> = names().iter().map(|name| pod(name, "3")).collect();
-        let answer = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items});
-        let (client, requests) = script([Reply::ok(answer.to_string())]);
+        let body = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items});
+        let (client, requests) = script([Reply::ok(body.to_string())]);
         let source = KubeListWatch::<Lazy<Pod>>::all(client).shares(half(number));
         assert_eq!(ListWatch::describe(&source), format!("pods in share {number} of 2 by uid"));
         let read = list(&source, first_list()).await.unwrap();

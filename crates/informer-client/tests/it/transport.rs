@@ -38,7 +38,7 @@ fn gzip(text: &str) -> Bytes {
 
 /// Lists end immediately; watches send two events and stay open. Responses are compressed if the client
 /// accepts gzip, with one gzip member per event.
-fn answer(request: &Request<Incoming>) -> Response<Body> {
+fn respond(request: &Request<Incoming>) -> Response<Body> {
     let zipped = request.headers().get("accept-encoding").is_some_and(|value| value == "gzip");
     let text = |text: &str| if zipped { gzip(text) } else { Bytes::copy_from_slice(text.as_bytes()) };
     let body = if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
@@ -89,7 +89,7 @@ async fn serve_over(tls: Option<tokio_rustls::TlsAcceptor>) -> Server {
                         authorizations.lock().push(value.to_str().unwrap().to_owned());
                     }
                     http2.fetch_add(usize::from(request.version() == Version::HTTP_2), Ordering::SeqCst);
-                    std::future::ready(Ok::<_, Infallible>(answer(&request)))
+                    std::future::ready(Ok::<_, Infallible>(respond(&request)))
                 });
                 let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                 builder.http2().max_concurrent_streams(100);

@@ -39,7 +39,7 @@ const END_MARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion"
 
 impl Server {
     /// Returns the start of a response body, and true if the body stays open until watches expire.
-    fn answer(&self, uri: &http::Uri) -> (String, bool) {
+    fn respond(&self, uri: &http::Uri) -> (String, bool) {
         self.requests.lock().push(uri.to_string());
         let pod = pod(self.written.load(Ordering::SeqCst));
         let query = uri.query().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Server {
     fn client(self: &Arc<Self>) -> Client {
         let server = Arc::clone(self);
         let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
-            let (server, (text, watches)) = (Arc::clone(&server), server.answer(request.uri()));
+            let (server, (text, watches)) = (Arc::clone(&server), server.respond(request.uri()));
             async move {
                 let end = stream::once(async move {
                     if watches {

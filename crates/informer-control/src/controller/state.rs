@@ -34,7 +34,7 @@ pub enum ControllerPhase {
     Stopped,
 }
 
-/// The answer to [`ControllerLifecycle::start_sources`]: whether the caller must start the sources.
+/// The result of [`ControllerLifecycle::start_sources`]: whether the caller must start the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceStart {
     /// The caller must start the sources now, and then call [`ControllerLifecycle::sources_started`].

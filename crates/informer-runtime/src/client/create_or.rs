@@ -90,10 +90,10 @@ impl CachedClient {
         };
         patch["metadata"] =
             json!({"uid": updated.meta().uid, "resourceVersion": updated.meta().resource_version});
-        let answer = self.execute(operation.clone().sending(patch)).await?;
+        let response = self.execute(operation.clone().sending(patch)).await?;
         let result =
             if changed { OperationResult::UpdatedStatus } else { OperationResult::UpdatedStatusOnly };
-        Ok((fetched(&operation.to_string(), answer)?, result))
+        Ok((fetched(&operation.to_string(), response)?, result))
     }
 
     async fn created_or_edited<K: KubeObject>(

@@ -65,7 +65,7 @@ pub enum WriteError {
     },
     /// The response has an unexpected type. The write has happened.
     #[error("{attempt}: the response is not a {expected}")]
-    Answer {
+    Response {
         /// The operation.
         attempt: String,
         /// The expected type.

@@ -120,7 +120,7 @@ impl CachedClient {
                 return Ok(all);
             }
         }
-        Err(WriteError::Answer {
+        Err(WriteError::Response {
             attempt: format!("list {}", kind.resource()),
             expected: format!("list of at most {MAX_PAGES} pages"),
             cause: None,

@@ -21,12 +21,12 @@ impl Operation {
     }
 
     /// Returns the write according to the response. `None` if the response names no object.
-    pub(super) fn own_write<'a>(&'a self, answer: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
-        let metadata = &answer["metadata"];
+    pub(super) fn own_write<'a>(&'a self, response: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
+        let metadata = &response["metadata"];
         let name = metadata["name"].as_str().or(self.name.as_deref())?;
         let key = object_key(&self.kind, self.namespace.as_deref(), name)?;
         let deletes = self.verb == OperationVerb::Delete;
-        let uid = metadata["uid"].as_str().or(answer["details"]["uid"].as_str().filter(|_| deletes));
+        let uid = metadata["uid"].as_str().or(response["details"]["uid"].as_str().filter(|_| deletes));
         let has_finalizers =
             metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
         let has_grace_period = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
@@ -34,13 +34,14 @@ impl Operation {
             (metadata["deletionTimestamp"].is_string() || deletes) && !has_finalizers && !has_grace_period;
         // A subresource may return another kind, such as Scale, with the version of the object and without
         // its labels.
-        let is_object = self.subresource.is_none() || answer["kind"].as_str() == Some(&self.kind.gvk().kind);
+        let is_object =
+            self.subresource.is_none() || response["kind"].as_str() == Some(&self.kind.gvk().kind);
         Some(OwnWrite {
             kind: &self.kind,
             key,
             version: ResourceVersion::from(metadata["resourceVersion"].as_str().unwrap_or_default()),
             deleted: uid.filter(|_| removed).map(str::to_owned),
-            object: Some(answer).filter(|_| is_object && metadata["uid"].is_string()),
+            object: Some(response).filter(|_| is_object && metadata["uid"].is_string()),
             began,
         })
     }
@@ -92,9 +93,9 @@ mod tests {
 
     #[test]
     fn deletion_with_status_response_has_the_uid_and_no_version() {
-        let answer = json!({"kind": "Status", "metadata": {}, "details": {"name": "web", "uid": "u"}});
+        let response = json!({"kind": "Status", "metadata": {}, "details": {"name": "web", "uid": "u"}});
         let operation = on(OperationVerb::Delete);
-        let write = operation.own_write(&answer, 0).unwrap();
+        let write = operation.own_write(&response, 0).unwrap();
         assert_eq!((write.deleted.as_deref(), write.version.is_empty()), (Some("u"), true));
         assert!(write.object.is_none());
     }
@@ -102,12 +103,12 @@ mod tests {
     #[test]
     fn deletion_of_an_object_with_finalizers_or_grace_period_does_not_wait_for_its_removal() {
         for stays in [json!({"finalizers": ["x"]}), json!({"deletionGracePeriodSeconds": 30})] {
-            let mut answer = json!({"kind": "Deployment", "metadata": stays});
-            answer["metadata"]["uid"] = json!("u");
-            answer["metadata"]["resourceVersion"] = json!("7");
-            answer["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            let mut response = json!({"kind": "Deployment", "metadata": stays});
+            response["metadata"]["uid"] = json!("u");
+            response["metadata"]["resourceVersion"] = json!("7");
+            response["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             let operation = on(OperationVerb::Delete);
-            let write = operation.own_write(&answer, 0).unwrap();
+            let write = operation.own_write(&response, 0).unwrap();
             assert_eq!((write.deleted, write.version), (None, 7.into()));
         }
     }
@@ -116,16 +117,16 @@ mod tests {
     fn removing_the_last_finalizer_of_a_terminating_object_deletes_it() {
         let metadata =
             json!({"uid": "u", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z"});
-        let (operation, answer) = (on(PATCH), json!({"kind": "Deployment", "metadata": metadata}));
-        assert_eq!(operation.own_write(&answer, 0).unwrap().deleted.as_deref(), Some("u"));
+        let (operation, response) = (on(PATCH), json!({"kind": "Deployment", "metadata": metadata}));
+        assert_eq!(operation.own_write(&response, 0).unwrap().deleted.as_deref(), Some("u"));
     }
 
     #[test]
     fn scale_response_has_the_version_of_the_object_but_not_its_labels() {
-        let answer =
+        let response =
             json!({"kind": "Scale", "metadata": {"name": "web", "uid": "u", "resourceVersion": "7"}});
         let operation = on(PATCH).under(Some("scale"));
-        let write = operation.own_write(&answer, 0).unwrap();
+        let write = operation.own_write(&response, 0).unwrap();
         assert_eq!((write.version, write.object), (7.into(), None));
     }
 }

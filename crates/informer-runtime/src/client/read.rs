@@ -167,7 +167,7 @@ impl CachedClient {
         if !self.reads_live(&kind) && !self.is_intercepted() {
             return self.cached_list::<Lazy<K>>(&kind, &options).await;
         }
-        let values = self.answer_list::<K>(operation, &options).await?;
+        let values = self.list_as_json::<K>(operation, &options).await?;
         let items = values.into_iter().map(|value| lazy::<K>(&kind, &value));
         Ok(items.collect::<Result<_, _>>()?)
     }
@@ -200,7 +200,7 @@ impl CachedClient {
 /// Converts a list item of a server or an interceptor to a lazy object.
 fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {
     let object = Lazy::from_json(&value.to_string());
-    object.map(Arc::new).map_err(|cause| WriteError::Answer {
+    object.map(Arc::new).map_err(|cause| WriteError::Response {
         attempt: format!("list {}", kind.resource()),
         expected: "list of objects".to_owned(),
         cause: Some(cause.into()),
@@ -240,7 +240,7 @@ impl CachedClient {
         }
     }
 
-    async fn answer_list<K: KubeObject>(
+    async fn list_as_json<K: KubeObject>(
         &self,
         operation: Operation,
         options: &ListOptions,

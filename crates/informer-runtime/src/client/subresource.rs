@@ -75,8 +75,8 @@ impl Subresource {
         patch: &Patch,
     ) -> Result<Fetched<K>, WriteError> {
         let operation = self.on::<K>(OperationVerb::Patch(patch.format), key.as_ref());
-        let answer = self.client.execute(operation.clone().sending(patch.body.clone())).await?;
-        fetched(&operation.to_string(), answer)
+        let response = self.client.execute(operation.clone().sending(patch.body.clone())).await?;
+        fetched(&operation.to_string(), response)
     }
 
     /// Reads a subresource with its own type, for example `Scale`, from the API server.

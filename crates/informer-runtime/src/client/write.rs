@@ -60,8 +60,8 @@ impl CachedClient {
                 patch["metadata"][name] = json!(value);
             }
         }
-        let answer = self.execute(operation.clone().sending(patch)).await?;
-        fetched(&operation.to_string(), answer)
+        let response = self.execute(operation.clone().sending(patch)).await?;
+        fetched(&operation.to_string(), response)
     }
 
     /// Returns the patch, computed on whole objects; `None` if there is no difference. All updates compute it
@@ -142,8 +142,8 @@ impl CachedClient {
             // The server rejects applied objects with managed fields.
             metadata.remove("managedFields");
         }
-        let answer = self.execute(operation.clone().sending(body)).await?;
-        fetched(&operation.to_string(), answer)
+        let response = self.execute(operation.clone().sending(body)).await?;
+        fetched(&operation.to_string(), response)
     }
 
     /// Patches an object without reading it.
@@ -158,8 +158,8 @@ impl CachedClient {
     ) -> Result<Fetched<K>, WriteError> {
         let verb = OperationVerb::Patch(patch.format);
         let operation = Operation::on(verb, &ResourceKind::of::<K>(), key.as_ref());
-        let answer = self.execute(operation.clone().sending(patch.body.clone())).await?;
-        fetched(&operation.to_string(), answer)
+        let response = self.execute(operation.clone().sending(patch.body.clone())).await?;
+        fetched(&operation.to_string(), response)
     }
 
     /// Replaces an object with a complete one made by the program; fields that `object` does not have are
@@ -185,8 +185,8 @@ impl CachedClient {
         object: &K,
     ) -> Result<Fetched<K>, WriteError> {
         let body = serde_json::to_value(object).map_err(|cause| encode(&operation, cause))?;
-        let answer = self.execute(operation.clone().sending(body)).await?;
-        fetched(&operation.to_string(), answer)
+        let response = self.execute(operation.clone().sending(body)).await?;
+        fetched(&operation.to_string(), response)
     }
 
     /// Executes an operation: settings, interceptors, request.
@@ -229,23 +229,23 @@ impl CachedClient {
         }
         let (call, begin) = (operation.call()?, tokio::time::Instant::now());
         let began = self.shared.cache.begin_write();
-        let answer = self.shared.api.call(call).await;
+        let response = self.shared.api.call(call).await;
         let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
-        let code = answer.as_ref().map_or_else(refused, |_| 200);
+        let code = response.as_ref().map_or_else(refused, |_| 200);
         self.shared.metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
-        let text = answer?;
-        let answer = serde_json::from_slice(&text).map_err(|cause| WriteError::Answer {
+        let text = response?;
+        let response = serde_json::from_slice(&text).map_err(|cause| WriteError::Response {
             attempt: operation.to_string(),
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
         })?;
         // Recorded before the response is returned: reads that begin after that must show the write.
         if operation.is_own_write()
-            && let Some(write) = operation.own_write(&answer, began)
+            && let Some(write) = operation.own_write(&response, began)
         {
             self.shared.cache.write_completed(&write);
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -280,14 +280,14 @@ pub(super) fn encode(operation: &Operation, cause: serde_json::Error) -> WriteEr
 }
 
 /// Decodes the response as an object of the type.
-pub(super) fn fetched<K: KubeObject>(attempt: &str, answer: Value) -> Result<Fetched<K>, WriteError> {
-    Fetched::of_whole(answer).map_err(|cause| wrong_type::<K>(attempt, &cause))
+pub(super) fn fetched<K: KubeObject>(attempt: &str, response: Value) -> Result<Fetched<K>, WriteError> {
+    Fetched::of_whole(response).map_err(|cause| wrong_type::<K>(attempt, &cause))
 }
 
 /// Reports only the category of the serde error: its message may contain a value.
 pub(super) fn wrong_type<K: KubeObject>(attempt: &str, cause: &serde_json::Error) -> WriteError {
     let expected = K::kind(&()).into_owned();
-    WriteError::Answer { attempt: attempt.to_owned(), expected, cause: Some(problem(cause).into()) }
+    WriteError::Response { attempt: attempt.to_owned(), expected, cause: Some(problem(cause).into()) }
 }
 
 fn problem(cause: &serde_json::Error) -> String {
@@ -295,8 +295,8 @@ fn problem(cause: &serde_json::Error) -> String {
 }
 
 /// Decodes the response as any type.
-pub(super) fn decoded<T: DeserializeOwned>(attempt: &str, answer: Value) -> Result<T, WriteError> {
-    serde_json::from_value(answer).map_err(|cause| WriteError::Answer {
+pub(super) fn decoded<T: DeserializeOwned>(attempt: &str, response: Value) -> Result<T, WriteError> {
+    serde_json::from_value(response).map_err(|cause| WriteError::Response {
         attempt: attempt.to_owned(),
         expected: "object of the requested type".to_owned(),
         cause: Some(problem(&cause).into()),

@@ -178,15 +178,15 @@ fn reconcile_context<R: ReconcileRequest>(
 
 async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Context) -> CallResult {
     let reconcile = AssertUnwindSafe(async { engine.reconciler.call(request, context).await }).catch_unwind();
-    let answer = match engine.settings.reconcile_timeout {
+    let result = match engine.settings.reconcile_timeout {
         None => reconcile.await,
         Some(timeout) => match tokio::time::timeout(timeout, reconcile).await {
-            Ok(answer) => answer,
+            Ok(result) => result,
             Err(_) => return CallResult::TimedOut(timeout),
         },
     };
-    match answer {
-        Ok(answer) => CallResult::Returned(answer),
+    match result {
+        Ok(result) => CallResult::Returned(result),
         Err(panic) => CallResult::Panicked(panic_text(&*panic).to_owned()),
     }
 }

@@ -15,7 +15,7 @@ use crate::http_server::text;
 
 impl HealthChecks {
     /// Responds to a request for an endpoint, or for one check below it.
-    pub(crate) async fn answer(&self, probe: Probe, uri: &Uri) -> Response<Bytes> {
+    pub(crate) async fn respond(&self, probe: Probe, uri: &Uri) -> Response<Bytes> {
         let below = uri.path().trim_start_matches('/').strip_prefix(probe.page()).unwrap_or_default();
         match below.trim_matches('/') {
             "" => self.all(probe, uri.query().unwrap_or_default()).await,

@@ -9,7 +9,7 @@ use super::{HealthChecks, Probe};
 use crate::{Manager, RunnableGroup, runnable};
 
 async fn ask(checks: &HealthChecks, probe: Probe, uri: &'static str) -> (StatusCode, String) {
-    let response = checks.answer(probe, &Uri::from_static(uri)).await;
+    let response = checks.respond(probe, &Uri::from_static(uri)).await;
     (response.status(), body(&response))
 }
 

@@ -52,22 +52,22 @@ const MAX_TOKEN_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Rejection {
     #[error("401 unauthorized: a bearer token of the cluster is required")]
-    Unknown,
+    Unauthorized,
     #[error("403 forbidden: the user of the token is not allowed to do this")]
     Forbidden,
     #[error("429 too many requests: reviews of unknown clients are limited; retry in a second")]
-    TooMany,
+    TooManyRequests,
     #[error("500: the API server could not review the request")]
-    Unasked,
+    ReviewFailed,
 }
 
 impl Rejection {
     pub(super) fn status(self) -> StatusCode {
         match self {
-            Self::Unknown => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unasked => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            Self::ReviewFailed => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
@@ -110,17 +110,17 @@ impl Access {
             let fits = !token.is_empty() && token.len() <= MAX_TOKEN_BYTES;
             (scheme.eq_ignore_ascii_case("bearer") && fits).then_some(token)
         });
-        let user = self.user(token.ok_or(Rejection::Unknown)?).await?.ok_or(Rejection::Unknown)?;
-        let mut question = json!({
+        let user = self.user(token.ok_or(Rejection::Unauthorized)?).await?.ok_or(Rejection::Unauthorized)?;
+        let mut spec = json!({
             "user": user["username"],
             "groups": user["groups"],
             "uid": user["uid"],
             "nonResourceAttributes": {"path": head.uri.path(), "verb": head.method.as_str().to_ascii_lowercase()},
         });
         if user["extra"].is_object() {
-            question["extra"] = user["extra"].clone();
+            spec["extra"] = user["extra"].clone();
         }
-        match self.allows(question).await? {
+        match self.allows(spec).await? {
             true => Ok(()),
             false => Err(Rejection::Forbidden),
         }
@@ -148,8 +148,8 @@ impl Access {
         Ok(user)
     }
 
-    async fn allows(&self, question: Value) -> Result<bool, Rejection> {
-        let text: ReviewSpec = question.to_string();
+    async fn allows(&self, spec: Value) -> Result<bool, Rejection> {
+        let text: ReviewSpec = spec.to_string();
         let known = self.permissions.lock().get(&text, now());
         let limited = match known {
             CachedReview::Valid(allowed) => return Ok(allowed),
@@ -158,7 +158,7 @@ impl Access {
         };
         take(limited)?;
         let kind = ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews");
-        let allowed = self.review(kind, question).await?["allowed"] == true;
+        let allowed = self.review(kind, spec).await?["allowed"] == true;
         if allowed {
             return_permit(limited);
         }
@@ -176,21 +176,21 @@ impl Access {
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
         let request = json_request(Method::POST, Gvr::new(group, "v1", resource).path(None), Some(body));
         let problem = match exchange(&self.client, request, MAX_REVIEW_BYTES).await {
-            Ok((status, mut answer)) if status.is_success() => return Ok(answer["status"].take()),
-            Ok((status, answer)) => {
-                format!("{}: {}", status.as_u16(), answer["message"].as_str().unwrap_or("without a reason"))
+            Ok((status, mut review)) if status.is_success() => return Ok(review["status"].take()),
+            Ok((status, review)) => {
+                format!("{}: {}", status.as_u16(), review["message"].as_str().unwrap_or("without a reason"))
             }
             Err(failure) => failure.problem,
         };
         tracing::warn!(kind, problem, "TokenReview or SubjectAccessReview failed; denying the request");
-        Err(Rejection::Unasked)
+        Err(Rejection::ReviewFailed)
     }
 }
 
 fn take(limited: Option<&Mutex<Limit>>) -> Result<(), Rejection> {
     match limited.is_none_or(|limit| limit.lock().take(now())) {
         true => Ok(()),
-        false => Err(Rejection::TooMany),
+        false => Err(Rejection::TooManyRequests),
     }
 }
 

@@ -147,7 +147,7 @@ async fn exchange(
     let stop = context.stop.clone();
     let service = service_fn(move |request| {
         let (context, slot) = (context.clone(), Arc::clone(&slot));
-        async move { Ok::<_, Infallible>(answer(request, &context, &slot).await.map(Full::new)) }
+        async move { Ok::<_, Infallible>(respond(request, &context, &slot).await.map(Full::new)) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -161,7 +161,7 @@ async fn exchange(
     let _ = connection.await;
 }
 
-async fn answer(request: Request<Incoming>, context: &ConnectionContext, slot: &Slot) -> Response<Bytes> {
+async fn respond(request: Request<Incoming>, context: &ConnectionContext, slot: &Slot) -> Response<Bytes> {
     let Some(handler) = context.routes.find(request.uri().path()) else {
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
     };

@@ -36,9 +36,9 @@ pub(super) async fn run(server: HttpServer) -> Running {
 pub(super) async fn send(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("the server listens");
     stream.write_all(request.as_bytes()).await.expect("the server reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("a text response");
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("a text response");
+    response
 }
 
 async fn get(address: std::net::SocketAddr, path: &str) -> String {

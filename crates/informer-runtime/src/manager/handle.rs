@@ -242,7 +242,7 @@ impl ManagerHandle {
         self.shared.leadership.subscribe()
     }
 
-    /// Returns true if this process was the leader when last checked. The answer may be stale when it is
+    /// Returns true if this process was the leader when last checked. The value may be stale when it is
     /// used: a write that must not be made by two processes needs a precondition, as described at
     /// [`Leadership`].
     pub fn is_leader(&self) -> bool {

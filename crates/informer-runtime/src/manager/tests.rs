@@ -458,9 +458,9 @@ async fn manager_serves_metrics_probes_and_debug_pages() {
         let mut stream = tokio::net::TcpStream::connect(addresses[server]).await.expect("the server listens");
         let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("the server reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("a text response");
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.expect("a text response");
+        response
     };
     assert!(get(0, "/readyz").await.starts_with("HTTP/1.1 200"));
     assert!(get(0, "/livez/manager").await.ends_with("\r\n\r\nok"));

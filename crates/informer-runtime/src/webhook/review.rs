@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::http_server::{answer, text};
+use crate::http_server::{text, typed_response};
 
 /// The response to a review.
 #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only metrics read whether it panicked"))]
@@ -30,10 +30,13 @@ where
     let uid = body["request"]["uid"].clone();
     let reviewed = AssertUnwindSafe(async { review(body).await }).catch_unwind().await;
     let panicked = reviewed.is_err();
-    let mut response = reviewed.unwrap_or_else(|_| failure(500, "the webhook panicked"));
-    response["uid"] = uid;
-    envelope["response"] = response;
-    ReviewResponse { response: answer(StatusCode::OK, "application/json", envelope.to_string()), panicked }
+    let mut outcome = reviewed.unwrap_or_else(|_| failure(500, "the webhook panicked"));
+    outcome["uid"] = uid;
+    envelope["response"] = outcome;
+    ReviewResponse {
+        response: typed_response(StatusCode::OK, "application/json", envelope.to_string()),
+        panicked,
+    }
 }
 
 /// Returns the review of a request, and the start of its response.

@@ -72,19 +72,19 @@ fn no_passwords() -> WebhookServer {
 #[tokio::test]
 async fn validator_allows_and_denies_with_warnings() {
     let server = no_passwords();
-    let (status, answer) =
+    let (status, reviewed) =
         post(&server, "/validate--v1-configmap", review("ConfigMap", "CREATE", json!({})).to_string()).await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(answer["response"], json!({"uid": "4711", "allowed": true, "warnings": ["hello jane"]}));
+    assert_eq!(reviewed["response"], json!({"uid": "4711", "allowed": true, "warnings": ["hello jane"]}));
     assert_eq!(
-        (&answer["apiVersion"], &answer["kind"]),
+        (&reviewed["apiVersion"], &reviewed["kind"]),
         (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
     );
     let bad = review("ConfigMap", "UPDATE", json!({"data": {"password": "x"}}));
-    let (_, answer) = post(&server, "/validate--v1-configmap", bad.to_string()).await;
+    let (_, reviewed) = post(&server, "/validate--v1-configmap", bad.to_string()).await;
     let status = json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "put passwords into a Secret"});
     assert_eq!(
-        answer["response"],
+        reviewed["response"],
         json!({"uid": "4711", "allowed": false, "status": status, "warnings": ["twice"]})
     );
 }
@@ -92,18 +92,18 @@ async fn validator_allows_and_denies_with_warnings() {
 #[tokio::test]
 async fn invalid_object_is_denied_with_code_422_and_reason_invalid() {
     let review = review("ConfigMap", "CREATE", json!({"data": {"invalid": ""}}));
-    let (_, answer) = post(&no_passwords(), "/validate--v1-configmap", review.to_string()).await;
+    let (_, reviewed) = post(&no_passwords(), "/validate--v1-configmap", review.to_string()).await;
     let status = json!({"status": "Failure", "code": 422, "reason": "Invalid", "message": "data.invalid is not a valid key"});
-    assert_eq!(answer["response"]["status"], status);
+    assert_eq!(reviewed["response"]["status"], status);
 }
 
 #[tokio::test]
 async fn v1beta1_review_gets_v1beta1_response() {
     let mut old = review("ConfigMap", "CREATE", json!({}));
     old["apiVersion"] = json!("admission.k8s.io/v1beta1");
-    let (_, answer) = post(&no_passwords(), "/validate--v1-configmap", old.to_string()).await;
-    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1beta1");
-    assert_eq!(answer["response"]["allowed"], true);
+    let (_, reviewed) = post(&no_passwords(), "/validate--v1-configmap", old.to_string()).await;
+    assert_eq!(reviewed["apiVersion"], "admission.k8s.io/v1beta1");
+    assert_eq!(reviewed["response"]["allowed"], true);
 }
 
 #[tokio::test]
@@ -120,10 +120,14 @@ async fn hostile_input_gets_an_error_and_never_a_panic() {
     let denied = |review: Value| {
         let server = &server;
         async move {
-            let (status, answer) = post(server, path, review.to_string()).await;
-            assert_eq!((status, &answer["response"]["uid"]), (StatusCode::OK, &json!("4711")), "{answer}");
-            assert_eq!(answer["response"]["allowed"], false);
-            answer["response"]["status"].clone()
+            let (status, reviewed) = post(server, path, review.to_string()).await;
+            assert_eq!(
+                (status, &reviewed["response"]["uid"]),
+                (StatusCode::OK, &json!("4711")),
+                "{reviewed}"
+            );
+            assert_eq!(reviewed["response"]["allowed"], false);
+            reviewed["response"]["status"].clone()
         }
     };
     let wrong_kind = denied(review("Pod", "CREATE", json!({}))).await;
@@ -149,10 +153,10 @@ async fn labelled(operation: &str, object: Value) -> Option<Value> {
         }
         Ok(pod)
     });
-    let (_, answer) = post(&server, "/mutate--v1-pod", review("Pod", operation, object).to_string()).await;
-    assert_eq!(answer["response"]["allowed"], true, "{answer}");
-    let patch = answer["response"]["patch"].as_str()?;
-    assert_eq!(answer["response"]["patchType"], "JSONPatch");
+    let (_, reviewed) = post(&server, "/mutate--v1-pod", review("Pod", operation, object).to_string()).await;
+    assert_eq!(reviewed["response"]["allowed"], true, "{reviewed}");
+    let patch = reviewed["response"]["patch"].as_str()?;
+    assert_eq!(reviewed["response"]["patchType"], "JSONPatch");
     serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).ok()
 }
 
@@ -302,9 +306,9 @@ async fn converted(desired: &str, objects: Value) -> Value {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "4711", "desiredAPIVersion": desired, "objects": objects},
     });
-    let (status, answer) = post(&greetings(), "/convert", review.to_string()).await;
-    assert_eq!((status, &answer["response"]["uid"]), (StatusCode::OK, &json!("4711")));
-    answer["response"].clone()
+    let (status, reviewed) = post(&greetings(), "/convert", review.to_string()).await;
+    assert_eq!((status, &reviewed["response"]["uid"]), (StatusCode::OK, &json!("4711")));
+    reviewed["response"].clone()
 }
 
 fn greeting(version: &str, field: &str, text: &str) -> Value {
@@ -318,16 +322,16 @@ async fn objects_are_converted_through_the_hub() {
         greeting("v1", "text", "b"),
         greeting("v1alpha1", "letters", "c")
     ]);
-    let answer = converted("example.com/v1beta1", objects).await;
-    assert_eq!(answer["result"]["status"], "Success", "{answer}");
-    let words: Vec<&str> = (0..3).filter_map(|i| answer["convertedObjects"][i]["words"].as_str()).collect();
+    let response = converted("example.com/v1beta1", objects).await;
+    assert_eq!(response["result"]["status"], "Success", "{response}");
+    let words: Vec<&str> = (0..3).filter_map(|i| response["convertedObjects"][i]["words"].as_str()).collect();
     assert_eq!(words, ["a", "b", "c"]);
-    assert_eq!(answer["convertedObjects"][2]["apiVersion"], "example.com/v1beta1");
+    assert_eq!(response["convertedObjects"][2]["apiVersion"], "example.com/v1beta1");
 }
 
 #[tokio::test]
 async fn failed_conversion_names_the_object() {
-    let message = |answer: Value| answer["result"]["message"].as_str().unwrap_or_default().to_owned();
+    let message = |response: Value| response["result"]["message"].as_str().unwrap_or_default().to_owned();
     let nothing = converted("example.com/v1", json!([greeting("v1alpha1", "letters", "")])).await;
     assert_eq!(nothing["result"]["status"], "Failure");
     assert_eq!(message(nothing), "convert Greeting hi to v1: it says nothing");

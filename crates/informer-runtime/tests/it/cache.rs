@@ -30,7 +30,7 @@ async fn first_read_of_a_kind_starts_its_informer_and_waits() {
     let pod = cache.get::<Pod>("default/web-0").await.unwrap().expect("the pod exists");
     assert_eq!(pod.get().unwrap().metadata.name.as_deref(), Some("web-0"));
     assert_eq!(cache.list::<Pod>(&ListOptions::default()).await.unwrap().len(), 1);
-    assert!(cache.get::<Pod>("default/none").await.unwrap().is_none(), "not found is an answer");
+    assert!(cache.get::<Pod>("default/none").await.unwrap().is_none(), "a missing object is no error");
     assert_eq!(server.api.count_requests(Verb::List, "pods"), 1);
 }
 

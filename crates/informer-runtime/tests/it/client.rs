@@ -129,7 +129,7 @@ async fn update_of_object_changed_meanwhile_is_a_conflict() {
     assert_eq!(
         color(&client.update(&third).await.unwrap()),
         "",
-        "what an update answers can be changed again"
+        "the returned object can be changed and sent again"
     );
 }
 

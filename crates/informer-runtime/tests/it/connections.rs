@@ -30,7 +30,7 @@ fn http2_client(url: &str) -> Client {
 
 async fn get(client: &Client, path: &str) -> ResponseBody {
     let request = Request::get(path).body(Bytes::new()).expect("a valid path");
-    let response = client.request(request).await.expect("the server answers");
+    let response = client.request(request).await.expect("the server responds");
     assert!(response.status().is_success(), "{path}: {}", response.status());
     response.into_body()
 }
@@ -83,9 +83,9 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
         for number in 0..20 {
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("small-{number}")}});
             let create = Call::create(&kind, Some("default")).body(map.to_string());
-            client.call(create).await.expect("a write is answered");
+            client.call(create).await.expect("a write succeeds");
             let key = format!("default/small-{number}").parse().expect("a key");
-            client.call(Call::get(&kind, &key)).await.expect("a get is answered");
+            client.call(Call::get(&kind, &key)).await.expect("a get succeeds");
         }
         events(&mut renewals, 3).await;
         stop.cancel();
@@ -120,7 +120,7 @@ async fn leader_election_and_shard_membership_have_their_own_connections_unless_
     let connections_of = async |share: bool| {
         let (url, count) = counting_proxy(listening.addr()).await;
         let client = http2_client(&url);
-        get(&client, "/api/v1/configmaps").await.collect().await.expect("a whole answer");
+        get(&client, "/api/v1/configmaps").await.collect().await.expect("a complete response");
         let name = format!("replica-{share}");
         let election = LeaderElection::new(&name).share_connections(share);
         let elector = election.elector(&client).expect("a valid election");
@@ -138,7 +138,7 @@ async fn leader_election_and_shard_membership_have_their_own_connections_unless_
         count.load(Ordering::SeqCst)
     };
     let both = async { (connections_of(true).await, connections_of(false).await) };
-    let (shared, separate) = tokio::time::timeout(HANGS, both).await.expect("the server answers");
+    let (shared, separate) = tokio::time::timeout(HANGS, both).await.expect("the server responds");
     assert_eq!((shared, separate), (1, 3));
     assert!(server.count_requests(Verb::Update, "leases") > 0, "the lease is given back");
 }

@@ -81,21 +81,21 @@ fn user_of(authority: &CertificateAuthority) -> Certificate {
 
 async fn status(client: &Client) -> StatusCode {
     let request = Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
-    let answer = tokio::time::timeout(HANGS, client.request(request)).await.expect("an answer");
-    answer.expect("an answer").status()
+    let response = tokio::time::timeout(HANGS, client.request(request)).await.expect("a response");
+    response.expect("a response").status()
 }
 
 /// Repeats a request until it is not aborted by the cut of its connection.
 async fn status_after_cut(client: &Client) -> StatusCode {
     let request = || Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
-    let answered = async {
+    let status = async {
         loop {
-            if let Ok(answer) = client.request(request()).await {
-                return answer.status();
+            if let Ok(response) = client.request(request()).await {
+                return response.status();
             }
         }
     };
-    tokio::time::timeout(HANGS, answered).await.expect("an answer")
+    tokio::time::timeout(HANGS, status).await.expect("a response")
 }
 
 /// A cluster that accepts users of `authority`, and a client whose certificate is in a mounted Secret.

@@ -45,7 +45,7 @@ async fn with_stalled_watches(
 ) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
     cache.start();
     let maps = cache.informer::<ConfigMap>();
-    maps.wait_for_sync(SOON).await.expect("the server answers");
+    maps.wait_for_sync(SOON).await.expect("the server responds");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waits = Arc::new(Waits::default());
     let client = CachedClient::builder(&cache).read_your_writes(Some(bound)).metrics(waits.clone()).build();

@@ -117,10 +117,10 @@ async fn dry_runs_change_no_representation() {
 async fn interceptor_sees_and_changes_all_representations() {
     for_each(async |_server, client| {
         let painting = client.intercept(|operation: Operation, next: Next| async move {
-            let mut answer: Value = next.run(operation).await?;
-            assert_eq!(answer["data"]["color"], "red");
-            answer["data"]["color"] = json!("painted");
-            Ok(answer)
+            let mut object: Value = next.run(operation).await?;
+            assert_eq!(object["data"]["color"], "red");
+            object["data"]["color"] = json!("painted");
+            Ok(object)
         });
         let map = painting.get::<ConfigMap>("default/m").await?.ok_or("it exists")?;
         assert_eq!(color(&map), "painted");
@@ -149,11 +149,11 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
         .build();
     cache.start();
     let renaming = |operation: Operation, next: Next| async move {
-        let mut answer = next.run(operation.clone()).await?;
+        let mut object = next.run(operation.clone()).await?;
         if !operation.verb.is_write() {
-            answer["metadata"]["annotations"] = json!({"seen": "by the interceptor"});
+            object["metadata"]["annotations"] = json!({"seen": "by the interceptor"});
         }
-        Ok(answer)
+        Ok(object)
     };
     for client in [pass(CachedClient::new(&cache)), CachedClient::new(&cache).intercept(renaming)] {
         let web = client.get::<OldDeployment>("default/web").await.unwrap().unwrap();
@@ -197,5 +197,5 @@ async fn interceptor_sees_dynamic_reads_of_the_cache() {
     assert!(maps.get("default/none").await.unwrap().is_none());
     assert_eq!(maps.list(&ListOptions::default()).await.unwrap().len(), 1);
     assert_eq!(*seen.lock(), ["get configmaps default/m", "get configmaps default/none", "list configmaps"]);
-    assert_eq!(server.api.count_requests(Verb::Get, "configmaps"), 0, "the cache answers");
+    assert_eq!(server.api.count_requests(Verb::Get, "configmaps"), 0, "the cache returns the object");
 }

@@ -383,7 +383,7 @@ fn an_index_function_that_changes_its_mind_leaves_nothing_stale() {
 }
 
 #[test]
-fn large_answers_come_from_one_version_too() {
+fn large_reads_see_one_version() {
     let store: ThreadSafeStore<Pod> = StoreBuilder::new().index("all", |_: &Pod| ["x"]).thread_safe();
     let count = MAX_DIRECT_READ + 10;
     let items = (0..count).map(|number| ObjectKey::cluster(&number.to_string()).unwrap());

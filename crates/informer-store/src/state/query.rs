@@ -43,11 +43,11 @@ impl<O> State<O> {
         self.indexes().map(|index| index.definition.clone()).collect()
     }
 
-    fn of_value<R>(&self, name: &str, value: &str, answer: impl Fn(&Slot<O>) -> R) -> Option<Vec<R>> {
+    fn of_value<R>(&self, name: &str, value: &str, convert: impl Fn(&Slot<O>) -> R) -> Option<Vec<R>> {
         let posting = self.posting(self.index(name)?, value);
         let Some(posting) = posting else { return Some(Vec::new()) };
         let mut found = Vec::with_capacity(posting.len());
-        found.extend(self.objects_of(posting.iter()).map(answer));
+        found.extend(self.objects_of(posting.iter()).map(convert));
         Some(found)
     }
 }

@@ -85,7 +85,7 @@ fn a_replacement_swaps_everything_and_the_last_of_two_equal_keys_stays() {
 }
 
 #[test]
-fn keys_that_do_not_exist_are_answered_with_nothing() {
+fn reads_of_missing_keys_return_nothing() {
     let pods = empty();
     assert!(pods.get("").is_none() && pods.get("a/b/c/d").is_none() && !pods.contains("x"));
     assert!(pods.list().is_empty() && pods.keys().is_empty() && pods.is_empty());

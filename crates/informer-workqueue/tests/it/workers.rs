@@ -152,7 +152,7 @@ async fn a_panic_is_caught_counted_and_retried() {
 async fn requeue_is_rate_limited_and_requeue_after_forgets_and_both_keep_the_priority() {
     let queue = queue();
     queue.add_with("foo", AddOptions::new().priority(5));
-    let answers = Arc::new(Mutex::new(vec![
+    let outcomes = Arc::new(Mutex::new(vec![
         WorkOutcome::Done,
         WorkOutcome::RequeueAfter(SECOND),
         WorkOutcome::Requeue,
@@ -162,12 +162,12 @@ async fn requeue_is_rate_limited_and_requeue_after_forgets_and_both_keep_the_pri
     let work = {
         let (queue, times) = (queue.clone(), Arc::clone(&times));
         move |_| {
-            let answer = answers.lock().pop().unwrap();
+            let outcome = outcomes.lock().pop().unwrap();
             times.lock().push((start.elapsed().as_millis(), queue.retries(&"foo")));
-            if matches!(answer, WorkOutcome::Done) {
+            if matches!(outcome, WorkOutcome::Done) {
                 queue.shut_down();
             }
-            async move { answer }
+            async move { outcome }
         }
     };
     let report = Workers::new(queue).max_retries(0).run(work).await;

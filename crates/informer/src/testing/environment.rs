@@ -160,7 +160,7 @@ impl TestEnvironment {
             }
         };
         match tokio::time::timeout(ESTABLISHED_TIMEOUT, established).await {
-            Ok(answered) => answered.map_err(|cause| TestServerError::environment(attempt, cause)),
+            Ok(result) => result.map_err(|cause| TestServerError::environment(attempt, cause)),
             Err(_) => {
                 let problem = format!("it is not established after {ESTABLISHED_TIMEOUT:?}");
                 Err(TestServerError::environment(attempt, problem))

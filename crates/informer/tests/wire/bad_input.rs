@@ -19,7 +19,7 @@ use informer_apiserver::{FaultAction, Kind};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use crate::fixture::{Beside, answer, eventually, item, pod_list, text};
+use crate::fixture::{Beside, eventually, item, pod_list, respond_with, text};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -277,7 +277,7 @@ async fn each_refusal_says_what_was_attempted_and_what_to_do() {
         assert!(error.ends_with(advice), "{error}");
     }
     // A proxy responds with plain text instead of a `Status` object.
-    let error = relist_fails(answer(503, "upstream connect error\n")).await;
+    let error = relist_fails(respond_with(503, "upstream connect error\n")).await;
     assert!(
         error.starts_with("list pods: the server responded with 503 ") && error.ends_with("connect error"),
         "{error}"

@@ -82,11 +82,11 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
 
 /// Returns a fault that responds with status 200 and this body.
 pub(crate) fn text(body: impl Into<String>) -> FaultAction {
-    answer(200, body)
+    respond_with(200, body)
 }
 
 /// Returns a fault that responds with this status code and body.
-pub(crate) fn answer(code: u16, body: impl Into<String>) -> FaultAction {
+pub(crate) fn respond_with(code: u16, body: impl Into<String>) -> FaultAction {
     FaultAction::Status { code, reason: None, message: None, retry_after: None, body: Some(body.into()) }
 }
 

@@ -10,7 +10,7 @@ use informer::testing::{TestServer, list, pod, watch};
 use informer_apiserver::{FaultAction, FaultMatch, FaultWhen};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-use crate::fixture::{Beside, answer, config_map, eventually};
+use crate::fixture::{Beside, config_map, eventually, respond_with};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -44,7 +44,7 @@ async fn the_first_list_asks_for_any_version_though_it_has_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_answered_with_410_costs_one_relist_and_no_loop() {
+async fn watch_rejected_with_410_costs_one_relist_and_no_loop() {
     let beside = Beside::start().await;
     // The open watch ends, and the server rejects the next watch request with status 410.
     beside.server.faults().on(watch::<Pod>()).nth(1).cut_after(0);
@@ -258,7 +258,7 @@ async fn a_refusal_that_is_printed_over_several_lines_is_one_error() {
     let beside = Beside::start().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     beside.server.faults().on(watch::<Pod>()).nth(1).cut_after(0);
-    beside.server.faults().on(watch::<Pod>()).times(1).then(answer(403, body));
+    beside.server.faults().on(watch::<Pod>()).times(1).then(respond_with(403, body));
     beside.server.create(&pod("default/next")).await.unwrap();
     let error = beside.failure().await;
     assert_eq!(

@@ -4,7 +4,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use http::request;
 use serde_json::{Map, Value, json};
 
-use super::super::answer::{ApiResponse, header, json as json_answer};
+use super::super::response::{ApiResponse, header, json as json_response};
 use super::{document, empty, etag, group_versions, proto};
 use crate::http::Frontend;
 
@@ -18,8 +18,8 @@ pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiRespon
     let document = merged(shared);
     let etag = etag(&document);
     let mut response = match protobuf {
-        true => json_answer(200, proto::encode(&document)),
-        false => json_answer(200, document.to_string()),
+        true => json_response(200, proto::encode(&document)),
+        false => json_response(200, document.to_string()),
     };
     let headers = response.headers_mut();
     if protobuf {

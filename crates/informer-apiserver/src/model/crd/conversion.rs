@@ -39,18 +39,18 @@ pub(crate) fn failed(object: &Object, what: &str) -> String {
 }
 
 /// Returns the converted objects of a response. Wrap the error with [`failed`].
-pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Result<Vec<Value>, String> {
+pub(crate) fn read(review: &Value, version: &str, uid: &str, count: usize) -> Result<Vec<Value>, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let failed = |why: &str| Err(format!("failed: {why}"));
     let api_version = format!("apiextensions.k8s.io/{version}");
-    if answer["kind"] != "ConversionReview" || answer["apiVersion"] != *api_version {
+    if review["kind"] != "ConversionReview" || review["apiVersion"] != *api_version {
         return failed(&format!(
             "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
-            text(&answer["kind"]),
-            text(&answer["apiVersion"])
+            text(&review["kind"]),
+            text(&review["apiVersion"])
         ));
     }
-    let response = &answer["response"];
+    let response = &review["response"];
     if !response.is_object() {
         return failed("no response provided");
     }
@@ -68,9 +68,9 @@ pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Re
         };
     }
     let converted = response["convertedObjects"].as_array().cloned().unwrap_or_default();
-    match converted.len() == asked {
+    match converted.len() == count {
         true => Ok(converted),
-        false => Err(format!("returned {} objects, expected {asked}", converted.len())),
+        false => Err(format!("returned {} objects, expected {count}", converted.len())),
     }
 }
 

@@ -111,13 +111,13 @@ fn add_if_not_present_keeps_the_queued_item() {
 async fn a_requeued_object_is_replaced_by_a_newer_one() {
     let queue = queue(&[("a", 1), ("b", 1)]);
     queue.pop_with(|_, _| Processed::Requeue(())).await.unwrap();
-    let answer = queue
+    let result = queue
         .pop_with(|object, initial| {
             queue.add(foo("b", 2)).unwrap();
             Processed::Requeue((object.value, initial))
         })
         .await;
-    assert_eq!(answer, Ok((1, false)));
+    assert_eq!(result, Ok((1, false)));
     let keys: Vec<_> = queue.list_keys();
     assert_eq!((keys, drain(&queue)), (vec![key("a"), key("b")], vec![1, 2]));
 }

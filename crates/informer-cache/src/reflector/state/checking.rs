@@ -9,9 +9,9 @@ use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 
 /// The version check: a list of one object that must not be older than the last version.
 ///
-/// A watch cannot answer this. After a restore from a backup, an API server accepts a watch from a version
-/// that it has not reached. It sends nothing until it reaches that version, so changes in between would be
-/// lost.
+/// A watch does not detect a server with an older state. After a restore from a backup, an API server accepts
+/// a watch from a version that it has not reached. It sends nothing until it reaches that version, so changes
+/// in between would be lost.
 pub(super) struct Checking {
     plan: ListPlan,
     open: bool,
@@ -96,9 +96,9 @@ impl<O: Object> ReflectorState<O> {
         Phase::Checking(checking)
     }
 
-    /// Handles a failed check. If the server does not have the version, a list follows. Any other failure
-    /// leaves the question open, and a watch may still work. Another check follows at once only if no server
-    /// answered again.
+    /// Handles a failed check. If the server does not have the version, a list follows. After any other
+    /// failure the result is unknown, and a watch may still work. Another check follows at once only if again
+    /// no server responded.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.unreached &= unreached(error.kind());
         let next = match error.kind() {

@@ -5,8 +5,8 @@ use informer_core::{Object, ResourceVersion};
 use super::super::list_builder::{Inserted, ListBuilder};
 use super::super::{MAX_EMPTY_PAGES, MAX_PAGE_RETRIES, Paging, ReflectorConfig, RelistReason};
 use super::{
-    Input, ListPlan, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, later,
-    wants_to_be_asked_later,
+    Input, ListPlan, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn,
+    asks_for_retry, later,
 };
 use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatch};
 
@@ -238,7 +238,7 @@ impl<O: Object> ReflectorState<O> {
         turn: &mut Turn<'_, O>,
     ) -> Phase<O> {
         let in_pages = listing.plan.continue_token.is_some() && !listing.open;
-        let again = wants_to_be_asked_later(&error) || error.kind() == SourceErrorKind::Connection;
+        let again = asks_for_retry(&error) || error.kind() == SourceErrorKind::Connection;
         if in_pages && again && listing.refusals < MAX_PAGE_RETRIES {
             // Earlier pages need not be sent again, in particular by an overloaded server.
             listing.refusals += 1;

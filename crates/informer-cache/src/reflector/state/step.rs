@@ -21,10 +21,10 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ReflectorAction {
-    /// Drop the open request, if any, and send this list, unless it is already sent. Answer with
+    /// Drop the open request, if any, and send this list, unless it is already sent. Report the result as
     /// [`Input::Opened`] or [`Input::Failed`].
     List(ListPlan),
-    /// Drop the open request, if any, and send this watch, unless it is already sent. Answer with
+    /// Drop the open request, if any, and send this watch, unless it is already sent. Report the result as
     /// [`Input::Opened`] or [`Input::Failed`].
     Watch(WatchPlan),
     /// Continue to read from the open request.

@@ -6,8 +6,8 @@ use super::super::list_builder::{Inserted, ListBuilder};
 use super::super::{MAX_INITIAL_EVENTS_TIME, MAX_STREAMING_RETRIES, ReflectorConfig, RelistReason};
 use super::watching::Watching;
 use super::{
-    Input, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan, later,
-    wants_to_be_asked_later,
+    Input, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan,
+    asks_for_retry, later,
 };
 use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 
@@ -207,10 +207,10 @@ impl<O: Object> ReflectorState<O> {
                 self.begin_relist(RelistReason::ListExpired, turn)
             }
             SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
-            // The server did not answer or is overloaded. A list would cost it more than the rejected
+            // The server did not respond or is overloaded. A list would cost it more than the rejected
             // request.
-            SourceErrorKind::Connection if !streaming.open => self.streaming_unanswered(error, turn),
-            _ if !streaming.open && wants_to_be_asked_later(&error) => self.streaming_unanswered(error, turn),
+            SourceErrorKind::Connection if !streaming.open => self.streaming_without_response(error, turn),
+            _ if !streaming.open && asks_for_retry(&error) => self.streaming_without_response(error, turn),
             kind => self.fall_back(error, kind == SourceErrorKind::Rejected, turn),
         }
     }
@@ -233,9 +233,9 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }
 
-    /// Handles a streaming list without an answer. It is retried after a wait, a limited number of times. The
-    /// source does not remember this failure.
-    fn streaming_unanswered(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+    /// Handles a streaming list without a response. It is retried after a wait, a limited number of times.
+    /// The source does not remember this failure.
+    fn streaming_without_response(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         if self.streaming_cuts > MAX_STREAMING_RETRIES {
             return self.fall_back(error, false, turn);

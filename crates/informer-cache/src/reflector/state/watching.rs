@@ -6,7 +6,7 @@ use rand::RngExt;
 use super::super::{MAX_SHORT_WATCHES, MIN_WATCH_TIMEOUT, ReflectorConfig, RelistReason, SHORT_WATCH};
 use super::{
     Input, LONGEST, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan,
-    later, wants_to_be_asked_later,
+    asks_for_retry, later,
 };
 use crate::Change;
 use crate::source::{SourceError, SourceErrorKind, WatchEvent};
@@ -273,7 +273,7 @@ impl<O: Object> ReflectorState<O> {
             // Neither failure concerns the version. A list follows only if it repeats: a proxy may support
             // lists but no watches.
             SourceErrorKind::Connection if !watching.open => self.note_short_watch(watching),
-            SourceErrorKind::Unavailable if !watching.open && wants_to_be_asked_later(&error) => {
+            SourceErrorKind::Unavailable if !watching.open && asks_for_retry(&error) => {
                 self.note_short_watch(watching)
             }
             kind => after_failure(kind, watching.open),
@@ -349,12 +349,12 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// Returns true for the end of a connection, as opposed to an answer of the server.
+/// Returns true for the end of a connection, as opposed to an error response of the server.
 fn breaks(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::Timeout)
 }
 
-/// Returns true if no server answered: the connection was refused, or failed on the way.
+/// Returns true if no server responded: the connection was refused, or failed on the way.
 pub(super) fn unreached(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::ConnectionRefused)
 }

@@ -320,7 +320,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn answer(
+    fn respond(
         &mut self,
         action: &ReflectorAction,
         model: &mut Model,
@@ -412,7 +412,7 @@ fn follow(seed: u64) {
                 now = now.max(step.until.expect("a wait ends"));
                 Input::Timer
             }
-            action => connection.answer(&action, &mut model, calm, &mut rng),
+            action => connection.respond(&action, &mut model, calm, &mut rng),
         };
         now += if calm { SHORT_WATCH } else { Duration::from_millis(rng.random_range(0..50)) };
         view.apply(state.handle(input, now, &mut rng));

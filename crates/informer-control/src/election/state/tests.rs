@@ -474,7 +474,7 @@ impl World {
                 if self.candidates[index].request == request
                     && let Some(response) = self.candidates[index].response.take()
                 {
-                    self.answered(index, response);
+                    self.respond(index, response);
                 }
                 self.settle(index, calm);
             }
@@ -486,7 +486,7 @@ impl World {
         }
     }
 
-    fn answered(&mut self, index: usize, response: ElectionResponse) {
+    fn respond(&mut self, index: usize, response: ElectionResponse) {
         let (local, random) = (self.local(index), self.rng.random());
         self.candidates[index].request += 1;
         self.candidates[index].state.handle_response(response, local, random);

@@ -273,14 +273,14 @@ async fn reconcile_ids_are_unique() {
 /// On one thread, with a queue that is never empty and a reconciler that never waits.
 #[tokio::test(start_paused = true)]
 async fn busy_controller_yields_to_other_tasks() {
-    let answers: [fn() -> Result<Outcome, ReconcileError>; 2] =
+    let results: [fn() -> Result<Outcome, ReconcileError>; 2] =
         [|| Ok(Outcome::Done), || Err("it fails".into())];
-    for answer in answers {
+    for result in results {
         let builder = Controller::builder().named("test").source(of(&[("a", 0)]));
         let (handle, next) = (builder.handle.clone(), AtomicUsize::new(0));
         let running = Running::start(builder.reconcile(move |_, _| {
             handle.enqueue(key(&next.fetch_add(1, Ordering::Relaxed).to_string()));
-            async move { answer() }
+            async move { result() }
         }));
         let reconciled = |counts: ReconcileCounts| counts.success + counts.error;
         while running.handle.state().is_none_or(|state| reconciled(state.reconciles) < 1_000) {

@@ -4,56 +4,56 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// The maximum number of cached responses. Few clients read metrics, and responses for invalid tokens must
+/// The maximum number of cached results. Few clients read metrics, and results for invalid tokens must
 /// not fill the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
-/// The responses of the API server by the reviewed token or request.
+/// The results of reviews, by the reviewed token or request.
 #[derive(Debug)]
-pub(super) struct ReviewCache<Q, T> {
-    answers: HashMap<Q, (T, Instant)>,
+pub(super) struct ReviewCache<K, T> {
+    results: HashMap<K, (T, Instant)>,
 }
 
-/// A cached response.
+/// A cached result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CachedReview<T> {
-    /// The response is valid.
+    /// The result is valid.
     Valid(T),
-    /// The response has expired.
+    /// The result has expired.
     Expired(T),
-    /// There is no response, or it was evicted.
+    /// There is no result, or it was evicted.
     Missing,
 }
 
-impl<Q, T> Default for ReviewCache<Q, T> {
+impl<K, T> Default for ReviewCache<K, T> {
     fn default() -> Self {
-        Self { answers: HashMap::new() }
+        Self { results: HashMap::new() }
     }
 }
 
-impl<Q: Hash + Eq + Clone, T: Clone> ReviewCache<Q, T> {
-    /// Returns the response, and whether it is still valid.
-    pub(super) fn get(&self, question: &Q, now: Instant) -> CachedReview<T> {
-        match self.answers.get(question) {
-            Some((answer, until)) if *until > now => CachedReview::Valid(answer.clone()),
-            Some((answer, _)) => CachedReview::Expired(answer.clone()),
+impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
+    /// Returns the result, and whether it is still valid.
+    pub(super) fn get(&self, key: &K, now: Instant) -> CachedReview<T> {
+        match self.results.get(key) {
+            Some((result, until)) if *until > now => CachedReview::Valid(result.clone()),
+            Some((result, _)) => CachedReview::Expired(result.clone()),
             None => CachedReview::Missing,
         }
     }
 
-    /// Stores a response. If the cache is full, expired ones are evicted; if there are none, the one that
+    /// Stores a result. If the cache is full, expired ones are evicted; if there are none, the one that
     /// expires first.
-    pub(super) fn insert(&mut self, question: Q, answer: T, until: Instant, now: Instant) {
-        if self.answers.len() >= MAX_CACHED_REVIEWS && !self.answers.contains_key(&question) {
-            self.answers.retain(|_, (_, until)| *until > now);
+    pub(super) fn insert(&mut self, key: K, result: T, until: Instant, now: Instant) {
+        if self.results.len() >= MAX_CACHED_REVIEWS && !self.results.contains_key(&key) {
+            self.results.retain(|_, (_, until)| *until > now);
         }
-        if self.answers.len() >= MAX_CACHED_REVIEWS
-            && let Some(first) = self.answers.iter().min_by_key(|(_, (_, until))| *until)
+        if self.results.len() >= MAX_CACHED_REVIEWS
+            && let Some(first) = self.results.iter().min_by_key(|(_, (_, until))| *until)
         {
             let first = first.0.clone();
-            self.answers.remove(&first);
+            self.results.remove(&first);
         }
-        self.answers.insert(question, (answer, until));
+        self.results.insert(key, (result, until));
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
             let until = now + second * 2 + Duration::from_millis(number.into());
             memory.insert(number, number, until, now);
         }
-        assert_eq!(memory.answers.len(), MAX_CACHED_REVIEWS);
+        assert_eq!(memory.results.len(), MAX_CACHED_REVIEWS);
         assert_eq!(
             (memory.get(&0, now), memory.get(&1999, now)),
             (CachedReview::Missing, CachedReview::Valid(1999))

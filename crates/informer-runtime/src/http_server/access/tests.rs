@@ -65,7 +65,7 @@ async fn only_authorized_users_may_get_the_path() {
     assert_eq!(check("GET", "/debug/queues", Some("Bearer scraper")).await, Err(Rejection::Forbidden));
     assert_eq!(check("GET", "/metrics", Some("Bearer other")).await, Err(Rejection::Forbidden));
     for token in [None, Some("Bearer nobody"), Some("Basic scraper"), Some("scraper"), Some("Bearer  ")] {
-        assert_eq!(check("GET", "/metrics", token).await, Err(Rejection::Unknown), "{token:?}");
+        assert_eq!(check("GET", "/metrics", token).await, Err(Rejection::Unauthorized), "{token:?}");
     }
 }
 
@@ -95,7 +95,7 @@ async fn requests_are_denied_while_reviews_fail() {
         FaultAction::Status { code: 500, reason: None, message: None, retry_after: None, body: None };
     server.faults().on(FaultMatch::verb(Verb::Create)).then(broken);
     let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
-    assert_eq!(ask().await, Err(Rejection::Unasked));
+    assert_eq!(ask().await, Err(Rejection::ReviewFailed));
     server.faults().clear();
     assert_eq!(ask().await, Ok(()), "a failure is not cached");
 }
@@ -109,9 +109,9 @@ async fn handlers_are_called_only_for_authorized_requests() {
         let token =
             if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
         let request = format!("GET /metrics HTTP/1.1\r\nhost: here\r\n{token}connection: close\r\n\r\n");
-        let answer = send(running.address, &request).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-        assert_eq!(answer.ends_with("figures"), status == 200, "{answer}");
+        let response = send(running.address, &request).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
+        assert_eq!(response.ends_with("figures"), status == 200, "{response}");
     }
 }
 
@@ -126,8 +126,8 @@ async fn flood_of_unknown_tokens_is_rate_limited_and_known_users_are_still_serve
     for number in 0..1000 {
         let token = format!("Bearer random-{number}");
         match access.check(&head("GET", "/metrics", Some(&token))).await {
-            Err(Rejection::Unknown) => {}
-            Err(Rejection::TooMany) => limited += 1,
+            Err(Rejection::Unauthorized) => {}
+            Err(Rejection::TooManyRequests) => limited += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -138,7 +138,7 @@ async fn flood_of_unknown_tokens_is_rate_limited_and_known_users_are_still_serve
         let _ = access.check(&head("GET", "/metrics", Some(&format!("Bearer later-{number}")))).await;
     }
     let one_more = access.check(&head("GET", "/metrics", Some("Bearer one-more"))).await;
-    assert_eq!(one_more, Err(Rejection::TooMany));
+    assert_eq!(one_more, Err(Rejection::TooManyRequests));
     assert_eq!(scrape().await, Ok(()), "a token that was valid is reviewed again without a limit");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = reviews();
@@ -155,10 +155,13 @@ async fn flood_of_forbidden_requests_is_rate_limited() {
     for number in 0..1000 {
         let path = format!("/debug/{number}");
         let refused = access.check(&head("GET", &path, Some("Bearer other"))).await.unwrap_err();
-        assert!(matches!(refused, Rejection::Forbidden | Rejection::TooMany), "{refused:?}");
+        assert!(matches!(refused, Rejection::Forbidden | Rejection::TooManyRequests), "{refused:?}");
     }
     assert_eq!(reviews(), UNKNOWN_BURST as usize);
-    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Err(Rejection::TooMany));
+    assert_eq!(
+        access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await,
+        Err(Rejection::TooManyRequests)
+    );
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Ok(()));
 }
@@ -184,8 +187,11 @@ async fn tokens_are_not_kept_in_memory() {
     tokens.add("s3cret", User::new("jane").groups(["system:masters"]));
     let access = Access::new(operator_of(&ApiServer::builder().tokens(tokens).rbac(true).build()));
     assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer s3cret"))).await, Ok(()));
-    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer gue55"))).await, Err(Rejection::Unknown));
+    assert_eq!(
+        access.check(&head("GET", "/metrics", Some("Bearer gue55"))).await,
+        Err(Rejection::Unauthorized)
+    );
     let held = format!("{:?} {:?}", access.users.lock(), access.permissions.lock());
-    assert!(held.contains("jane"), "the answers are held: {held}");
+    assert!(held.contains("jane"), "the results are cached: {held}");
     assert!(!held.contains("s3cret") && !held.contains("gue55"), "{held}");
 }

@@ -13,11 +13,11 @@ use super::super::tests::certificate;
 use super::super::{HEADER_TIMEOUT, HttpServer, MAX_BODY_BYTES, REQUEST_TIMEOUT, RESPONSE_TIMEOUT, text};
 use super::{ConnectionContext, Slots, accept, connection};
 
-const ANSWER: usize = 100_000;
+const RESPONSE_BYTES: usize = 100_000;
 
 fn context() -> ConnectionContext {
     let server = HttpServer::at("127.0.0.1:0")
-        .route("/", |_| async { text(http::StatusCode::OK, "x".repeat(ANSWER)) })
+        .route("/", |_| async { text(http::StatusCode::OK, "x".repeat(RESPONSE_BYTES)) })
         .route("/short", |_| async { text(http::StatusCode::OK, "short") });
     ConnectionContext {
         routes: server.routes,
@@ -72,7 +72,7 @@ async fn each_response_has_its_own_timeout() {
         while !head.ends_with(b"\r\n\r\n") {
             head.push(peer.read_u8().await.expect("an open connection"));
         }
-        peer.read_exact(&mut vec![0; ANSWER]).await.expect("a complete response");
+        peer.read_exact(&mut vec![0; RESPONSE_BYTES]).await.expect("a complete response");
         sleep(Duration::from_secs(20)).await;
         peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
     }
@@ -160,10 +160,10 @@ async fn idle_peers_that_hold_all_connections_make_room_for_a_request() {
         let mut peer = connect().await;
         let request = b"GET /short HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
         peer.write_all(request).await.expect("the server reads");
-        let mut answer = String::new();
-        let read = peer.read_to_string(&mut answer);
-        timeout(Duration::from_secs(120), read).await.expect("an answer").expect("valid text");
-        assert!(answer.ends_with("short"), "{answer}");
+        let mut response = String::new();
+        let read = peer.read_to_string(&mut response);
+        timeout(Duration::from_secs(120), read).await.expect("a response").expect("valid text");
+        assert!(response.ends_with("short"), "{response}");
     }
     // The connection that has waited longest was closed.
     assert_eq!(idle[0].read(&mut [0]).await.expect("no reset"), 0);

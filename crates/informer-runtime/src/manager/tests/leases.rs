@@ -25,8 +25,8 @@ fn start(manager: Manager) -> ManagerHandle {
 /// Returns the status and the body of the check in `/readyz`.
 async fn ready(handle: &ManagerHandle, check: &str) -> (u16, String) {
     let uri = format!("/readyz/{check}").parse().expect("a path");
-    let answer = handle.health().answer(Probe::Ready, &uri).await;
-    (answer.status().as_u16(), String::from_utf8_lossy(answer.body()).into_owned())
+    let response = handle.health().respond(Probe::Ready, &uri).await;
+    (response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned())
 }
 
 /// The only Lease on the debug page.

@@ -61,9 +61,9 @@ async fn ask(address: SocketAddr, connector: TlsConnector) -> io::Result<String>
         body.len()
     );
     stream.write_all((head + &body).as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response)
 }
 
 #[tokio::test]

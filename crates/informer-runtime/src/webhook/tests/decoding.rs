@@ -30,9 +30,9 @@ fn marking() -> WebhookServer {
 }
 
 async fn mutated(review: Value) -> Value {
-    let (status, answer) = post(&marking(), "/mutate--v1-configmap", review.to_string()).await;
+    let (status, reviewed) = post(&marking(), "/mutate--v1-configmap", review.to_string()).await;
     assert_eq!(status, StatusCode::OK);
-    answer["response"].clone()
+    reviewed["response"].clone()
 }
 
 #[tokio::test]
@@ -44,9 +44,9 @@ async fn defaulting_webhook_allows_deletion_of_undecodable_object() {
 #[tokio::test]
 async fn defaulting_webhook_allows_repair_of_undecodable_object() {
     let repaired = json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": "text"}});
-    let answer = mutated(with_old(review("ConfigMap", "UPDATE", repaired), unreadable())).await;
-    assert_eq!(answer["allowed"], true, "{answer}");
-    assert!(answer["patch"].is_string(), "the new object is defaulted: {answer}");
+    let response = mutated(with_old(review("ConfigMap", "UPDATE", repaired), unreadable())).await;
+    assert_eq!(response["allowed"], true, "{response}");
+    assert!(response["patch"].is_string(), "the new object is defaulted: {response}");
 }
 
 #[tokio::test]
@@ -55,17 +55,17 @@ async fn defaulting_webhook_allows_removal_of_finalizers_of_undecodable_object()
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut old = deleted.clone();
     old["metadata"]["finalizers"] = json!(["example.com/cleanup"]);
-    let answer = mutated(with_old(review("ConfigMap", "UPDATE", deleted), old.clone())).await;
-    assert_eq!(answer, json!({"uid": "4711", "allowed": true}));
-    let answer = mutated(with_old(review("ConfigMap", "UPDATE", unreadable()), old)).await;
-    assert_eq!(answer["status"]["code"], 400, "without a deletion it is rejected: {answer}");
+    let response = mutated(with_old(review("ConfigMap", "UPDATE", deleted), old.clone())).await;
+    assert_eq!(response, json!({"uid": "4711", "allowed": true}));
+    let response = mutated(with_old(review("ConfigMap", "UPDATE", unreadable()), old)).await;
+    assert_eq!(response["status"]["code"], 400, "without a deletion it is rejected: {response}");
 }
 
 #[tokio::test]
 async fn defaulting_webhook_allows_connect_without_decoding_its_options() {
     let server = server().default(|_, pod: Pod| async move { Ok(pod) });
-    let (_, answer) = post(&server, "/mutate--v1-pod", exec_into_a_pod().to_string()).await;
-    assert_eq!(answer["response"], json!({"uid": "4711", "allowed": true}));
+    let (_, reviewed) = post(&server, "/mutate--v1-pod", exec_into_a_pod().to_string()).await;
+    assert_eq!(reviewed["response"], json!({"uid": "4711", "allowed": true}));
 }
 
 /// A webhook that protects ConfigMaps with the key `keep`, and returns its view of the stored object as
@@ -93,16 +93,16 @@ async fn validator_handles_undecodable_stored_object() {
     let delete = |old| with_old(review("ConfigMap", "DELETE", Value::Null), old);
     let server = protecting();
     assert_eq!(validated(&server, delete(protected.clone())).await["allowed"], false);
-    let answer = validated(&server, delete(unreadable())).await;
-    assert_eq!(answer["allowed"], true, "{answer}");
-    let warning = answer["warnings"][0].as_str().expect("a warning");
+    let response = validated(&server, delete(unreadable())).await;
+    assert_eq!(response["allowed"], true, "{response}");
+    let warning = response["warnings"][0].as_str().expect("a warning");
     assert!(warning.starts_with("oldObject cannot be decoded: the value of data.key"), "{warning}");
     assert!(!warning.contains("secret"), "{warning}");
     let repair = with_old(review("ConfigMap", "UPDATE", json!({"metadata": {"name": "web"}})), unreadable());
     assert_eq!(validated(&server, repair).await["allowed"], true);
     // A validator that uses `?` denies.
-    let answer = validated(&no_passwords(), delete(unreadable())).await;
-    assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(400)));
+    let response = validated(&no_passwords(), delete(unreadable())).await;
+    assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)));
 }
 
 #[tokio::test]
@@ -116,6 +116,6 @@ async fn validator_of_a_connection_gets_options_and_no_object() {
             _ => Ok(Allowed::new()),
         }
     });
-    let (_, answer) = post(&server, "/validate--v1-pod", exec_into_a_pod().to_string()).await;
-    assert_eq!(answer["response"]["status"]["message"], "no shells", "{answer}");
+    let (_, reviewed) = post(&server, "/validate--v1-pod", exec_into_a_pod().to_string()).await;
+    assert_eq!(reviewed["response"]["status"]["message"], "no shells", "{reviewed}");
 }

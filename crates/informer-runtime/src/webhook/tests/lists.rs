@@ -13,9 +13,9 @@ use super::{WebhookServer, post, review, server};
 /// The object after the patch of a mutating webhook.
 async fn mutated(server: &WebhookServer, path: &str, review: Value) -> Value {
     let mut object = review["request"]["object"].clone();
-    let (_, answer) = post(server, path, review.to_string()).await;
-    assert_eq!(answer["response"]["allowed"], true, "{answer}");
-    let patch = answer["response"]["patch"].as_str().expect("a patch");
+    let (_, reviewed) = post(server, path, review.to_string()).await;
+    assert_eq!(reviewed["response"]["allowed"], true, "{reviewed}");
+    let patch = reviewed["response"]["patch"].as_str().expect("a patch");
     let patch: json_patch::Patch =
         serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).expect("a patch");
     json_patch::patch(&mut object, &patch).expect("the patch applies");

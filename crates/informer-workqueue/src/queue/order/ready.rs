@@ -117,7 +117,7 @@ impl ReadyKeys {
             return Some(call(&mut *self.order, entries));
         }
         match catch_unwind(AssertUnwindSafe(|| call(&mut *self.order, entries))) {
-            Ok(answer) => Some(answer),
+            Ok(value) => Some(value),
             Err(panic) => {
                 self.fail(entries, Some(panic));
                 None

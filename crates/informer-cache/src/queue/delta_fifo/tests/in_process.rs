@@ -103,9 +103,9 @@ async fn pops_wait_while_the_view_is_read() {
     let (queue, view) = meddling(&Held::new(&[]));
     queue.add(foo("a", 1)).unwrap();
     let (popping, seen) = (queue.clone(), Arc::new(Mutex::new(None)));
-    let answer = Arc::clone(&seen);
+    let result = Arc::clone(&seen);
     *view.meddle.lock() = Some(Box::new(move || {
-        *answer.lock() = Some(popping.try_pop().unwrap().is_none() && popping.pop().now_or_never().is_none());
+        *result.lock() = Some(popping.try_pop().unwrap().is_none() && popping.pop().now_or_never().is_none());
     }));
     let waiting = tokio::spawn({
         let queue = queue.clone();

@@ -153,7 +153,7 @@ impl Informer {
     }
 
     /// Whether a read of a key may complete, according to all covered writes since the last rewind.
-    fn may_answer(&self, key: &ObjectKey, with_deletions: bool) -> bool {
+    fn may_complete(&self, key: &ObjectKey, with_deletions: bool) -> bool {
         let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
         let stored = || writes().filter(|change| change.labelled.is_some());
         let newest = stored().map(|change| change.version).max().unwrap_or(0);
@@ -186,11 +186,11 @@ impl Informer {
             Scope::Kind => true,
         };
         let keys = all_keys().filter(|key| in_scope(key) && self.watches.holds(key.namespace().unwrap()));
-        let may_answer = keys.clone().all(|key| self.may_answer(&key, is_exact));
+        let may_complete = keys.clone().all(|key| self.may_complete(&key, is_exact));
         if is_exact && !self.is_late && !self.waits_in_vain && !self.has_uncovered {
-            assert_eq!(completed, may_answer, "{scope:?}");
+            assert_eq!(completed, may_complete, "{scope:?}");
         } else {
-            assert!(!completed || may_answer, "{scope:?}: an own write is missing");
+            assert!(!completed || may_complete, "{scope:?}: an own write is missing");
         }
         let caught_up = self.writes.iter().all(|write| write.change.version <= self.store);
         let is_restored = self.must_rewind || self.waits_in_vain;
@@ -296,7 +296,8 @@ impl World {
         }
     }
 
-    fn answer(&mut self, which: usize) {
+    /// The response to a write in flight arrives: the write is complete.
+    fn respond(&mut self, which: usize) {
         if self.in_flight.is_empty() {
             return;
         }
@@ -376,7 +377,7 @@ impl World {
             0..=5 => self.write(key, Some(b % 3 != 0)),
             6..=7 => self.write(key, None),
             8..=9 => self.interfere(key, b % 3 == 0),
-            10..=13 => self.answer(a),
+            10..=13 => self.respond(a),
             14..=16 => self.deliver(which, b % 4),
             17 => {
                 self.follow(which);
@@ -422,7 +423,7 @@ fn writes_after_a_restore_are_not_covered_until_the_informer_has_followed_it() {
     let mut world = World::new(MAX_PENDING);
     let write = |world: &mut World, key: &ObjectKey, labelled| {
         world.write(key.clone(), labelled);
-        world.answer(0);
+        world.respond(0);
     };
     write(&mut world, &recreated, Some(true));
     write(&mut world, &other, Some(true));
