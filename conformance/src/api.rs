@@ -129,7 +129,7 @@ impl Api {
         match self.exchange(request()).await {
             // The server has closed this connection in the meantime. A read is safe to retry.
             Err(error) if error.status == 0 => self.exchange(request()).await,
-            answer => answer,
+            result => result,
         }
     }
 
@@ -153,9 +153,9 @@ impl Api {
         let what = format!("{} {}", request.method(), request.uri().path());
         let failed =
             |error: &dyn std::error::Error| ApiError { status: 0, message: format!("{what}: {error}") };
-        let answer = self.client.request(request).await.map_err(|error| failed(&error))?;
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.map_err(|error| failed(&*error))?.to_bytes();
+        let response = self.client.request(request).await.map_err(|error| failed(&error))?;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.map_err(|error| failed(&*error))?.to_bytes();
         if !(200..300).contains(&status) {
             let text = String::from_utf8_lossy(&body);
             let told: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -126,12 +126,12 @@ fn wire_source(frames: Vec<Bytes>) -> KubeListWatch<WireProbe> {
     thread_local! {
         static CLIENT: (Client, Frames) = {
             let frames = Frames::default();
-            let answered = Arc::clone(&frames);
+            let served = Arc::clone(&frames);
             let service = tower::service_fn(move |_request| {
-                let mut answer = answer(std::mem::take(&mut *answered.lock()));
+                let mut response = response(std::mem::take(&mut *served.lock()));
                 let protobuf = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
-                answer.headers_mut().insert(CONTENT_TYPE, protobuf);
-                async move { Ok::<_, Infallible>(answer) }
+                response.headers_mut().insert(CONTENT_TYPE, protobuf);
+                async move { Ok::<_, Infallible>(response) }
             });
             (Client::from_service(service, "default"), frames)
         };
@@ -243,7 +243,7 @@ fn told_event<O: Probed>(event: WatchEvent<O>) -> (&'static str, Option<Seen>) {
     }
 }
 
-fn answer(
+fn response(
     frames: Vec<Bytes>,
 ) -> Response<StreamBody<impl futures_util::Stream<Item = Result<Frame<Bytes>, Infallible>>>> {
     Response::new(StreamBody::new(stream::iter(frames.into_iter().map(|frame| Ok(Frame::data(frame))))))
@@ -257,11 +257,11 @@ fn source<O: Representation>(
     let service = tower::service_fn(move |_request| {
         let frames = frames.clone();
         async move {
-            let mut answer = answer(frames);
+            let mut response = response(frames);
             if let Some(encoding) = encoding {
-                answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+                response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
             }
-            Ok::<_, Infallible>(answer)
+            Ok::<_, Infallible>(response)
         }
     });
     let kind = ResourceKind::new("", "v1", "Pod", "pods");

@@ -34,8 +34,8 @@ impl Deadline {
     pub(crate) fn poll<T>(&self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
         const PERIOD: Duration = Duration::from_millis(50);
         loop {
-            if let Some(answer) = ask() {
-                return Some(answer);
+            if let Some(value) = ask() {
+                return Some(value);
             }
             if self.elapsed() >= self.limit {
                 return None;

@@ -71,11 +71,11 @@ pub(crate) fn run(root: &Path, arguments: &FuzzArguments) -> Report {
 }
 
 fn has_libfuzzer() -> bool {
-    let answers = |arguments: &[&str]| {
+    let succeeds = |arguments: &[&str]| {
         let status = command().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
     };
-    answers(&["+nightly", "--version"]) && answers(&["fuzz", "--version"])
+    succeeds(&["+nightly", "--version"]) && succeeds(&["fuzz", "--version"])
 }
 
 /// The outcome of the harness for one target.

@@ -165,9 +165,9 @@ impl Connection {
     /// Sends a request that must succeed, and reads the response to its end. Returns its length and its last
     /// byte.
     pub(crate) async fn read(&mut self, ask: Ask<'_>, body: Bytes) -> Result<(usize, u8), Failure> {
-        let answer = self.ask(ask, body).await?;
-        let status = answer.status();
-        let mut body = answer.into_body();
+        let response = self.ask(ask, body).await?;
+        let status = response.status();
+        let mut body = response.into_body();
         if !status.is_success() {
             let told = body.collect().await?.to_bytes();
             return Err(

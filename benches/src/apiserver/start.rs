@@ -49,7 +49,7 @@ pub(crate) async fn measured(start: &Start) -> Result<Figures, Failure> {
         tokio::time::sleep(PAUSE).await;
     }
     let mut figures = Figures::default();
-    figures.put("start to the first answer, ms", began.elapsed().as_secs_f64() * 1e3);
+    figures.put("start to the first response, ms", began.elapsed().as_secs_f64() * 1e3);
     let server = Processes { server: vec![child.0.id()], beside: Vec::new() };
     figures.put("empty server, RSS MB", server.resident());
     Ok(figures)

@@ -165,10 +165,10 @@ async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Fa
     let mut connection = target.connect().await?;
     let path =
         format!("/api/v1/namespaces/{namespace}/pods?watch=true&resourceVersion=0&timeoutSeconds=3000");
-    let answer = connection.ask(Ask::get(&path), Bytes::new()).await?;
-    match answer.status().is_success() {
-        true => Ok((connection, answer.into_body())),
-        false => Err(format!("a watch request was rejected with {}", answer.status()).into()),
+    let response = connection.ask(Ask::get(&path), Bytes::new()).await?;
+    match response.status().is_success() {
+        true => Ok((connection, response.into_body())),
+        false => Err(format!("a watch request was rejected with {}", response.status()).into()),
     }
 }
 

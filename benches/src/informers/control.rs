@@ -11,23 +11,23 @@ use super::{Failure, Where};
 
 /// The control connection of a peer.
 pub(super) struct Control {
-    answers: Lines<BufReader<OwnedReadHalf>>,
+    responses: Lines<BufReader<OwnedReadHalf>>,
     commands: OwnedWriteHalf,
 }
 
 impl Control {
     pub(super) async fn connect(place: &Where) -> Result<Self, Failure> {
         let (read, commands) = TcpStream::connect(&place.control).await?.into_split();
-        Ok(Self { answers: BufReader::new(read).lines(), commands })
+        Ok(Self { responses: BufReader::new(read).lines(), commands })
     }
 
     /// Sends a command, and waits for the response.
     pub(super) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
-        let answer = self.answers.next_line().await?.ok_or("the server closed the control connection")?;
-        match answer.strip_prefix("error: ") {
+        let response = self.responses.next_line().await?.ok_or("the server closed the control connection")?;
+        match response.strip_prefix("error: ") {
             Some(error) => Err(format!("{command}: {error}").into()),
-            None => Ok(answer),
+            None => Ok(response),
         }
     }
 
@@ -55,15 +55,15 @@ impl Control {
 }
 
 /// Serves one control connection: runs commands until the peer disconnects.
-pub(super) async fn answer<F>(stream: TcpStream, command: impl Fn(String) -> F)
+pub(super) async fn respond<F>(stream: TcpStream, command: impl Fn(String) -> F)
 where
     F: Future<Output = Result<String, Failure>>,
 {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let answer = command(line).await.unwrap_or_else(|error| format!("error: {error}"));
-        if write.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+        let response = command(line).await.unwrap_or_else(|error| format!("error: {error}"));
+        if write.write_all(format!("{response}\n").as_bytes()).await.is_err() {
             break;
         }
     }

@@ -31,11 +31,11 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
     let (start, busy) = (Instant::now(), gauge::cpu());
     let uri = format!("{}{query}", resource(place.kind, 0).gvr().path(None));
     let request = Request::get(uri).header(header::ACCEPT, accept).body(Bytes::new())?;
-    let answer = client.request(request).await?;
-    if !answer.status().is_success() {
-        return Err(format!("the server responds with {}", answer.status()).into());
+    let response = client.request(request).await?;
+    if !response.status().is_success() {
+        return Err(format!("the server responds with {}", response.status()).into());
     }
-    let (mut body, mut bytes, mut tail) = (answer.into_body(), 0, Vec::new());
+    let (mut body, mut bytes, mut tail) = (response.into_body(), 0, Vec::new());
     // A list ends by itself.
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the list was truncated: {error}"))?;

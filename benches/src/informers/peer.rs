@@ -250,19 +250,19 @@ impl<O: Representation> Bench<O> {
 
     async fn delays(&mut self, handlers: usize) -> Result<(), Failure> {
         self.tally.begin(PACED * handlers);
-        let answer = self.control.ask(&format!("paced {PACED} {PACED_A_SECOND}")).await?;
+        let response = self.control.ask(&format!("paced {PACED} {PACED_A_SECOND}")).await?;
         let delays = self.tally.delays(PACED * handlers).await;
         let at = |part: usize| delays[delays.len() * part / 100] as f64 / 1e3;
         let of = if handlers == 1 { "1 handler".to_owned() } else { format!("{handlers} handlers") };
         self.set(&format!("event to handler, {of}, p50 us"), at(50));
         self.set(&format!("event to handler, {of}, p99 us"), at(99));
-        self.acknowledged(&answer, &of);
+        self.acknowledged(&response, &of);
         Ok(())
     }
 
     /// Records when the writes themselves were acknowledged, if the server reports it.
-    fn acknowledged(&mut self, answer: &str, of: &str) {
-        let mut words = answer.split(' ').skip(1).filter_map(|word| word.parse().ok());
+    fn acknowledged(&mut self, response: &str, of: &str) {
+        let mut words = response.split(' ').skip(1).filter_map(|word| word.parse().ok());
         if let (Some(p50), Some(p99)) = (words.next(), words.next()) {
             self.set(&format!("write to acknowledgement, {of}, p50 us"), p50);
             self.set(&format!("write to acknowledgement, {of}, p99 us"), p99);

@@ -51,7 +51,7 @@ pub(super) async fn remote(
     loop {
         let (stream, _) = control.accept().await?;
         let remote = Arc::clone(&remote);
-        tokio::spawn(control::answer(stream, move |line| {
+        tokio::spawn(control::respond(stream, move |line| {
             let remote = Arc::clone(&remote);
             async move { remote.command(&line).await }
         }));
@@ -141,10 +141,14 @@ impl Remote {
         let content = if content.is_empty() { "application/json" } else { content };
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
         let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, content);
-        let answer = self.client.request(request.body(body.into())?).await?;
-        let status = answer.status().as_u16();
+        let response = self.client.request(request.body(body.into())?).await?;
+        let status = response.status().as_u16();
         // Read to its end, so that the connection can be used again.
-        answer.into_body().collect().await.map_err(|error| format!("the response was truncated: {error}"))?;
+        response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| format!("the response was truncated: {error}"))?;
         Ok(status)
     }
 

@@ -126,16 +126,16 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
         stream.set_nodelay(true)?;
         let server = Arc::clone(&server);
         tokio::spawn(async move {
-            let answer = service_fn(move |request| Arc::clone(&server).answer(request));
+            let service = service_fn(move |request| Arc::clone(&server).respond(request));
             let connection = hyper::server::conn::http1::Builder::new();
             // A peer that disconnects is no failure of the server.
-            let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+            let _ = connection.serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
 impl Server {
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+    async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
         let query = request.uri().query().unwrap_or_default();
         let Some(shape) = self.shape(&request) else {
             let response = self.ask(request).await?;
@@ -363,7 +363,7 @@ impl Server {
 async fn accept_control(server: Arc<Server>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let server = Arc::clone(&server);
-        tokio::spawn(control::answer(stream, move |line| {
+        tokio::spawn(control::respond(stream, move |line| {
             let server = Arc::clone(&server);
             async move { server.command(&line).await }
         }));

@@ -58,12 +58,12 @@ fn matches(pattern: &str, text: &str) -> bool {
 /// Returns all differences between the responses of the two servers.
 pub(crate) fn compare(scenario: &str, real: &Transcript, embedded: &Transcript) -> Vec<Difference> {
     let mut found = Vec::new();
-    let count = real.answers.len().max(embedded.answers.len());
+    let count = real.responses.len().max(embedded.responses.len());
     for index in 0..count {
         let value = |transcript: &Transcript| {
-            let answer = transcript.answers.get(index);
-            answer.map_or(Value::Null, |answer| {
-                serde_json::to_value(answer).expect("responses can be serialized")
+            let response = transcript.responses.get(index);
+            response.map_or(Value::Null, |response| {
+                serde_json::to_value(response).expect("responses can be serialized")
             })
         };
         walk(&(index + 1).to_string(), &value(real), &value(embedded), &mut |at, real, embedded| {

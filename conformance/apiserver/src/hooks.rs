@@ -126,11 +126,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Ok(socket) = acceptor.accept(socket).await else { return };
-    let service = hyper::service::service_fn(move |request| answer(request, Arc::clone(&kept)));
+    let service = hyper::service::service_fn(move |request| respond(request, Arc::clone(&kept)));
     drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await);
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     kept: Arc<Mutex<Kept>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -150,10 +150,10 @@ async fn answer(
     if reply.silent {
         std::future::pending::<()>().await;
     }
-    let mut answer = Response::new(Full::new(Bytes::from(body_of(&reply, &asked))));
-    *answer.status_mut() = reply.status.and_then(|code| code.try_into().ok()).unwrap_or_default();
-    answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
-    Ok(answer)
+    let mut response = Response::new(Full::new(Bytes::from(body_of(&reply, &asked))));
+    *response.status_mut() = reply.status.and_then(|code| code.try_into().ok()).unwrap_or_default();
+    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    Ok(response)
 }
 
 fn body_of(reply: &Reply, asked: &Value) -> String {

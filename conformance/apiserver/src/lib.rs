@@ -18,7 +18,7 @@ mod target;
 pub use compare::{Difference, Differences, Rule};
 pub use hooks::Reply;
 pub use real::{RealServer, StartError, attach};
-pub use run::{Answer, RunError, Transcript, run};
+pub use run::{RunError, StepResponse, Transcript, run};
 pub use scenario::{Scenario, Step};
 pub use suite::{Outcome, RUNS_MAX, Suite, SuiteError};
 pub use target::{SendError, Target};

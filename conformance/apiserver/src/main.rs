@@ -104,7 +104,7 @@ fn tell(suite: &Suite, outcome: &Outcome) {
     println!(
         "{} scenarios, {} responses, {} unknown differences",
         outcome.scenarios,
-        outcome.answers,
+        outcome.responses,
         outcome.unknown.len()
     );
 }
@@ -112,7 +112,7 @@ fn tell(suite: &Suite, outcome: &Outcome) {
 fn figures(outcome: &Outcome) -> serde_json::Value {
     json!({
         "scenarios": outcome.scenarios,
-        "answers": outcome.answers,
+        "responses": outcome.responses,
         "known": outcome.known.iter().sum::<usize>(),
         "unknown": outcome.unknown.iter().map(|d| format!("{} at {}", d.scenario, d.at)).collect::<Vec<_>>(),
     })

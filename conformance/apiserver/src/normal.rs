@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-use crate::run::Answer;
+use crate::run::StepResponse;
 
 /// Shorter numbers in messages are not treated as versions.
 const VERSION_DIGITS_MIN: usize = 3;
@@ -45,8 +45,8 @@ impl Names {
     }
 
     /// Records the versions of a response.
-    pub(crate) fn learn(&mut self, answer: &Answer) {
-        answer.body.iter().chain(answer.events.iter().flatten()).for_each(|value| self.learn_from(value));
+    pub(crate) fn learn(&mut self, response: &StepResponse) {
+        response.body.iter().chain(response.events.iter().flatten()).for_each(|value| self.learn_from(value));
     }
 
     fn learn_from(&mut self, value: &Value) {
@@ -62,17 +62,17 @@ impl Names {
         }
     }
 
-    pub(crate) fn normalise(mut self, answers: &mut [Answer]) {
-        answers.iter().for_each(|answer| self.learn(answer));
+    pub(crate) fn normalise(mut self, responses: &mut [StepResponse]) {
+        responses.iter().for_each(|response| self.learn(response));
         let mut signs = Signs { names: &self, uids: Vec::new() };
-        for answer in answers {
-            for value in answer.headers.values_mut().flatten() {
+        for response in responses {
+            for value in response.headers.values_mut().flatten() {
                 *value = signs.text(value);
             }
-            if let Some(body) = &mut answer.body {
+            if let Some(body) = &mut response.body {
                 signs.value(body);
             }
-            answer.events.iter_mut().flatten().for_each(|event| signs.value(event));
+            response.events.iter_mut().flatten().for_each(|event| signs.value(event));
         }
     }
 }

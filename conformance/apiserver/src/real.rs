@@ -145,7 +145,7 @@ async fn ready(port: u16, certificate: &Path) -> Result<Target, StartError> {
             let request = Request::builder().uri(path).header("authorization", "Bearer admin-token");
             let request = request.body(Full::<Bytes>::default()).expect("a plain request");
             match target.send(request).await {
-                Ok(answer) if answer.status() == 200 => break,
+                Ok(response) if response.status() == 200 => break,
                 _ => tokio::time::sleep(ASK_AGAIN).await,
             }
         }

@@ -35,13 +35,14 @@ const AGAIN: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transcript {
     /// One for each step that is compared.
-    pub answers: Vec<Answer>,
+    #[serde(rename = "answers")]
+    pub responses: Vec<StepResponse>,
 }
 
 /// The response to one step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct StepResponse {
     /// The step, as in the scenario.
     pub step: String,
     /// The HTTP status of a request.
@@ -86,7 +87,7 @@ pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Trans
         started.names().into_iter().for_each(|(name, value)| names.capture(name, &value.into()));
         hooks = Some(started);
     }
-    let mut run = Run { target, names, streams: BTreeMap::new(), hooks, answers: Vec::new() };
+    let mut run = Run { target, names, streams: BTreeMap::new(), hooks, responses: Vec::new() };
     let namespace = json!({"metadata": {"name": run.names.fill("{ns}")}});
     let setup = Step {
         request: Some("POST /api/v1/namespaces".to_owned()),
@@ -98,9 +99,9 @@ pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Trans
     for (index, step) in scenario.steps.iter().enumerate() {
         run.step(step).await.map_err(|why| failed(index + 1, why))?;
     }
-    let Run { names, mut answers, .. } = run;
-    names.normalise(&mut answers);
-    Ok(Transcript { answers })
+    let Run { names, mut responses, .. } = run;
+    names.normalise(&mut responses);
+    Ok(Transcript { responses })
 }
 
 type Failed = (String, Option<SendError>);
@@ -110,7 +111,7 @@ struct Run<'a> {
     names: Names,
     streams: BTreeMap<String, Lines>,
     hooks: Option<Hooks>,
-    answers: Vec<Answer>,
+    responses: Vec<StepResponse>,
 }
 
 impl Run<'_> {
@@ -121,15 +122,19 @@ impl Run<'_> {
         if let Some(name) = &step.reviews {
             let mut asked = self.hooks.as_ref().map(|hooks| hooks.asked(name)).unwrap_or_default();
             asked.truncate(step.events.unwrap_or(usize::MAX));
-            let answer = Answer { step: format!("reviews {name}"), events: Some(asked), ..Answer::default() };
-            self.keep(step, answer);
+            let response = StepResponse {
+                step: format!("reviews {name}"),
+                events: Some(asked),
+                ..StepResponse::default()
+            };
+            self.keep(step, response);
         }
         if let Some(name) = &step.read {
             let events = self.read(name, step.events).await?;
-            self.answers.push(Answer {
+            self.responses.push(StepResponse {
                 step: format!("read {name}"),
                 events: Some(events),
-                ..Answer::default()
+                ..StepResponse::default()
             });
         }
         match &step.request {
@@ -162,14 +167,14 @@ impl Run<'_> {
     async fn request(&mut self, step: &Step, request: &str) -> Result<(), Failed> {
         let mut waited = Duration::ZERO;
         loop {
-            let answer = self.target.send(self.build(step, request)?).await;
-            let answer = answer.map_err(|error| (format!("sending {request:?}"), Some(error)))?;
-            let (answer, stream) = self.take(step, request, answer).await?;
+            let response = self.target.send(self.build(step, request)?).await;
+            let response = response.map_err(|error| (format!("sending {request:?}"), Some(error)))?;
+            let (response, stream) = self.take(step, request, response).await?;
             let until = step.until.iter().map(|(at, wanted)| (self.names.fill(at), wanted.clone())).collect();
-            if !reached(&answer, &until) {
+            if !reached(&response, &until) {
                 if waited >= PATIENCE {
                     return Err((
-                        format!("{request:?} never returned the awaited values; last response: {answer:?}"),
+                        format!("{request:?} never returned the awaited values; last response: {response:?}"),
                         None,
                     ));
                 }
@@ -177,30 +182,30 @@ impl Run<'_> {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             }
-            if step.setup && answer.status.is_some_and(|status| status >= 400) && step.until.is_empty() {
-                return Err((format!("the setup request {request:?} was rejected: {answer:?}"), None));
+            if step.setup && response.status.is_some_and(|status| status >= 400) && step.until.is_empty() {
+                return Err((format!("the setup request {request:?} was rejected: {response:?}"), None));
             }
             if let (Some(name), Some(stream)) = (&step.watch, stream) {
                 self.streams.insert(name.clone(), Lines::new(stream));
             }
             for (name, pointer) in &step.capture {
-                let found = answer.body.as_ref().and_then(|body| body.pointer(pointer));
+                let found = response.body.as_ref().and_then(|body| body.pointer(pointer));
                 let Some(found) = found else {
-                    return Err((format!("nothing to capture at {pointer:?} in {answer:?}"), None));
+                    return Err((format!("nothing to capture at {pointer:?} in {response:?}"), None));
                 };
                 self.names.capture(name, found);
             }
-            self.keep(step, answer);
+            self.keep(step, response);
             return Ok(());
         }
     }
 
-    fn keep(&mut self, step: &Step, mut answer: Answer) {
-        self.names.learn(&answer);
+    fn keep(&mut self, step: &Step, mut response: StepResponse) {
+        self.names.learn(&response);
         if step.setup {
             return;
         }
-        if let (Some(body), false) = (&answer.body, step.only.is_empty()) {
+        if let (Some(body), false) = (&response.body, step.only.is_empty()) {
             let parts = step
                 .only
                 .iter()
@@ -208,9 +213,9 @@ impl Run<'_> {
                     (pointer, body.pointer(&self.names.fill(pointer)).cloned().unwrap_or_default())
                 })
                 .map(|(pointer, part)| (pointer.clone(), part));
-            answer.body = Some(Value::Object(parts.collect()));
+            response.body = Some(Value::Object(parts.collect()));
         }
-        self.answers.push(answer);
+        self.responses.push(response);
     }
 
     fn build(&self, step: &Step, request: &str) -> Result<Request<Full<Bytes>>, Failed> {
@@ -251,19 +256,19 @@ impl Run<'_> {
         &self,
         step: &Step,
         request: &str,
-        answer: http::Response<Stream>,
-    ) -> Result<(Answer, Option<Stream>), Failed> {
-        let (head, body) = answer.into_parts();
+        response: http::Response<Stream>,
+    ) -> Result<(StepResponse, Option<Stream>), Failed> {
+        let (head, body) = response.into_parts();
         let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in head.headers.iter().filter(|(name, _)| HEADERS.contains(&name.as_str())) {
             let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
             headers.entry(name.as_str().to_owned()).or_default().push(text);
         }
-        let mut taken = Answer {
+        let mut taken = StepResponse {
             step: request.to_owned(),
             status: Some(head.status.as_u16()),
             headers,
-            ..Answer::default()
+            ..StepResponse::default()
         };
         if step.watch.is_some() && head.status.is_success() {
             return Ok((taken, Some(body)));
@@ -311,10 +316,10 @@ fn unpacked(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(unpacked)
 }
 
-fn reached(answer: &Answer, until: &BTreeMap<String, Value>) -> bool {
+fn reached(response: &StepResponse, until: &BTreeMap<String, Value>) -> bool {
     until.iter().all(|(pointer, wanted)| match pointer.as_str() {
-        "status" => answer.status.map(Value::from).as_ref() == Some(wanted),
-        pointer => answer.body.as_ref().and_then(|body| body.pointer(pointer)) == Some(wanted),
+        "status" => response.status.map(Value::from).as_ref() == Some(wanted),
+        pointer => response.body.as_ref().and_then(|body| body.pointer(pointer)) == Some(wanted),
     })
 }
 

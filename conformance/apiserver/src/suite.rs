@@ -31,7 +31,7 @@ pub struct Outcome {
     /// Scenarios that ran.
     pub scenarios: usize,
     /// Number of compared requests and reads.
-    pub answers: usize,
+    pub responses: usize,
     /// Differences that no rule covers.
     pub unknown: Vec<Difference>,
     /// How often each known difference occurred, in the order of the rules.
@@ -109,10 +109,10 @@ impl Suite {
             outcome.scenarios += 1;
             let mut differences = Vec::new();
             for number in 0..tries.max(1) {
-                let (answers, found) = differences_of(scenario, target, &recorded, number).await;
+                let (responses, found) = differences_of(scenario, target, &recorded, number).await;
                 differences = found;
                 if number == 0 {
-                    outcome.answers += answers;
+                    outcome.responses += responses;
                 }
                 if differences.iter().all(|difference| self.known.rule_of(difference).is_some()) {
                     break;
@@ -145,7 +145,7 @@ impl Suite {
                 }
             };
             outcome.scenarios += 1;
-            outcome.answers += transcript.answers.len();
+            outcome.responses += transcript.responses.len();
             let path = self.recording(scenario);
             let text = serde_json::to_string_pretty(&transcript).expect("transcripts are plain data") + "\n";
             let written =
@@ -174,7 +174,7 @@ async fn differences_of(
     number: usize,
 ) -> (usize, Vec<Difference>) {
     match run(scenario, target, &id(number)).await {
-        Ok(answered) => (answered.answers.len(), compare(&scenario.name, recorded, &answered)),
+        Ok(transcript) => (transcript.responses.len(), compare(&scenario.name, recorded, &transcript)),
         Err(error) => {
             let stuck = Difference {
                 scenario: scenario.name.clone(),

@@ -64,17 +64,17 @@ impl Target {
     }
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Stream>, SendError> {
-        let answer = async {
+        let response = async {
             match self {
                 Self::Embedded(server) => {
-                    let answer =
+                    let response =
                         server.service().oneshot(request).await.unwrap_or_else(|never| match never {});
-                    Ok(answer.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
+                    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
                 }
                 Self::Real { port, tls } => over_tls(*port, Arc::clone(tls), request).await,
             }
         };
-        tokio::time::timeout(PATIENCE, answer)
+        tokio::time::timeout(PATIENCE, response)
             .await
             .map_err(|_| SendError::Silence)?
             .map_err(SendError::Connection)
@@ -95,9 +95,9 @@ async fn over_tls(
     drop(tokio::spawn(connection));
     let host = format!("127.0.0.1:{port}");
     request.headers_mut().insert(http::header::HOST, host.parse()?);
-    let answer = sender.send_request(request).await?;
+    let response = sender.send_request(request).await?;
     // Keep the sender until the body is read, because a connection without its sender delivers no body.
-    Ok(answer.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
+    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
 }
 
 /// Reads a body to its end.

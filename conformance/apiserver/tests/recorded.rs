@@ -18,7 +18,7 @@ async fn responses_of_the_embedded_server_equal_the_recorded_ones() {
         .map(|d| format!("{} at {}: recorded {}, received {}", d.scenario, d.at, d.real, d.embedded))
         .collect();
     assert!(unknown.is_empty(), "{} differences that no rule covers:\n{}", unknown.len(), unknown.join("\n"));
-    assert!(outcome.scenarios >= 75 && outcome.answers >= 950, "scenarios are missing: {outcome:?}");
+    assert!(outcome.scenarios >= 75 && outcome.responses >= 950, "scenarios are missing: {outcome:?}");
 }
 
 #[tokio::test(start_paused = true)]

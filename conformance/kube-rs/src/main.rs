@@ -28,12 +28,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tokio::spawn(events.for_each(|_| std::future::ready(())));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while lines.next_line().await?.is_some() {
-        answer(&store.state())?;
+        respond(&store.state())?;
     }
     Ok(())
 }
 
-fn answer(held: &[std::sync::Arc<ConfigMap>]) -> Result<(), Box<dyn Error>> {
+fn respond(held: &[std::sync::Arc<ConfigMap>]) -> Result<(), Box<dyn Error>> {
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     for map in held {
         let key = format!("{}/{}", map.namespace().unwrap_or_default(), map.name_any());

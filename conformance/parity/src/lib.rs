@@ -26,7 +26,7 @@ pub use peer::{Command, GoPeer, OurPeer, Peer, PeerError, Reply};
 pub use queue::{QueueScript, QueueVerb, run_ours};
 pub use run::{RunError, run};
 pub use script::{
-    Answer, Attempt, End, ListAnswer, ObjectText, RequestKind, Script, ScriptError, StatusAnswer, Step,
+    Attempt, End, ListResponse, ObjectText, RequestKind, Response, Script, ScriptError, StatusResponse, Step,
 };
 pub use suite::{Outcome, Report, Suite, SuiteError, Traces, Verdict};
 pub use trace::{Check, Entry, Record, Trace, Wait};

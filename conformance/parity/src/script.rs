@@ -26,7 +26,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use object::ObjectText;
-pub use status::StatusAnswer;
+pub use status::StatusResponse;
 
 use crate::peer::Command;
 
@@ -55,7 +55,7 @@ pub struct Attempt {
     /// The delay of the response.
     pub delay: Duration,
     /// The response.
-    pub answer: Answer,
+    pub response: Response,
 }
 
 /// The kinds of requests.
@@ -74,11 +74,11 @@ pub enum RequestKind {
 
 /// The kinds of responses.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum Response {
     /// A response with a list.
-    List(ListAnswer),
+    List(ListResponse),
     /// A response with an API error (`Status`).
-    Status(StatusAnswer),
+    Status(StatusResponse),
     /// A response with a stream of watch events.
     Stream(Vec<Step>, End),
     /// The server sends no response: the connection ends this way after the request was read.
@@ -89,7 +89,7 @@ pub enum Answer {
 
 /// A list.
 #[derive(Debug, Clone)]
-pub struct ListAnswer {
+pub struct ListResponse {
     /// The body.
     pub body: String,
     /// The content type of the body.
@@ -104,7 +104,7 @@ pub enum Step {
     /// These bytes are sent.
     Send(String),
     /// An `ERROR` event is sent.
-    Error(StatusAnswer),
+    Error(StatusResponse),
     /// Time passes.
     Wait(Duration),
     /// The peer runs a command, which is waited for.

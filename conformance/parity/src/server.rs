@@ -11,7 +11,7 @@
 //!
 //! Dropping the [`ScriptedServer`] aborts its tasks, and with them closes every connection.
 
-mod answer;
+mod connection;
 mod request;
 mod session;
 
@@ -111,7 +111,7 @@ async fn accept(
         let session = Arc::clone(session);
         connections.spawn(async move {
             // A peer that disconnects is no failure of the server.
-            let _ = answer::connection(stream, &session).await;
+            let _ = connection::serve(stream, &session).await;
         });
         while connections.try_join_next().is_some() {}
     }

@@ -19,7 +19,7 @@ use crate::script::Setup;
 use crate::server::Server;
 
 /// The response to a request.
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Failed(SourceError),
     /// There is no response, and there will be none.
     Hangs,
@@ -129,16 +129,16 @@ impl Network {
     }
 
     /// Applies the faults that any request can have.
-    fn refuse(&mut self, peer: &mut Peer<'_>) -> Option<Answer> {
+    fn refuse(&mut self, peer: &mut Peer<'_>) -> Option<Response> {
         if peer.server.down_until.is_some_and(|until| peer.now < until) {
             self.hit(Fault::Down, peer);
-            return Some(Answer::Failed(failure(SourceErrorKind::ConnectionRefused)));
+            return Some(Response::Failed(failure(SourceErrorKind::ConnectionRefused)));
         }
-        let fault = self.take(|fault| fault as usize <= Fault::NeverAnswered as usize, peer)?;
+        let fault = self.take(|fault| fault as usize <= Fault::NoResponse as usize, peer)?;
         Some(match fault {
-            Fault::NeverAnswered => Answer::Hangs,
-            Fault::TooMany => Answer::Failed(too_many(peer.random)),
-            fault => Answer::Failed(failure(refusal(fault))),
+            Fault::NoResponse => Response::Hangs,
+            Fault::TooMany => Response::Failed(too_many(peer.random)),
+            fault => Response::Failed(failure(refusal(fault))),
         })
     }
 

@@ -42,7 +42,7 @@ const REQUESTS_A_SECOND: u64 = 5;
 /// A message in flight.
 enum Message {
     Request(ElectionAction),
-    Answer(ElectionResponse),
+    Response(ElectionResponse),
     /// The watch of the Lease reports a change.
     Hint,
 }
@@ -55,7 +55,7 @@ struct Flight {
     message: Message,
     sent: Micros,
     /// The response is lost.
-    answer_lost: bool,
+    response_lost: bool,
 }
 
 pub(crate) struct Election {
@@ -156,24 +156,24 @@ impl Election {
     }
 
     fn arrive(&mut self, flight: Flight, random: &mut Random, coverage: &mut Coverage) -> Checked {
-        let Flight { candidate: index, request, message, sent, answer_lost, .. } = flight;
+        let Flight { candidate: index, request, message, sent, response_lost, .. } = flight;
         match message {
             Message::Request(action) => {
-                let answer = self.serve(index, &action, sent, random)?;
-                tell!(self, "candidate {index} requested {action:?}: {answer:?}");
-                if !answer_lost && !self.candidates[index].is_cut_off(self.now) {
-                    self.fly(index, request, Message::Answer(answer), random);
+                let response = self.serve(index, &action, sent, random)?;
+                tell!(self, "candidate {index} requested {action:?}: {response:?}");
+                if !response_lost && !self.candidates[index].is_cut_off(self.now) {
+                    self.fly(index, request, Message::Response(response), random);
                 }
             }
-            Message::Answer(answer) if self.candidates[index].awaits(request) => {
-                self.answered(index, answer, random, coverage)?;
+            Message::Response(response) if self.candidates[index].awaits(request) => {
+                self.deliver(index, response, random, coverage)?;
             }
             Message::Hint if self.candidates[index].is_alive() => {
                 let local = self.local(index);
                 self.candidates[index].state_mut().hint(local);
                 self.turn(index, random, coverage)?;
             }
-            Message::Answer(_) | Message::Hint => {}
+            Message::Response(_) | Message::Hint => {}
         }
         Ok(())
     }
@@ -192,9 +192,9 @@ impl Election {
         // observed since.
         let knew_last =
             self.candidates[index].seen == self.lease.deleted_at && sent >= self.lease.deleted_when;
-        let answer = self.lease.serve(action, wall)?;
+        let response = self.lease.serve(action, wall)?;
         if self.lease.version == before {
-            return Ok(answer);
+            return Ok(response);
         }
         if matches!(action, ElectionAction::Create(_)) && !knew_last {
             self.forked_until = self.now + 3 * self.times.lease.as_micros() as Micros;
@@ -205,28 +205,28 @@ impl Election {
                 self.fly(other, request, Message::Hint, random);
             }
         }
-        Ok(answer)
+        Ok(response)
     }
 
     fn fly(&mut self, candidate: usize, request: u64, message: Message, random: &mut Random) {
         let at = self.now + 1000 + random.below(100_000) as Micros;
-        self.flights.push(Flight { at, candidate, request, message, sent: self.now, answer_lost: false });
+        self.flights.push(Flight { at, candidate, request, message, sent: self.now, response_lost: false });
     }
 
-    fn answered(
+    fn deliver(
         &mut self,
         index: usize,
-        answer: ElectionResponse,
+        response: ElectionResponse,
         random: &mut Random,
         coverage: &mut Coverage,
     ) -> Checked {
         let (local, share) = (self.local(index), random.below(1001) as f64 / 1000.0);
         let candidate = &mut self.candidates[index];
-        if let ElectionResponse::Lease(_, version) = &answer {
+        if let ElectionResponse::Lease(_, version) = &response {
             candidate.seen = version.as_u64().unwrap_or_default();
         }
         candidate.timeout = None;
-        candidate.state_mut().handle_response(answer, local, share);
+        candidate.state_mut().handle_response(response, local, share);
         self.turn(index, random, coverage)
     }
 
@@ -236,12 +236,7 @@ impl Election {
             tell!(self, "candidate {index} restarts as {}", self.candidates[index].identity);
         }
         if self.candidates[index].timeout.is_some_and(|at| at <= self.now) {
-            return self.answered(
-                index,
-                ElectionResponse::Failed("no response".to_owned()),
-                random,
-                coverage,
-            );
+            return self.deliver(index, ElectionResponse::Failed("no response".to_owned()), random, coverage);
         }
         self.turn(index, random, coverage)
     }
@@ -317,7 +312,7 @@ impl Election {
             self.fly(
                 index,
                 request,
-                Message::Answer(ElectionResponse::Failed("the server responded with 500".to_owned())),
+                Message::Response(ElectionResponse::Failed("the server responded with 500".to_owned())),
                 random,
             );
             return Ok(());
@@ -330,7 +325,7 @@ impl Election {
         if let (Some(fault), Some(flight)) = (self.armed.pop_front(), self.flights.last_mut()) {
             coverage.hit(fault);
             match fault {
-                Fault::LeaseAnswerLost => flight.answer_lost = true,
+                Fault::LeaseResponseLost => flight.response_lost = true,
                 _ => flight.at += (1 + random.below(20)) as Micros * SECOND,
             }
         }
@@ -408,7 +403,7 @@ impl Election {
         let until = self.now + (1 + random.below(20)) as Micros * SECOND;
         tell!(self, "fault {} at candidate {index}", fault.as_str());
         match fault {
-            Fault::LeaseAnswerLost | Fault::LeaseLate => {
+            Fault::LeaseResponseLost | Fault::LeaseLate => {
                 self.armed.push_back(fault);
                 return Ok(0);
             }

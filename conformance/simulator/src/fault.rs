@@ -47,7 +47,7 @@ faults! {
     /// 504: the version is too large.
     TooLarge "too-large",
     /// The request never gets a response.
-    NeverAnswered "never-answered",
+    NoResponse "no-response",
     // Lists.
     /// A list breaks off.
     ListBreaks "list-breaks",
@@ -66,7 +66,7 @@ faults! {
     /// A list contains an object twice.
     ListedTwice "listed-twice",
     /// A list is served from an older state than requested.
-    StaleAnswer "stale-answer",
+    StaleResponse "stale-response",
     /// The source ignores the objects that the client holds.
     KnownIgnored "known-ignored",
     // Watches.
@@ -135,7 +135,7 @@ faults! {
     Unreadable "unreadable",
     // The election.
     /// A request for the Lease is processed, but its response is lost.
-    LeaseAnswerLost "lease-answer-lost",
+    LeaseResponseLost "lease-response-lost",
     /// A request for the Lease is processed long after its timeout.
     LeaseLate "lease-late",
     /// Requests for the Lease are refused.
@@ -227,7 +227,7 @@ impl Fault {
 
     /// Returns true if it applies to the election.
     pub(crate) fn is_of_election(self) -> bool {
-        (Self::LeaseAnswerLost as usize..=Self::WallClockJumps as usize).contains(&(self as usize))
+        (Self::LeaseResponseLost as usize..=Self::WallClockJumps as usize).contains(&(self as usize))
     }
 
     pub(crate) fn of_word(word: &str) -> Option<Self> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use informer_cache::source::{ListPart, SourceErrorKind, WatchEvent};
 use informer_core::{Object, ResourceVersion};
 
-use crate::connection::{Answer, ListAsk, Network, Open, Peer, Read, WatchAsk};
+use crate::connection::{ListAsk, Network, Open, Peer, Read, Response, WatchAsk};
 use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::object::SimObject;
@@ -208,7 +208,7 @@ impl KubeWorld {
         true
     }
 
-    fn ask(&mut self, ask: impl FnOnce(&mut Network, &mut Peer<'_>) -> Answer) -> Answer {
+    fn ask(&mut self, ask: impl FnOnce(&mut Network, &mut Peer<'_>) -> Response) -> Response {
         let peer = &mut Peer {
             server: &self.server,
             now: self.now,
@@ -227,14 +227,14 @@ impl KubeWorld {
             self.found.insert("the wait after failing lists does not grow");
         }
         let version = ResourceVersion::unset();
-        let answer = self.ask(|network, peer| {
+        let response = self.ask(|network, peer| {
             let ask = ListAsk { version: &version, limit: Some(500), token: token.as_deref(), known: None };
             network.list(&ask, peer)
         });
-        match answer {
-            Answer::Open(mut open) => self.take_page(&mut open),
-            Answer::Failed(_) => self.list_failed(),
-            Answer::Hangs => {
+        match response {
+            Response::Open(mut open) => self.take_page(&mut open),
+            Response::Failed(_) => self.list_failed(),
+            Response::Hangs => {
                 self.found.insert("a list without a response never times out");
                 self.list_failed()
             }
@@ -300,38 +300,38 @@ impl KubeWorld {
     fn begin_watch(&mut self) -> bool {
         self.state = State::Listed;
         let version = self.version.clone();
-        let answer = self.ask(|network, peer| {
+        let response = self.ask(|network, peer| {
             let ask = WatchAsk { version: &version, send_initial_events: false, timeout: TIMEOUT };
             network.watch(&ask, peer)
         });
-        self.opened(answer, false)
+        self.opened(response, false)
     }
 
     fn begin_initial_watch(&mut self) -> bool {
         self.buffer.fill(None);
-        let answer = self.ask(|network, peer| {
+        let response = self.ask(|network, peer| {
             let version = ResourceVersion::any();
             let ask = WatchAsk { version: &version, send_initial_events: true, timeout: TIMEOUT };
             network.watch(&ask, peer)
         });
-        self.opened(answer, true)
+        self.opened(response, true)
     }
 
-    fn opened(&mut self, answer: Answer, initial: bool) -> bool {
+    fn opened(&mut self, response: Response, initial: bool) -> bool {
         self.last_refusal = None;
-        match answer {
-            Answer::Open(open) => {
+        match response {
+            Response::Open(open) => {
                 self.open = open;
                 self.idle_at = Some(self.now + IDLE);
                 self.state = if initial { State::InitialWatch } else { State::Watching };
                 true
             }
             // It retries with the same version, whatever the reason was.
-            Answer::Failed(error) => {
+            Response::Failed(error) => {
                 self.last_refusal = Some(error.kind());
                 self.fail()
             }
-            Answer::Hangs => {
+            Response::Hangs => {
                 self.hangs = true;
                 self.fail()
             }

@@ -32,12 +32,12 @@ async fn main() -> Result<(), Failure> {
     let _others: Vec<InformerRun> = others.collect::<Result<_, Failure>>()?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while lines.next_line().await?.is_some() {
-        answer(&watched)?;
+        respond(&watched)?;
     }
     Ok(())
 }
 
-fn answer(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
+fn respond(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     let held = watched.informer.snapshot();
     for map in held.list() {

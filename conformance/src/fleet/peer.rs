@@ -15,7 +15,7 @@ use super::Entry;
 use crate::Cable;
 
 /// The timeout for a response of a peer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The resources of a peer's process, on systems that report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +35,8 @@ pub struct Peer {
     cable: Cable,
     cuts: AtomicU64,
     child: Child,
-    questions: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    requests: ChildStdin,
+    responses: Lines<BufReader<ChildStdout>>,
     footprint: Option<Footprint>,
 }
 
@@ -65,12 +65,12 @@ impl Peer {
         let mut child = command
             .spawn()
             .map_err(|error| failed(&format!("cannot start {}", program.display()), Some(error)))?;
-        let (Some(questions), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(failed("it has no pipes", None));
         };
-        let answers = BufReader::new(output).lines();
+        let responses = BufReader::new(output).lines();
         let (name, cuts) = (name.to_owned(), AtomicU64::new(0));
-        Ok(Self { name, cable, cuts, child, questions, answers, footprint: None })
+        Ok(Self { name, cable, cuts, child, requests, responses, footprint: None })
     }
 
     /// Returns its name.
@@ -103,11 +103,11 @@ impl Peer {
     ///
     /// When the peer has ended, does not respond, or responds with invalid data.
     pub async fn view(&mut self) -> Result<BTreeMap<String, Entry>, PeerError> {
-        match tokio::time::timeout(ANSWER_WITHIN, self.ask()).await {
+        match tokio::time::timeout(RESPONSE_TIMEOUT, self.ask()).await {
             Ok(Ok(view)) => Ok(view),
             Ok(Err((what, cause))) => Err(PeerError { name: self.name.clone(), what, cause }),
             Err(_) => {
-                let what = format!("no response within {ANSWER_WITHIN:?}");
+                let what = format!("no response within {RESPONSE_TIMEOUT:?}");
                 Err(PeerError { name: self.name.clone(), what, cause: None })
             }
         }
@@ -115,11 +115,11 @@ impl Peer {
 
     async fn ask(&mut self) -> Result<BTreeMap<String, Entry>, (String, Option<std::io::Error>)> {
         let broken = |error| ("its standard input is closed".to_owned(), Some(error));
-        self.questions.write_all(b"view\n").await.map_err(broken)?;
-        self.questions.flush().await.map_err(broken)?;
+        self.requests.write_all(b"view\n").await.map_err(broken)?;
+        self.requests.flush().await.map_err(broken)?;
         let mut view = BTreeMap::new();
         loop {
-            let line = self.answers.next_line().await;
+            let line = self.responses.next_line().await;
             let line = line.map_err(|error| ("its response cannot be read".to_owned(), Some(error)))?;
             let line = line.ok_or_else(|| ("it has exited".to_owned(), None))?;
             let value: Value =
@@ -142,7 +142,7 @@ impl Peer {
 
     /// Ends the program.
     pub async fn stop(mut self) {
-        drop(self.questions);
+        drop(self.requests);
         // The program ends when its input is closed. Otherwise it is killed on drop.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await;
     }

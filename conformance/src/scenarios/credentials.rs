@@ -69,8 +69,8 @@ async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
         "apiVersion": "v1", "kind": "Secret", "name": name, "uid": secret["metadata"]["uid"],
     }}});
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
-    let answer = api.send(http::Method::POST, &path, "application/json", &request).await?;
-    answer["status"]["token"].as_str().map(str::to_owned).ok_or_else(|| "the response has no token".into())
+    let response = api.send(http::Method::POST, &path, "application/json", &request).await?;
+    response["status"]["token"].as_str().map(str::to_owned).ok_or_else(|| "the response has no token".into())
 }
 
 async fn by_token_file(bench: &Bench, cable: &Cable, path: &Path) -> Result<SharedInformer<Map>, Failure> {

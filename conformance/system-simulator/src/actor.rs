@@ -141,7 +141,7 @@ impl Inner {
                 let (epoch, paths) = (self.shared.cluster.epoch(), paths.lock().clone());
                 let ticket = self.shared.intents.begin(&K::gvr(), &text, epoch, (&self.name, paths));
                 let version = stored?;
-                self.shared.intents.answered(ticket, version);
+                self.shared.intents.completed(ticket, version);
                 Ok(Written::Stored(version))
             }
             Write::Apply => {
@@ -174,7 +174,7 @@ impl Inner {
         let epoch = self.shared.cluster.epoch();
         let ticket = self.shared.intents.begin(&K::gvr(), key, epoch, (&self.name, paths));
         let version = version(&write.await?);
-        self.shared.intents.answered(ticket, version);
+        self.shared.intents.completed(ticket, version);
         Ok(Written::Stored(version))
     }
 

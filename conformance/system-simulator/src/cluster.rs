@@ -95,11 +95,11 @@ impl Cluster {
         let cluster = self.clone();
         BoxCloneSyncService::new(tower::service_fn(move |mut request: Request<Full<Bytes>>| {
             request.headers_mut().insert(USER_AGENT, agent.clone());
-            cluster.clone().answer(request)
+            cluster.clone().respond(request)
         }))
     }
 
-    fn answer(
+    fn respond(
         self,
         request: Request<Full<Bytes>>,
     ) -> BoxFuture<'static, Result<Response<ApiBody>, BoxError>> {
@@ -120,9 +120,9 @@ impl Cluster {
             if !self.reachable.load(Ordering::SeqCst) {
                 return Err("connection refused (simulated)".into());
             }
-            let answer = self.server.service().oneshot(request).await?;
-            self.trace.line(format_args!("  response {number}: {}", answer.status()));
-            Ok(answer)
+            let response = self.server.service().oneshot(request).await?;
+            self.trace.line(format_args!("  response {number}: {}", response.status()));
+            Ok(response)
         })
     }
 }

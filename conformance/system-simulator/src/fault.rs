@@ -45,13 +45,13 @@ pub enum Fault {
     /// Status 403.
     Forbidden,
     /// Requests never get a response.
-    NeverAnswered,
+    NoResponse,
     /// Responses are delayed.
     Delayed,
     /// Writes are applied, and their responses are lost.
-    AnswerLost,
+    ResponseLost,
     /// Writes are applied, and the response is an error.
-    FalseAnswer,
+    FalseResponse,
     /// The server cannot be reached for some time.
     Unreachable,
     /// The server restarts: open watches end.
@@ -97,10 +97,10 @@ impl Fault {
         Self::InternalError,
         Self::Unavailable,
         Self::Forbidden,
-        Self::NeverAnswered,
+        Self::NoResponse,
         Self::Delayed,
-        Self::AnswerLost,
-        Self::FalseAnswer,
+        Self::ResponseLost,
+        Self::FalseResponse,
         Self::Unreachable,
         Self::Restart,
         Self::Compaction,
@@ -158,10 +158,10 @@ impl Fault {
             Self::InternalError => (ALL, status(500, None)),
             Self::Unavailable => (ALL, status(503, None)),
             Self::Forbidden => (&[Verb::Watch, Verb::List], status(403, None)),
-            Self::NeverAnswered => (ALL, FaultAction::NeverAnswer),
+            Self::NoResponse => (ALL, FaultAction::NeverAnswer),
             Self::Delayed => (ALL, FaultAction::Delay { millis: random.between(1, 20_000) as u64 }),
-            Self::AnswerLost => (WRITES, FaultAction::LostAnswer),
-            Self::FalseAnswer => {
+            Self::ResponseLost => (WRITES, FaultAction::LostAnswer),
+            Self::FalseResponse => {
                 let (reason, message, retry_after) = (None, None, None);
                 (WRITES, FaultAction::FalseStatus { code: 500, reason, message, retry_after })
             }

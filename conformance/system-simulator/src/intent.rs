@@ -57,7 +57,7 @@ impl Intents {
     }
 
     /// Records the version that a write created.
-    pub(crate) fn answered(&self, ticket: Ticket, version: u64) {
+    pub(crate) fn completed(&self, ticket: Ticket, version: u64) {
         if let Some(intent) = self.0.lock().get_mut(ticket.0) {
             intent.version = Some(version);
         }

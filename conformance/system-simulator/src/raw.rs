@@ -24,7 +24,7 @@ pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
-type Answered = Result<Value, Refused>;
+type Reply = Result<Value, Refused>;
 
 /// Returns the path of a collection, or of an object in it.
 fn path(gvr: &Gvr, namespace: &str, name: Option<&str>) -> String {
@@ -37,16 +37,16 @@ impl RawClient {
         Self { transport: cluster.transport(agent) }
     }
 
-    pub(crate) async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Answered {
+    pub(crate) async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Reply {
         self.send(Method::POST, &path(gvr, namespace, None), "application/json", object).await
     }
 
-    pub(crate) async fn merge(&self, gvr: &Gvr, key: (&str, &str), patch: &Value) -> Answered {
+    pub(crate) async fn merge(&self, gvr: &Gvr, key: (&str, &str), patch: &Value) -> Reply {
         let path = path(gvr, key.0, Some(key.1));
         self.send(Method::PATCH, &path, "application/merge-patch+json", patch).await
     }
 
-    pub(crate) async fn delete(&self, gvr: &Gvr, key: (&str, &str)) -> Answered {
+    pub(crate) async fn delete(&self, gvr: &Gvr, key: (&str, &str)) -> Reply {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
         self.send(Method::DELETE, &path(gvr, key.0, Some(key.1)), "application/json", &options).await
     }
@@ -74,15 +74,15 @@ impl RawClient {
         Box::pin(lines(chunks))
     }
 
-    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Answered {
+    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Reply {
         let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let request = Request::builder().method(method).uri(path).header("content-type", content);
         let request = request.body(Full::new(bytes)).expect("paths are plain text");
         let refused = |message: String| Refused { status: 0, message };
-        let answer = self.transport.clone().oneshot(request).await;
-        let answer = answer.map_err(|error| refused(error.to_string()))?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|error| refused(error.to_string()))?;
+        let response = self.transport.clone().oneshot(request).await;
+        let response = response.map_err(|error| refused(error.to_string()))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| refused(error.to_string()))?;
         let value: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
         match status.is_success() {
             true => Ok(value),

@@ -155,15 +155,15 @@ impl World {
         let (kind, key) = (&self.kinds[target.kind], target.key());
         let object = (kind.draw)((key.0, &key.1), random);
         let ticket = self.anything(target);
-        let answer = self.raw.create(&kind.gvr, key.0, &object).await;
-        self.answered(ticket, &answer);
+        let reply = self.raw.create(&kind.gvr, key.0, &object).await;
+        self.completed(ticket, &reply);
     }
 
     async fn raw_change(&self, target: Target, patch: &Value) {
         let (gvr, key) = (&self.kinds[target.kind].gvr, target.key());
         let ticket = self.anything(target);
-        let answer = self.raw.merge(gvr, (key.0, &key.1), patch).await;
-        self.answered(ticket, &answer);
+        let reply = self.raw.merge(gvr, (key.0, &key.1), patch).await;
+        self.completed(ticket, &reply);
     }
 
     async fn raw_delete(&self, target: Target) {
@@ -181,11 +181,11 @@ impl World {
         self.shared.intents.begin(gvr, &key, epoch, ("raw", vec![String::new()]))
     }
 
-    fn answered(&self, ticket: crate::intent::Ticket, answer: &Result<Value, Refused>) {
-        match answer {
-            Ok(object) => self.shared.intents.answered(ticket, version_of(object)),
+    fn completed(&self, ticket: crate::intent::Ticket, reply: &Result<Value, Refused>) {
+        match reply {
+            Ok(object) => self.shared.intents.completed(ticket, version_of(object)),
             Err(error) => {
-                self.shared.intents.answered(ticket, 0);
+                self.shared.intents.completed(ticket, 0);
                 self.trace_refusal(error);
             }
         }
@@ -284,8 +284,8 @@ impl World {
         let epoch = self.shared.cluster.epoch();
         let full = format!("{}/{}", key.0, key.1);
         let ticket = self.shared.intents.begin(gvr, &full, epoch, ("raw", vec![String::new()]));
-        let answer = self.raw.merge(gvr, key, &json!({"spec": {"color": color}})).await;
-        self.answered(ticket, &answer);
+        let reply = self.raw.merge(gvr, key, &json!({"spec": {"color": color}})).await;
+        self.completed(ticket, &reply);
     }
 
     fn undo_after(&mut self, after: Duration, remedy: Remedy) {

@@ -54,7 +54,7 @@ fn run(input: &[u8]) {
     let server = ApiServer::builder().build();
     let before =
         server.create(&deployments(), "default", deployment()).expect("an empty server accepts the object");
-    let (status, answer) = send(&server, way, patch);
+    let (status, response) = send(&server, way, patch);
     let text = String::from_utf8_lossy(patch);
     let after = server.get(&deployments(), "default", "a");
     if !status.is_success() {
@@ -63,7 +63,7 @@ fn run(input: &[u8]) {
     }
     // A server-side apply creates a missing object, so the name is always that of the path.
     let after = after.expect("a patch does not delete the object");
-    assert_eq!(answer, after, "{way:?} {text}");
+    assert_eq!(response, after, "{way:?} {text}");
     check_same_object(&before, &after, &text);
     if way.0 != "application/json-patch+json" {
         check_again(&server, way, patch, &after);
@@ -103,9 +103,9 @@ fn send(server: &ApiServer, (content_type, query): (&str, &str), patch: &[u8]) -
     let request = Request::patch(path).header("content-type", content_type);
     let request = request.body(Full::new(Bytes::copy_from_slice(patch))).expect("the path is valid");
     block_on(async {
-        let answer = server.service().oneshot(request).await.expect("errors are responses");
-        let status = answer.status();
-        let body = answer.into_body().collect().await.expect("the response is complete").to_bytes();
+        let response = server.service().oneshot(request).await.expect("errors are responses");
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("the response is complete").to_bytes();
         (status, serde_json::from_slice(&body).expect("the response is JSON"))
     })
 }

@@ -32,7 +32,7 @@ pub(super) const TARGET: Target = Target {
 };
 
 /// The maximum number of frames to read of a watch, which may never end.
-const ANSWER_FRAMES_MAX: usize = 64;
+const MAX_RESPONSE_FRAMES: usize = 64;
 
 /// Sends a request to the embedded server: method and path in the first line, content type in the second,
 /// then the body.
@@ -48,11 +48,11 @@ fn run(input: &[u8]) {
     let request = Request::builder().method(method).uri(target).header("content-type", content_type);
     let Ok(request) = request.body(Full::new(body)) else { return };
     block_on(async {
-        let answer = server.service().oneshot(request).await.expect("errors are responses");
-        let status = answer.status();
-        let answer = read(answer.into_body()).await;
+        let response = server.service().oneshot(request).await.expect("errors are responses");
+        let status = response.status();
+        let body = read(response.into_body()).await;
         if !status.is_success() && !status.is_redirection() {
-            check_refusal(status, &answer, &text);
+            check_refusal(status, &body, &text);
         }
     });
     check_state(&server, &text);
@@ -87,7 +87,7 @@ fn check_state(server: &ApiServer, request: &str) {
 
 async fn read(mut body: informer_apiserver::ApiBody) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for _ in 0..ANSWER_FRAMES_MAX {
+    for _ in 0..MAX_RESPONSE_FRAMES {
         // A watch without an available event is dropped.
         let Some(Some(Ok(frame))) = futures_util::FutureExt::now_or_never(body.frame()) else { break };
         if let Ok(data) = frame.into_data() {
@@ -97,10 +97,10 @@ async fn read(mut body: informer_apiserver::ApiBody) -> Vec<u8> {
     bytes
 }
 
-fn check_refusal(status: http::StatusCode, answer: &[u8], request: &str) {
-    let Ok(refusal) = serde_json::from_slice::<Value>(answer) else {
+fn check_refusal(status: http::StatusCode, body: &[u8], request: &str) {
+    let Ok(refusal) = serde_json::from_slice::<Value>(body) else {
         // Unknown paths get a plain text response, as in kube-apiserver.
-        assert!(std::str::from_utf8(answer).is_ok_and(|text| !text.is_empty()), "{status} for {request:?}");
+        assert!(std::str::from_utf8(body).is_ok_and(|text| !text.is_empty()), "{status} for {request:?}");
         return;
     };
     assert_eq!(refusal["kind"], "Status", "{request:?}");

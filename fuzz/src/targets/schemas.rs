@@ -48,8 +48,8 @@ fn run(input: &[u8]) {
     let Some(schema) = lines.next().and_then(|line| serde_json::from_str::<Value>(line).ok()) else { return };
     let server = ApiServer::builder().build();
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let (status, answer) = send(&server, Method::POST, definitions, &definition(&schema));
-    assert!(matches!(status.as_u16(), 201 | 400 | 422), "{status} {answer}: {text}");
+    let (status, response) = send(&server, Method::POST, definitions, &definition(&schema));
+    assert!(matches!(status.as_u16(), 201 | 400 | 422), "{status} {response}: {text}");
     if status != StatusCode::CREATED {
         return;
     }
@@ -105,9 +105,9 @@ fn send(server: &ApiServer, method: Method, path: &str, body: &Value) -> (Status
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let request = request.body(Full::new(body)).expect("the path is valid");
     block_on(async {
-        let answer = server.service().oneshot(request).await.expect("errors are responses");
-        let status = answer.status();
-        let body = answer.into_body().collect().await.expect("the response is complete").to_bytes();
+        let response = server.service().oneshot(request).await.expect("errors are responses");
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("the response is complete").to_bytes();
         (status, serde_json::from_slice(&body).expect("the response is JSON"))
     })
 }

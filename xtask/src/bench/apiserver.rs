@@ -25,7 +25,7 @@ const PLAIN: &str = "embedded, plaintext";
 const HERE: &str = "embedded, in process";
 const REAL: &str = "kube-apiserver 1.36.3, TLS";
 
-const START: &str = "start to the first answer, ms";
+const START: &str = "start to the first response, ms";
 const EMPTY: &str = "empty server, RSS MB";
 const CREATES: &str = "creates, a second";
 const LIST: &str = "list as JSON, objects a second";

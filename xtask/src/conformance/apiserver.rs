@@ -14,7 +14,7 @@ use crate::report::Report;
 #[derive(Debug, Deserialize)]
 struct Figures {
     scenarios: u32,
-    answers: u32,
+    responses: u32,
     known: u32,
     unknown: Vec<String>,
 }
@@ -42,11 +42,11 @@ pub(super) fn run(root: &Path, arguments: &Conformance) -> Report {
 
 fn tell(figures: Figures, report: &mut Report) {
     report.figure("scenarios", figures.scenarios.into());
-    report.figure("answers compared", figures.answers.into());
+    report.figure("responses compared", figures.responses.into());
     report.figure("known differences met", figures.known.into());
     report.problems = figures.unknown;
-    if figures.answers == 0 {
-        report.problems.push("no answer was compared".to_owned());
+    if figures.responses == 0 {
+        report.problems.push("no response was compared".to_owned());
     }
 }
 
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn it_is_a_problem_if_no_response_is_compared() {
-        let problems = |answers, unknown: &[&str]| {
+        let problems = |responses, unknown: &[&str]| {
             let unknown = unknown.iter().map(|&one| one.to_owned()).collect();
             let mut report = Report::new("conformance apiserver");
-            tell(Figures { scenarios: 1, answers, known: 0, unknown }, &mut report);
+            tell(Figures { scenarios: 1, responses, known: 0, unknown }, &mut report);
             report.problems
         };
         assert_eq!(problems(3, &[]), [""; 0]);
         assert_eq!(problems(3, &["lists at 2"]), ["lists at 2"]);
-        assert_eq!(problems(0, &[]), ["no answer was compared"]);
+        assert_eq!(problems(0, &[]), ["no response was compared"]);
     }
 }

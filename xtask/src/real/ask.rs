@@ -58,16 +58,16 @@ fn configuration(authority: &str) -> io::Result<rustls::ClientConfig> {
 fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<(u16, String)> {
     stream.write_all(request.as_bytes())?;
     stream.flush()?;
-    let mut answer = Vec::new();
-    match stream.read_to_end(&mut answer) {
+    let mut response = Vec::new();
+    match stream.read_to_end(&mut response) {
         // The server closed the connection without a TLS close_notify. Callers check the status and the
         // content.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}
     }
-    let answer = String::from_utf8_lossy(&answer);
+    let response = String::from_utf8_lossy(&response);
     let (head, body) =
-        answer.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("the response has no header"))?;
+        response.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("the response has no header"))?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok((status.ok_or_else(|| io::Error::other("the response has no status"))?, body.to_owned()))
 }

@@ -258,19 +258,19 @@ impl Cluster {
     pub(crate) fn compact(&self) -> Result<u64, RealError> {
         let refused = |error: &dyn std::fmt::Display| RealError::Compact(error.to_string());
         let key = STANDARD.encode("compaction asks for the revision");
-        let (_, answer) = self
+        let (_, response) = self
             .etcd()
             .ask("POST", "/v3/kv/range", &format!(r#"{{"key":"{key}"}}"#))
             .map_err(|error| refused(&error))?;
-        let header: serde_json::Value = serde_json::from_str(&answer).map_err(|error| refused(&error))?;
+        let header: serde_json::Value = serde_json::from_str(&response).map_err(|error| refused(&error))?;
         let revision = header["header"]["revision"].as_str().and_then(|revision| revision.parse().ok());
-        let revision: u64 = revision.ok_or_else(|| refused(&answer))?;
+        let revision: u64 = revision.ok_or_else(|| refused(&response))?;
         let request = format!(r#"{{"revision":"{revision}","physical":true}}"#);
         match self.etcd().ask("POST", "/v3/kv/compaction", &request) {
             Ok((200, _)) => Ok(revision),
             // Nothing was written since the last compaction.
-            Ok((_, answer)) if answer.contains("has been compacted") => Ok(revision),
-            Ok((_, answer)) => Err(refused(&answer)),
+            Ok((_, response)) if response.contains("has been compacted") => Ok(revision),
+            Ok((_, response)) => Err(refused(&response)),
             Err(error) => Err(refused(&error)),
         }
     }

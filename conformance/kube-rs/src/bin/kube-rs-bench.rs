@@ -304,21 +304,21 @@ impl Tally {
 }
 
 struct Control {
-    answers: BufReader<TcpStream>,
+    responses: BufReader<TcpStream>,
 }
 
 impl Control {
     fn connect(address: &str) -> Result<Self, Failure> {
-        Ok(Self { answers: BufReader::new(TcpStream::connect(address)?) })
+        Ok(Self { responses: BufReader::new(TcpStream::connect(address)?) })
     }
 
     fn ask(&mut self, command: &str) -> Result<String, Failure> {
-        self.answers.get_mut().write_all(format!("{command}\n").as_bytes())?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer)?;
-        match answer.strip_prefix("error: ") {
+        self.responses.get_mut().write_all(format!("{command}\n").as_bytes())?;
+        let mut response = String::new();
+        self.responses.read_line(&mut response)?;
+        match response.strip_prefix("error: ") {
             Some(error) => Err(format!("{command}: {error}").into()),
-            None => Ok(answer.trim_end().to_owned()),
+            None => Ok(response.trim_end().to_owned()),
         }
     }
 

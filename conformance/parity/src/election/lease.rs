@@ -91,7 +91,7 @@ impl Board {
         shown.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
     }
 
-    fn answer(&mut self, who: &str, method: &Method, mut lease: Value) -> (StatusCode, Value) {
+    fn respond(&mut self, who: &str, method: &Method, mut lease: Value) -> (StatusCode, Value) {
         let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, held) {
             (&Method::POST, None) => {
@@ -150,7 +150,7 @@ async fn exchange(board: &Mutex<Board>, who: &str, request: Request<Full<Bytes>>
             let (head, body) = request.into_parts();
             let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let lease = serde_json::from_slice(&body).unwrap_or_default();
-            board.lock().answer(who, &head.method, lease)
+            board.lock().respond(who, &head.method, lease)
         }
     }
 }

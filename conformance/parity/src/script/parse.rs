@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::status::StatusForm;
-use super::{Answer, Attempt, End, ListAnswer, ObjectText, RequestKind, Script, ScriptError, Step};
+use super::{Attempt, End, ListResponse, ObjectText, RequestKind, Response, Script, ScriptError, Step};
 use crate::peer::Command;
 
 /// The default resync period, which never elapses.
@@ -101,57 +101,60 @@ pub(super) fn script(name: &str, text: &str) -> Result<Script, ScriptError> {
 
 fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
     let delay = form.delay.map_or(Ok(Duration::ZERO), |text| duration(&text))?;
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     if let Some(list) = form.list {
-        answers.push(Answer::List(read_list(list)?));
+        responses.push(Response::List(read_list(list)?));
     }
     if let Some(status) = form.status {
-        answers.push(Answer::Status(status.read()?));
+        responses.push(Response::Status(status.read()?));
     }
     if let Some(refuse) = &form.refuse {
-        answers.push(Answer::Refuse(duration(refuse)?));
+        responses.push(Response::Refuse(duration(refuse)?));
     }
     if let Some(end) = form.drop {
-        answers.push(Answer::Drop(end));
+        responses.push(Response::Drop(end));
     }
     match (form.stream, form.end) {
         (Some(steps), Some(end)) => {
             let steps = steps.into_iter().enumerate().map(|(index, step)| {
                 read_step(step).map_err(|problem| format!("step {}: {problem}", index + 1))
             });
-            answers.push(Answer::Stream(steps.collect::<Result<_, _>>()?, end));
+            responses.push(Response::Stream(steps.collect::<Result<_, _>>()?, end));
         }
-        (None, Some(end)) => answers.push(Answer::Stream(Vec::new(), end)),
+        (None, Some(end)) => responses.push(Response::Stream(Vec::new(), end)),
         (Some(_), None) => {
             return Err("a stream needs an `end`: close, cut, cut-chunk, reset or hold".to_owned());
         }
         (None, None) => {}
     }
-    let [answer] = <[Answer; 1]>::try_from(answers).map_err(|answers| {
-        format!("the attempt has {} responses; give one of list, status, stream, drop, refuse", answers.len())
+    let [response] = <[Response; 1]>::try_from(responses).map_err(|responses| {
+        format!(
+            "the attempt has {} responses; give one of list, status, stream, drop, refuse",
+            responses.len()
+        )
     })?;
-    check_fit(form.expect, &answer)?;
-    Ok(Attempt { expect: form.expect, delay, answer })
+    check_fit(form.expect, &response)?;
+    Ok(Attempt { expect: form.expect, delay, response })
 }
 
 /// Checks that a server could send this response to the request.
-fn check_fit(expect: Option<RequestKind>, answer: &Answer) -> Result<(), String> {
+fn check_fit(expect: Option<RequestKind>, response: &Response) -> Result<(), String> {
     let watches = matches!(expect, Some(RequestKind::Watch | RequestKind::WatchList));
-    match (answer, expect) {
-        (Answer::Refuse(_), Some(_)) => Err("a closed port receives no request; omit `expect`".to_owned()),
-        (Answer::Refuse(_), None) => Ok(()),
+    match (response, expect) {
+        (Response::Refuse(_), Some(_)) => Err("a closed port receives no request; omit `expect`".to_owned()),
+        (Response::Refuse(_), None) => Ok(()),
         (_, None) => Err("`expect` is missing; name the request that the attempt responds to".to_owned()),
-        (Answer::List(_), Some(kind)) if watches => {
+        (Response::List(_), Some(kind)) if watches => {
             Err(format!("a {kind} request cannot have a list as response"))
         }
-        (Answer::Stream(..), Some(kind)) if !watches => {
+        (Response::Stream(..), Some(kind)) if !watches => {
             Err(format!("a {kind} request cannot have a stream as response"))
         }
         _ => Ok(()),
     }
 }
 
-fn read_list(form: ListForm) -> Result<ListAnswer, String> {
+fn read_list(form: ListForm) -> Result<ListResponse, String> {
     let items = form.items.iter().map(|item| Ok(item.parse::<ObjectText>()?.json(false)));
     let items = items.collect::<Result<Vec<Value>, String>>()?;
     let mut metadata = json!({ "resourceVersion": form.version });
@@ -160,7 +163,7 @@ fn read_list(form: ListForm) -> Result<ListAnswer, String> {
     }
     let kind = form.kind.unwrap_or_else(|| "ConfigMapList".to_owned());
     let list = json!({ "kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items });
-    Ok(ListAnswer {
+    Ok(ListResponse {
         body: form.raw.unwrap_or_else(|| list.to_string()),
         content_type: form.content_type.unwrap_or_else(|| "application/json".to_owned()),
         broken: form.broken,

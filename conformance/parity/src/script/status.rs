@@ -5,7 +5,7 @@ use super::parse::event_line;
 
 /// An error: as a response status, or in an `ERROR` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatusAnswer {
+pub struct StatusResponse {
     /// The code.
     pub code: u16,
     /// The code in the `Status`, if it differs.
@@ -41,7 +41,7 @@ pub(super) struct FullForm {
 }
 
 impl StatusForm {
-    pub(super) fn read(self) -> Result<StatusAnswer, String> {
+    pub(super) fn read(self) -> Result<StatusResponse, String> {
         let full = match self {
             Self::Code(code) => {
                 FullForm { code, says: None, reason: None, too_large: false, retry_after: None, text: None }
@@ -54,7 +54,7 @@ impl StatusForm {
                 .ok_or_else(|| format!("the code {} has no default reason; set `reason`", full.code))?,
         };
         let FullForm { code, says, too_large, retry_after, text, .. } = full;
-        Ok(StatusAnswer { code, says, reason, too_large, retry_after, text })
+        Ok(StatusResponse { code, says, reason, too_large, retry_after, text })
     }
 }
 
@@ -81,7 +81,7 @@ fn usual_reason(code: u16) -> Option<String> {
     Some(reason.to_owned())
 }
 
-impl StatusAnswer {
+impl StatusResponse {
     /// Returns the `Status` object.
     pub fn json(&self) -> Value {
         let mut status = json!({

@@ -27,14 +27,16 @@ attempts:
 "#;
     let script = Script::parse("all", text).unwrap();
     assert_eq!((script.name.as_str(), script.streaming, script.attempts.len()), ("all", true, 6));
-    assert!(matches!(script.attempts[0].answer, Answer::Refuse(time) if time == Duration::from_secs(2)));
-    assert!(matches!(&script.attempts[1].answer, Answer::Status(status) if status.retry_after == Some(3)));
-    let Answer::List(list) = &script.attempts[3].answer else { panic!("{:?}", script.attempts[3]) };
+    assert!(matches!(script.attempts[0].response, Response::Refuse(time) if time == Duration::from_secs(2)));
+    assert!(
+        matches!(&script.attempts[1].response, Response::Status(status) if status.retry_after == Some(3))
+    );
+    let Response::List(list) = &script.attempts[3].response else { panic!("{:?}", script.attempts[3]) };
     let list: serde_json::Value = serde_json::from_str(&list.body).unwrap();
     assert_eq!(list["items"][0]["metadata"]["labels"]["app"], "web");
     assert_eq!(list["items"][1]["metadata"]["uid"], "uid-2");
     assert_eq!(list["metadata"]["continue"], "more");
-    let Answer::Stream(steps, End::CutChunk) = &script.attempts[5].answer else {
+    let Response::Stream(steps, End::CutChunk) = &script.attempts[5].response else {
         panic!("{:?}", script.attempts[5])
     };
     assert_eq!(steps.len(), 6);

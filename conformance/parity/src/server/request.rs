@@ -19,7 +19,7 @@ pub(crate) struct Request {
     /// The kind, then the query parameters sorted by name, without random values.
     pub(crate) text: String,
     /// The version that this library checks with a list of one object after a request without a response.
-    pub(crate) question: Option<String>,
+    pub(crate) version_check: Option<String>,
 }
 
 /// Reads the head of a request. A `GET` has no body.
@@ -60,7 +60,7 @@ fn parse(head: &str) -> Option<Request> {
     let asks = kind == RequestKind::List
         && value("limit").as_deref() == Some("1")
         && value("resourceVersionMatch").as_deref() == Some("NotOlderThan");
-    let question = value("resourceVersion").filter(|_| asks);
+    let version_check = value("resourceVersion").filter(|_| asks);
     let seconds = value("timeoutSeconds").and_then(|text| text.parse::<u64>().ok());
     let shown = parameters.iter().filter_map(|(name, value)| show(name, value, seconds));
     let query = shown.collect::<Vec<_>>().join("&");
@@ -69,7 +69,7 @@ fn parse(head: &str) -> Option<Request> {
     } else {
         format!("{verb} {path}")
     };
-    Some(Request { kind, text: format!("{verb} {query}").trim_end().to_owned(), question })
+    Some(Request { kind, text: format!("{verb} {query}").trim_end().to_owned(), version_check })
 }
 
 /// Formats a parameter for comparison. The timeout is drawn at random from a range, so the range is compared.
@@ -111,7 +111,7 @@ mod tests {
             ("", RequestKind::List, "list"),
         ] {
             let head = format!("GET /api/v1/configmaps{target} HTTP/1.1\r\n\r\n");
-            let request = Request { kind, text: text.to_owned(), question: None };
+            let request = Request { kind, text: text.to_owned(), version_check: None };
             assert_eq!(parse(&head), Some(request), "{target}");
         }
         assert_eq!(parse("GET / HTTP/1.1\r\n\r\n").map(|request| request.text), Some("GET /".to_owned()));
@@ -122,11 +122,11 @@ mod tests {
     fn a_list_with_limit_1_and_not_older_than_is_a_version_check() {
         let asked = |query: &str| {
             let head = format!("GET /api/v1/configmaps?{query} HTTP/1.1\r\n\r\n");
-            parse(&head).and_then(|request| request.question)
+            parse(&head).and_then(|request| request.version_check)
         };
-        let question = "limit=1&resourceVersion=10&resourceVersionMatch=NotOlderThan";
-        assert_eq!(asked(question).as_deref(), Some("10"));
+        let version_check = "limit=1&resourceVersion=10&resourceVersionMatch=NotOlderThan";
+        assert_eq!(asked(version_check).as_deref(), Some("10"));
         assert_eq!(asked("limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan"), None);
-        assert_eq!(asked(&format!("watch=1&{question}")), None);
+        assert_eq!(asked(&format!("watch=1&{version_check}")), None);
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::Port;
 use super::request::Request;
 use crate::peer::{Command, Peer, PeerError};
-use crate::script::{Answer, Attempt, End, Script, Step};
+use crate::script::{Attempt, End, Response, Script, Step};
 use crate::trace::{Entry, Record, Trace, Wait};
 
 /// A request within this time counts as immediate. The shortest backoff is 800 ms, and the machine may be
@@ -48,7 +48,7 @@ struct State {
     /// The time of the last activity.
     active_at: Instant,
     /// Number of requests with unfinished responses.
-    answering: usize,
+    responding: usize,
     /// Number of these whose stream is left open.
     held: usize,
     /// The expected step of the next backoff.
@@ -80,8 +80,8 @@ impl Session {
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
         let quiet = state.held > 0 && state.active_at.elapsed() >= HELD_QUIET;
-        let played = state.next >= self.script.attempts.len() && state.answering == 0;
-        state.failure.is_some() || played || (quiet && state.answering == state.held)
+        let played = state.next >= self.script.attempts.len() && state.responding == 0;
+        state.failure.is_some() || played || (quiet && state.responding == state.held)
     }
 
     /// Returns the trace.
@@ -99,7 +99,7 @@ impl Session {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.active_at = now;
-        state.answering += 1;
+        state.responding += 1;
         let wait = state.wait(now);
         let ahead = &self.script.attempts[state.next.min(self.script.attempts.len())..];
         let found = ahead.iter().position(|attempt| attempt.expect == Some(request.kind));
@@ -129,10 +129,10 @@ impl Session {
     }
 
     /// Records that the response to a request has ended.
-    pub(super) fn answered(&self) {
+    pub(super) fn response_ended(&self) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();
-        state.answering -= 1;
+        state.responding -= 1;
     }
 
     /// Waits until connections are accepted.
@@ -145,8 +145,8 @@ impl Session {
     pub(crate) async fn close_port_if_next(self: &Arc<Self>) -> bool {
         let refuse = {
             let state = self.state.lock();
-            self.script.attempts.get(state.next).and_then(|attempt| match attempt.answer {
-                Answer::Refuse(time) => Some(time),
+            self.script.attempts.get(state.next).and_then(|attempt| match attempt.response {
+                Response::Refuse(time) => Some(time),
                 _ => None,
             })
         };
@@ -174,7 +174,7 @@ impl State {
             entries: Vec::new(),
             sent_at: now,
             active_at: now,
-            answering: 0,
+            responding: 0,
             held: 0,
             backoff: 0,
             retry_after: None,
@@ -222,9 +222,9 @@ fn fits(waited: Duration, from: Duration, to: Duration) -> bool {
 
 impl Attempt {
     fn retry_after(&self) -> Option<Duration> {
-        let seconds = match &self.answer {
-            Answer::Status(status) => status.retry_after,
-            Answer::Stream(steps, _) => steps.iter().find_map(|step| match step {
+        let seconds = match &self.response {
+            Response::Status(status) => status.retry_after,
+            Response::Stream(steps, _) => steps.iter().find_map(|step| match step {
                 Step::Error(status) => status.retry_after,
                 _ => None,
             }),
@@ -234,8 +234,8 @@ impl Attempt {
     }
 
     /// Returns the response to an unscripted request, which is left open.
-    pub(super) fn unscripted() -> Answer {
-        Answer::Stream(Vec::new(), End::Hold)
+    pub(super) fn unscripted() -> Response {
+        Response::Stream(Vec::new(), End::Hold)
     }
 }
 

@@ -6,7 +6,7 @@ use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Object, ResourceVersion};
 use informer_store::Indexer;
 
-use super::{Answer, ListBody, ListTail, Network, Open, Peer, failure, number};
+use super::{ListBody, ListTail, Network, Open, Peer, Response, failure, number};
 use crate::fault::Fault;
 use crate::object::SimObject;
 use crate::server::Content;
@@ -29,15 +29,15 @@ struct Page {
 }
 
 impl Network {
-    pub(crate) fn list(&mut self, ask: &ListAsk<'_>, peer: &mut Peer<'_>) -> Answer {
-        if let Some(answer) = self.refuse(peer) {
-            return answer;
+    pub(crate) fn list(&mut self, ask: &ListAsk<'_>, peer: &mut Peer<'_>) -> Response {
+        if let Some(response) = self.refuse(peer) {
+            return response;
         }
         let page = match self.page(ask, peer) {
             Ok(page) => page,
             Err(kind) => {
                 self.hits += 1;
-                return Answer::Failed(failure(kind));
+                return Response::Failed(failure(kind));
             }
         };
         let fits = |fault| match fault {
@@ -45,19 +45,19 @@ impl Network {
             Fault::TokenExpires => ask.token.is_some(),
             Fault::ShortPage | Fault::LimitIgnored => ask.limit.is_some(),
             Fault::KnownIgnored => ask.known.is_some(),
-            Fault::StaleAnswer => ask.token.is_none() && !ask.version.is_empty() && !ask.version.is_any(),
+            Fault::StaleResponse => ask.token.is_none() && !ask.version.is_empty() && !ask.version.is_any(),
             Fault::ListBreaks | Fault::ListStalls | Fault::EmptyPage | Fault::ListedTwice => true,
             _ => false,
         };
         match self.take(fits, peer) {
-            Some(Fault::StaleAnswer) => {
+            Some(Fault::StaleResponse) => {
                 let version = peer.server.compacted;
                 let content = peer.server.content_at(version).unwrap_or_default();
                 let page = Page { version, from: 0, content };
-                Answer::Open(Open::List(self.body(ask, &page, None, peer)))
+                Response::Open(Open::List(self.body(ask, &page, None, peer)))
             }
-            Some(Fault::TokenExpires) => Answer::Failed(failure(SourceErrorKind::Expired)),
-            fault => Answer::Open(Open::List(self.body(ask, &page, fault, peer))),
+            Some(Fault::TokenExpires) => Response::Failed(failure(SourceErrorKind::Expired)),
+            fault => Response::Open(Open::List(self.body(ask, &page, fault, peer))),
         }
     }
 

@@ -7,7 +7,7 @@ use informer_cache::source::{ServerStatus, SourceErrorKind, WatchEvent};
 use informer_core::ResourceVersion;
 
 use super::list::undecodable;
-use super::{Answer, Network, Open, Peer, Read, failure, number};
+use super::{Network, Open, Peer, Read, Response, failure, number};
 use crate::fault::Fault;
 use crate::object::SimObject;
 use crate::server::Happened;
@@ -52,9 +52,9 @@ const READ_MAX: usize = 5;
 const RECENT_MAX: usize = 4;
 
 impl Network {
-    pub(crate) fn watch(&mut self, ask: &WatchAsk<'_>, peer: &mut Peer<'_>) -> Answer {
-        if let Some(answer) = self.refuse(peer) {
-            return answer;
+    pub(crate) fn watch(&mut self, ask: &WatchAsk<'_>, peer: &mut Peer<'_>) -> Response {
+        if let Some(response) = self.refuse(peer) {
+            return response;
         }
         let replica = peer.random.below(peer.server.replicas());
         let closed = ask.send_initial_events && self.close_at_once == 0;
@@ -63,7 +63,7 @@ impl Network {
         let refused = ask.send_initial_events && (!self.streaming || fault == Some(Fault::StreamingRefused));
         if refused {
             self.hits += 1;
-            return Answer::Failed(failure(SourceErrorKind::Rejected));
+            return Response::Failed(failure(SourceErrorKind::Rejected));
         }
         let streaming = ask.send_initial_events && fault != Some(Fault::StreamingIgnored);
         let body = WatchBody::new(replica, number(ask.version), ask.timeout, peer.now);
@@ -71,7 +71,7 @@ impl Network {
             Ok(body) => body,
             Err(kind) => {
                 self.hits += 1;
-                return Answer::Failed(failure(kind));
+                return Response::Failed(failure(kind));
             }
         };
         if self.close_at_once > 0 {
@@ -79,7 +79,7 @@ impl Network {
             self.hit(Fault::ClosedAtOnce, peer);
             body.close_at_once = true;
         }
-        Answer::Open(Open::Watch(body))
+        Response::Open(Open::Watch(body))
     }
 
     fn begin(

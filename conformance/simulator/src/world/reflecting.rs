@@ -7,7 +7,7 @@ use informer_cache::source::{SourceErrorKind, VersionMatch, WatchEvent};
 use super::requests::Kind;
 use super::{World, tell};
 use crate::check::{Checked, ensure};
-use crate::connection::{Answer, ListAsk, Open, Peer, Read, WatchAsk};
+use crate::connection::{ListAsk, Open, Peer, Read, Response, WatchAsk};
 use crate::coverage::phase;
 use crate::object::SimObject;
 
@@ -56,7 +56,7 @@ impl World {
             random: &mut self.random,
             coverage: &mut self.coverage,
         };
-        let (kind, answer) = match action {
+        let (kind, response) = match action {
             ReflectorAction::List(plan) => {
                 let kind = match (&plan.continue_token, plan.version_match) {
                     (Some(_), _) => Kind::Page,
@@ -78,17 +78,17 @@ impl World {
             }
             _ => return Ok(None),
         };
-        tell!(self, "request: {action:?}: {}", shown(&answer));
-        Ok(match answer {
-            Answer::Failed(error) => {
+        tell!(self, "request: {action:?}: {}", shown(&response));
+        Ok(match response {
+            Response::Failed(error) => {
                 self.requests.failed(kind, &error, self.now);
                 Some(Input::Failed(error))
             }
-            Answer::Hangs => {
+            Response::Hangs => {
                 self.hanging = Some(action.clone());
                 None
             }
-            Answer::Open(open) => {
+            Response::Open(open) => {
                 self.hanging = None;
                 if kind == Kind::Watch {
                     self.requests.worked();
@@ -171,11 +171,11 @@ impl World {
     }
 }
 
-fn shown(answer: &Answer) -> String {
-    match answer {
-        Answer::Failed(error) => format!("rejected: {error}"),
-        Answer::Hangs => "no response".to_owned(),
-        Answer::Open(_) => "accepted".to_owned(),
+fn shown(response: &Response) -> String {
+    match response {
+        Response::Failed(error) => format!("rejected: {error}"),
+        Response::Hangs => "no response".to_owned(),
+        Response::Open(_) => "accepted".to_owned(),
     }
 }
 

@@ -85,8 +85,8 @@ impl Requests {
         self.refusals = 0;
     }
 
-    /// Records a request that the server answered with an error. The next request must wait for the backoff,
-    /// unless the reflector may retry immediately.
+    /// Records a request to which the server responded with an error. The next request must wait for the
+    /// backoff, unless the reflector may retry immediately.
     pub(super) fn failed(&mut self, kind: Kind, error: &SourceError, now: Instant) {
         let again_at_once = match error.kind() {
             SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => false,

@@ -65,6 +65,6 @@ pub(super) async fn stamp(
     let ticket = acting.intents.begin(&Deployment::gvr(), key.as_ref(), 0, ("stamper", paths));
     let updated = ctx.client.update(&edited).await?;
     let version = updated.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
-    acting.intents.answered(ticket, version.unwrap_or_default());
+    acting.intents.completed(ticket, version.unwrap_or_default());
     Ok(Outcome::Done)
 }

@@ -66,14 +66,14 @@ func run(kubeconfig, namespace string) error {
 	factory.Start(stop)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if err := answer(informer); err != nil {
+		if err := respond(informer); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-func answer(informer cache.SharedIndexInformer) error {
+func respond(informer cache.SharedIndexInformer) error {
 	output := bufio.NewWriter(os.Stdout)
 	encoder := json.NewEncoder(output)
 	held := informer.GetStore().List()

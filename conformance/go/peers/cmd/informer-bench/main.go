@@ -430,7 +430,7 @@ func (b *bench) relist() error {
 
 func (b *bench) delays(handlers int) error {
 	b.tally.begin(paced * handlers)
-	answer, err := b.control.ask(fmt.Sprintf("paced %d %d", paced, pacedASecond))
+	response, err := b.control.ask(fmt.Sprintf("paced %d %d", paced, pacedASecond))
 	if err != nil {
 		return err
 	}
@@ -445,7 +445,7 @@ func (b *bench) delays(handlers int) error {
 	b.figures["event to handler, "+of+", p99 us"] = float64(delays[len(delays)*99/100]) / 1e3
 	// These are the times of the acknowledgments of the writes, if the server reports them.
 	var p50, p99 float64
-	if n, _ := fmt.Sscanf(answer, "ok %g %g", &p50, &p99); n == 2 {
+	if n, _ := fmt.Sscanf(response, "ok %g %g", &p50, &p99); n == 2 {
 		b.figures["write to acknowledgement, "+of+", p50 us"] = p50
 		b.figures["write to acknowledgement, "+of+", p99 us"] = p99
 	}
@@ -560,7 +560,7 @@ func (t *tally) wait(done func() bool) {
 // control is a connection to the control port of the server.
 type control struct {
 	connection net.Conn
-	answers    *bufio.Scanner
+	responses  *bufio.Scanner
 }
 
 func connect(address string) (*control, error) {
@@ -575,22 +575,22 @@ func (c *control) ask(command string) (string, error) {
 	if _, err := fmt.Fprintln(c.connection, command); err != nil {
 		return "", err
 	}
-	if !c.answers.Scan() {
+	if !c.responses.Scan() {
 		return "", errors.New("the server closed the control connection")
 	}
-	if failure, failed := strings.CutPrefix(c.answers.Text(), "error: "); failed {
+	if failure, failed := strings.CutPrefix(c.responses.Text(), "error: "); failed {
 		return "", fmt.Errorf("%s: %s", command, failure)
 	}
-	return c.answers.Text(), nil
+	return c.responses.Text(), nil
 }
 
 // cpu returns the processor time of the server, in seconds.
 func (c *control) cpu() (float64, error) {
-	answer, err := c.ask("cpu")
+	response, err := c.ask("cpu")
 	if err != nil {
 		return 0, err
 	}
-	nanos, err := strconv.ParseFloat(answer, 64)
+	nanos, err := strconv.ParseFloat(response, 64)
 	return nanos / 1e9, err
 }
 

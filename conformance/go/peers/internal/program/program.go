@@ -46,7 +46,7 @@ type Run struct {
 	Name    string
 	verdict Verdict
 
-	requests, sent, answered atomic.Int64
+	requests, sent, received atomic.Int64
 }
 
 // Main runs a program with the kubeconfig file of its argument, and prints its verdict.
@@ -69,7 +69,7 @@ func Main(name string, body func(context.Context, *Run)) {
 	run.verdict.Figures = map[string]int64{
 		"requests":          run.requests.Load(),
 		"protobuf sent":     run.sent.Load(),
-		"protobuf answered": run.answered.Load(),
+		"protobuf received": run.received.Load(),
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(run.verdict); err != nil {
 		os.Exit(1)
@@ -114,7 +114,7 @@ func Until(ctx context.Context, ask func() error) error {
 
 // Protobuf fails if the library received or sent no protobuf.
 func (r *Run) Protobuf() error {
-	return Want("request and response bodies in protobuf exist", r.sent.Load() > 0 && r.answered.Load() > 0, true)
+	return Want("request and response bodies in protobuf exist", r.sent.Load() > 0 && r.received.Load() > 0, true)
 }
 
 // Want fails if two values differ.
@@ -135,12 +135,12 @@ func (c counting) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Header.Get("Content-Type") == protobuf {
 		c.run.sent.Add(1)
 	}
-	answer, err := c.next.RoundTrip(request)
+	response, err := c.next.RoundTrip(request)
 	if err == nil {
-		kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+		kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 		if strings.HasPrefix(kind, protobuf) {
-			c.run.answered.Add(1)
+			c.run.received.Add(1)
 		}
 	}
-	return answer, err
+	return response, err
 }

@@ -7,44 +7,44 @@ use tokio::net::TcpStream;
 
 use super::request;
 use super::session::Session;
-use crate::script::{Answer, Attempt, End, ListAnswer, StatusAnswer, Step};
+use crate::script::{Attempt, End, ListResponse, Response, StatusResponse, Step};
 
 /// The pause before a connection is reset, because a reset discards bytes that the peer has not read.
 const BEFORE_RESET: Duration = Duration::from_millis(80);
 
 /// Reads a request and sends the scripted response.
-pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
+pub(super) async fn serve(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
     let Some(request) = request::read(&mut stream).await? else { return Ok(()) };
-    if let Some(version) = &request.question {
-        return answer_question(&mut stream, version).await;
+    if let Some(version) = &request.version_check {
+        return respond_to_version_check(&mut stream, version).await;
     }
     if request.text == "GET /version" {
         return send_version(&mut stream).await;
     }
     let attempt = session.arrive(request);
     let outcome = async {
-        let Attempt { delay, answer, .. } = match attempt {
+        let Attempt { delay, response, .. } = match attempt {
             Some(attempt) => attempt,
-            None => Attempt { expect: None, delay: Duration::ZERO, answer: Attempt::unscripted() },
+            None => Attempt { expect: None, delay: Duration::ZERO, response: Attempt::unscripted() },
         };
         tokio::time::sleep(delay).await;
-        match answer {
-            Answer::List(list) => send_list(&mut stream, &list, session).await,
-            Answer::Status(status) => send_status(&mut stream, &status, session).await,
-            Answer::Stream(steps, end) => send_stream(&mut stream, &steps, end, session).await,
-            Answer::Drop(end) => finish(&mut stream, end, session).await,
-            Answer::Refuse(_) => Ok(()),
+        match response {
+            Response::List(list) => send_list(&mut stream, &list, session).await,
+            Response::Status(status) => send_status(&mut stream, &status, session).await,
+            Response::Stream(steps, end) => send_stream(&mut stream, &steps, end, session).await,
+            Response::Drop(end) => finish(&mut stream, end, session).await,
+            Response::Refuse(_) => Ok(()),
         }
     };
     let outcome = outcome.await;
     drop(stream);
-    session.answered();
+    session.response_ended();
     outcome
 }
 
 /// Responds that the server has that version. Scripts do not contain this request, because client-go does not
 /// send it. The recorded wait of the next request is measured from the preceding failure.
-async fn answer_question(stream: &mut TcpStream, version: &str) -> io::Result<()> {
+async fn respond_to_version_check(stream: &mut TcpStream, version: &str) -> io::Result<()> {
     let body = format!(
         r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#
     );
@@ -64,7 +64,7 @@ async fn send_unrecorded(stream: &mut TcpStream, body: &str) -> io::Result<()> {
     stream.shutdown().await
 }
 
-async fn send_list(stream: &mut TcpStream, list: &ListAnswer, session: &Arc<Session>) -> io::Result<()> {
+async fn send_list(stream: &mut TcpStream, list: &ListResponse, session: &Arc<Session>) -> io::Result<()> {
     let head = head("200 OK", &list.content_type, list.body.len(), "");
     let Some(end) = list.broken else {
         session.close_port_if_next().await;
@@ -76,7 +76,7 @@ async fn send_list(stream: &mut TcpStream, list: &ListAnswer, session: &Arc<Sess
 
 async fn send_status(
     stream: &mut TcpStream,
-    status: &StatusAnswer,
+    status: &StatusResponse,
     session: &Arc<Session>,
 ) -> io::Result<()> {
     let retry_after = status.retry_after.map(|seconds| format!("Retry-After: {seconds}\r\n"));
