@@ -30,7 +30,7 @@ doc:
 fmt:
     cargo fmt --all
 
-# One example of docs/examples.md.
+# One example of `examples`; docs/examples.md lists them.
 example name:
     cargo run -p informer-examples --example {{name}}
 

@@ -1,9 +1,9 @@
 //! Shared set-up of the examples: the embedded server, or the cluster that `KUBECONFIG` names.
 //!
-//! Every example is a separate program in `examples/`, listed in `docs/examples.md`. By default [`connect`]
-//! starts an API server in the process and creates some objects. With `KUBECONFIG` set it connects to that
-//! cluster. The examples only read from it, except for the operators, which create and delete their own
-//! objects.
+//! Every example is a folder of `examples/` with a program and a README, listed in `docs/examples.md`. By
+//! default [`connect`] starts an API server in the process and creates some objects. With `KUBECONFIG` set it
+//! connects to that cluster. The examples only read from it, except for the operators, which create and
+//! delete their own objects.
 
 #[cfg(doctest)]
 pub mod book;
@@ -17,6 +17,7 @@ use informer::kube_client::Config;
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::runtime::Cache;
 use informer_apiserver::ApiServer;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
 /// Any error.
@@ -32,7 +33,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 
 /// The number of changes of [`Cluster::change_for_a_while`].
-const CHANGES: u64 = 30;
+const CHANGES: u64 = 8;
 
 /// The server of an example. Dropping it stops the embedded server.
 #[derive(Debug)]
@@ -48,12 +49,18 @@ pub struct Changes(Option<JoinHandle<Result>>);
 /// Returns a client of the cluster of `KUBECONFIG`, or else of an embedded server with some pods, deployments
 /// and config maps.
 ///
+/// Pauses the time of a single-threaded runtime with an embedded server: sleeps and timeouts end as soon as
+/// all tasks are idle, so the example takes no real time and always prints the same.
+///
 /// # Errors
 ///
 /// If the configuration is invalid.
 pub async fn connect() -> Result<(Client, Cluster)> {
     if std::env::var_os("KUBECONFIG").is_some() {
         return Ok((Client::try_default().await?, Cluster { server: None }));
+    }
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        tokio::time::pause();
     }
     let server = ApiServer::builder().build();
     content::fill(&server)?;
@@ -92,7 +99,8 @@ impl Cluster {
         Changes(self.server.clone().map(change_for_ever))
     }
 
-    /// Makes 30 changes and waits until they have arrived. On a real cluster it waits for five seconds.
+    /// Makes 8 changes of pods and waits until they have arrived: updates `default/web-0` and `shop/db-0`,
+    /// deletes `default/api-3` and re-creates it, twice. On a real cluster it waits for five seconds.
     ///
     /// # Errors
     ///

@@ -1,44 +1,104 @@
-//! Runs every example on the embedded server and checks its output.
+//! Runs every example on the embedded server and compares its output with the block in its README.
 //!
-//! Each example runs in a child process of this test binary, so that `KUBECONFIG` can be removed from its
+//! In a block `[..]` stands for any characters of a line, and a line `...` for any number of lines. Each
+//! example runs in a child process of this test binary, so that `KUBECONFIG` can be removed from its
 //! environment and its output can be captured.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use informer::Gvr;
 use informer_apiserver::{ApiServer, RequestRecord, Verb};
 use informer_examples::Result;
 use serde_json::json;
+use snapbox::{Assert, IntoData};
 
 /// The name of the example that a child process runs.
 const CHILD: &str = "INFORMER_EXAMPLE";
 
-/// `name: "part of the output", ...;` for each file of `examples/`.
+/// The lines before and after the output of an example. The test harness prints other lines around them.
+const BEGIN: &str = "---- begin of the output ----\n";
+const END: &str = "---- end of the output ----\n";
+
+/// `name: "program";` for each example, with a path relative to the workspace.
 macro_rules! examples {
-    ($($name:ident: $($part:literal),+;)+) => {
+    ($($name:ident: $program:tt;)+) => {
         #[expect(unreachable_pub, reason = "examples are programs, whose `main` is only called here")]
-        #[path = "../examples"]
+        #[path = "../.."]
         mod programs {
-            $(pub(super) mod $name;)+
+            $(
+                #[path = $program]
+                pub(super) mod $name;
+            )+
         }
 
         $(
             #[test]
             fn $name() -> Result {
-                run(stringify!($name), programs::$name::main, &[$($part),+])
+                run(stringify!($name), $program, programs::$name::main)
             }
         )+
 
-        const NAMES: &[&str] = &[$(stringify!($name)),+];
+        const PROGRAMS: &[&str] = &[$($program),+];
     };
 }
 
-fn run(name: &str, main: fn() -> Result, parts: &[&str]) -> Result {
+examples! {
+    custom_controller: "examples/examples/custom_controller/main.rs";
+    dynamic: "examples/examples/dynamic/main.rs";
+    embedded_server: "examples/examples/embedded_server/main.rs";
+    factory: "examples/examples/factory/main.rs";
+    indexer: "examples/examples/indexer/main.rs";
+    janitor: "examples/examples/janitor/main.rs";
+    list_watch: "examples/examples/list_watch/main.rs";
+    lister: "examples/examples/lister/main.rs";
+    metadata: "examples/examples/metadata/main.rs";
+    metrics: "examples/examples/metrics/main.rs";
+    multi_namespace: "examples/examples/multi_namespace/main.rs";
+    new_informer: "examples/examples/new_informer/main.rs";
+    reflector: "examples/examples/reflector/main.rs";
+    representations: "examples/examples/representations/main.rs";
+    sample_controller: "examples/examples/sample_controller/main.rs";
+    sharded: "examples/examples/sharded/main.rs";
+    shared_informer: "examples/examples/shared_informer/main.rs";
+    snapshot: "examples/examples/snapshot/main.rs";
+    standby: "examples/examples/standby/main.rs";
+    test_server: "examples/examples/test_server/main.rs";
+    transform: "examples/examples/transform/main.rs";
+    wait_for_cache_sync: "examples/examples/wait_for_cache_sync/main.rs";
+    webhook_server: "examples/examples/webhook_server/main.rs";
+    delta_fifo: "crates/informer-cache/examples/delta_fifo/main.rs";
+    fifo: "crates/informer-cache/examples/fifo/main.rs";
+    in_order_queue: "crates/informer-cache/examples/in_order_queue/main.rs";
+    store: "crates/informer-store/examples/store/main.rs";
+    thread_safe_store: "crates/informer-store/examples/thread_safe_store/main.rs";
+    workqueue: "crates/informer-workqueue/examples/workqueue/main.rs";
+}
+
+/// In a child process, runs the example. Otherwise starts that child process and compares its output.
+fn run(name: &str, program: &str, main: fn() -> Result) -> Result {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
-        return main();
+        print!("{BEGIN}");
+        main()?;
+        print!("{END}");
+        return Ok(());
     }
-    check(name, child(name)?.env_remove("KUBECONFIG").output()?, parts);
-    Ok(())
+    let printed = output_of(name, &child(name)?.env_remove("KUBECONFIG").output()?);
+    let readme = root().join(program).with_file_name("README.md");
+    let documented = documented_output(&fs::read_to_string(&readme)?)?.to_owned();
+    let readme = readme.display().to_string();
+    // Backslashes in the output are not separators of paths.
+    let compared = Assert::new().normalize_paths(false).try_eq(
+        Some(&readme),
+        printed.into_data(),
+        documented.into_data(),
+    );
+    compared.map_err(|difference| panic!("{difference}"))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn child(name: &str) -> Result<Command> {
@@ -47,59 +107,43 @@ fn child(name: &str) -> Result<Command> {
     Ok(child)
 }
 
-fn check(name: &str, child: Output, parts: &[&str]) {
+/// Returns the output of an example that ran in a child process.
+fn output_of(name: &str, child: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{name} failed:\n{out}\n{err}");
-    for part in parts {
-        assert!(out.contains(part), "{name} does not print {part:?}:\n{out}\n{err}");
-    }
+    let printed = out.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END));
+    printed.unwrap_or_else(|| panic!("{name} did not run:\n{out}\n{err}")).0.to_owned()
 }
 
-examples! {
-    janitor: "100 of 1000 config maps deleted", "objects: only metadata";
-    multi_namespace: "example-blue has 2 config maps", "example-green has 1 config maps", "example-red is not watched";
-    sample_controller: "created: a deployment of 2", "scaled: a deployment of 3", "reported: in the status, and by an event", "deleted: the finalizer was removed";
-    sharded: "3 replicas share 60 config maps", "b was killed", "c was paused past its lease", "c was stopped", "0 of them under an older fence";
-    standby: "3 replicas, and", "was killed:", "was stopped:", "0 late, and 0 in the ledger", "was paused past its lease: 0 late";
-    webhook_server: "filled in: team blue", "denied: data.password: put it into a Secret", "an update is validated, too";
-    controller: "synced at version 24", "4 attempts failed", "the reflector is watching";
-    custom_controller: "default/web wants 4 pods and has 4", "shop/db: the database operator cannot be reached (attempt 4, given up)";
-    delta_fifo: "default/a: [Added(default/a @1), Updated(default/a @2)]", "default/a: [Deleted(Tombstone { key: default/a, known: true, stale: true })]";
-    dynamic: "2 objects of kind Website.v1.example.com", "with 5 replicas: [default/shop]";
-    embedded_server: "rejected 1, cut 1, expired 1", "3 lists and 3 watches";
-    factory: "12 pods, 3 deployments, 3 config maps", "4 pods of web in default", "shut down: true";
-    fifo: "done: [jobs/b, jobs/a], synced: true", "the consumer got [\"jobs/d\", \"jobs/e\"]";
-    generic_informer: "pods.v1: 8 objects of web and api in default", "node Some(\"worker-";
-    handlers: "web: updated default/web-0", "stream: deleted default/api-3";
-    in_order_queue: "keys in order of arrival: [default/a, default/b, default/b]", "finally: the queue is closed";
-    indexer: "worker-2 runs default/api-1, default/web-1, shop/db-1", "example.com/db:1.0 is used by 4 pods";
-    list_watch: "quarantined: [Undecodable { key: Some(broken.yaml)", "deleted web.yaml", "deployments: [api.yaml, broken.yaml]";
-    lister: "web in default: web-0, web-1, web-2, web-3", "pods \"default/nobody\" not found";
-    metadata: "web: [default/web-0, default/web-1", "spec.nodeName: None";
-    metrics: "informer_objects{name=\"pods.v1\"}", "workqueue_depth{name=\"pods\"} 0", "handler=\"enqueue\"";
-    new_informer: "3 deployments, 12 pods", "the handler has handled 12 events", "worker-1: 6 pods";
-    reflector: "watching: 2 watches, 0 relists", "\"objects in lists\": 12";
-    representations: "lazy          12", "metadata      12", "phase Some(\"Running\")";
-    shared_informer: "19 adds, 23 updates, 7 deletes; ", "the late handler received 12 pods", ", 0 since", "stopped: true";
-    snapshot: "before: 12 pods at version", "default/web-0:";
-    store: "after replace: [room-2/c, room-2/d] at version 5", "rejected: no key for room-9/x";
-    test_server: "two lists: one for the 410", "the informer observed the deletion of web-0: true";
-    thread_safe_store: "all of them consistent", "finally: [scales/right] at version 1999";
-    transform: "slim        11", "quarantined: shop/db-3", "note None";
-    wait_for_cache_sync: "pods are synced, and so is their handler", "kind of failure: not_found";
-    workqueue: "deduplicated: [\"a\", \"b\", \"a\"]", "by priority: [\"new-0\", \"new-1\", \"old-0\"", "attempt 4 after";
+/// Returns the block in the section "Expected output" of a README.
+fn documented_output(readme: &str) -> Result<&str> {
+    let section = readme.split_once("## Expected output\n").ok_or("no section \"Expected output\"")?.1;
+    let block = section.split_once("```text\n").ok_or("no block of text")?.1;
+    Ok(block.split_once("```\n").ok_or("the block does not end")?.0)
 }
 
 #[test]
 fn every_example_is_tested_and_documented() {
-    let root = env!("CARGO_MANIFEST_DIR");
-    let table = std::fs::read_to_string(format!("{root}/../docs/examples.md")).unwrap();
-    for entry in std::fs::read_dir(format!("{root}/examples")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(NAMES.contains(&name), "no test runs {name}");
-        assert!(table.contains(&format!("`{name}`")), "docs/examples.md does not list {name}");
+    let mut folders = vec![root().join("examples/examples")];
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    folders.extend(crates.map(|entry| entry.unwrap().path().join("examples")).filter(|path| path.is_dir()));
+    let mut programs: Vec<PathBuf> = Vec::new();
+    for folder in folders {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        programs.extend(entries.filter(|path| path.is_dir()).map(|path| path.join("main.rs")));
     }
+    let table = fs::read_to_string(root().join("docs/examples.md")).unwrap();
+    for program in &programs {
+        let name = program.strip_prefix(root()).unwrap().display().to_string().replace('\\', "/");
+        let folder = name.trim_end_matches("/main.rs");
+        assert!(PROGRAMS.contains(&&*name), "no test runs {name}");
+        assert!(table.contains(&format!("](../{folder})")), "docs/examples.md has no link to {folder}");
+        let readme = fs::read_to_string(program.with_file_name("README.md")).unwrap();
+        let title = readme.lines().next().unwrap();
+        assert!(title.starts_with("# ") && title.ends_with('?'), "the title of {folder} is not a question");
+        assert!(readme.contains("\n## What to notice\n"), "{folder}/README.md has no \"What to notice\"");
+    }
+    assert_eq!(programs.len(), PROGRAMS.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +154,7 @@ async fn examples_run_on_the_cluster_of_a_kubeconfig() -> Result {
     server.create(&Gvr::new("", "v1", "pods"), "default", object)?;
     let listening = server.listen("127.0.0.1:0").await?;
     let kubeconfig = tempfile::NamedTempFile::new()?;
-    std::fs::write(kubeconfig.path(), listening.kubeconfig())?;
+    fs::write(kubeconfig.path(), listening.kubeconfig())?;
     for (name, part) in [
         ("lister", "web in default: only-here"),
         ("metadata", "web: [default/only-here]"),
@@ -119,7 +163,8 @@ async fn examples_run_on_the_cluster_of_a_kubeconfig() -> Result {
     ] {
         let mut child = child(name)?;
         child.env("KUBECONFIG", kubeconfig.path());
-        check(name, tokio::task::spawn_blocking(move || child.output()).await??, &[part]);
+        let printed = output_of(name, &tokio::task::spawn_blocking(move || child.output()).await??);
+        assert!(printed.contains(part), "{name} does not print {part:?}:\n{printed}");
     }
     let writes =
         |request: &RequestRecord| !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other);

@@ -126,6 +126,7 @@ fn documents(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec();
     add_documents(root, "docs", &mut names);
+    add_documents(root, "examples", &mut names);
     names.sort();
     names
 }

@@ -1,0 +1,204 @@
+//! One controller in several processes, only one of which is active: leader election.
+//! See `README.md` in this folder.
+
+use std::ffi::OsStr;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer::cache::Event;
+use informer::cache::handler::on_event;
+use informer::client::Lazy;
+use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use informer::runtime::{
+    Cache, CachedClient, Context, Controller, LeaderElection, Leadership, Manager, ManagerHandle, Outcome,
+    Patch, ReconcileError, Request,
+};
+use informer_examples::replicas::{Replica, ask, map_names, parent_gone, set_up, until};
+use informer_examples::{PATIENCE, Result, connect};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::sleep;
+
+const NAMESPACE: &str = "example-standby";
+const LEDGER: &str = "ledger";
+const MAPS: usize = 20;
+/// Simulated work between a read and the write. A paused replica is paused here.
+const WORK: Duration = Duration::from_millis(20);
+
+/// The name of the replica that a child process runs.
+const REPLICA: &str = "STANDBY_REPLICA";
+const LEASE: &str = "STANDBY_LEASE";
+
+/// Starts the replicas and checks them, or runs one of them.
+#[tokio::main]
+pub async fn main() -> Result {
+    match std::env::var(REPLICA) {
+        Ok(name) => replica(name).await,
+        Err(_) => show().await,
+    }
+}
+
+/// Runs one replica: an ordinary controller with one additional line.
+async fn replica(name: String) -> Result {
+    let (client, _cluster) = connect().await?;
+    let lease = lease();
+    let election = LeaderElection::new("standby").namespace(NAMESPACE).identity(&*name);
+    let election = election.lease_duration(lease).renew_deadline(lease * 2 / 3).retry_period(lease * 2 / 15);
+    let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
+    let manager = Manager::of(CachedClient::new(&cache)).leader_election(election);
+    let handle = manager.handle();
+    let controller = Controller::new::<ConfigMap>("answers")
+        .reconcile(move |request, ctx| answer(request, ctx, handle.clone(), name.clone()));
+    Ok(manager.controller(controller).run_until(parent_gone()).await?)
+}
+
+fn lease() -> Duration {
+    let seconds = std::env::var(LEASE).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(15))
+}
+
+async fn answer(
+    request: Request,
+    ctx: Context,
+    manager: ManagerHandle,
+    by: String,
+) -> Result<Outcome, ReconcileError> {
+    let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
+    let mut edited = map.edit();
+    let data = edited.data.get_or_insert_default();
+    let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {
+        return Ok(Outcome::Done);
+    };
+    let Leadership::Leading(fence) = manager.leadership().borrow().clone() else { return Ok(Outcome::Done) };
+    let fence = fence.version.to_string();
+    let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
+    data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
+    sleep(WORK).await;
+    // The patch of the ledger has no precondition: it succeeds even if another replica leads by now.
+    let ledger = Patch::merge(json!({"data": {"fence": fence, "by": by}}));
+    ctx.client.patch::<ConfigMap>(&format!("{NAMESPACE}/{LEDGER}"), &ledger).await?;
+    // The update has the uid and the resourceVersion that were read as preconditions. After another write,
+    // the server rejects it with a conflict.
+    ctx.client.update(&edited).await?;
+    Ok(Outcome::Done)
+}
+
+/// The writes that were observed so far.
+#[derive(Default)]
+struct Seen {
+    leader: String,
+    answers: usize,
+    /// The highest fence in the answers, and the highest one in the ledger.
+    fences: [u64; 2],
+    /// The number of answers with an older fence than a previous answer, and the same number for the ledger.
+    late: [usize; 2],
+}
+
+impl Seen {
+    fn hear(&mut self, event: &Event<Lazy<ConfigMap>>) {
+        let Event::Updated { old, new, .. } = event else { return };
+        let (Ok(old), Ok(new)) = (old.get(), new.get()) else { return };
+        let text = |map: &ConfigMap, name: &str| map.data.as_ref().and_then(|data| data.get(name).cloned());
+        let ledger = usize::from(event.key().name() == LEDGER);
+        if text(&old, "answered") == text(&new, "answered") && text(&old, "fence") == text(&new, "fence") {
+            return;
+        }
+        let fence: u64 = text(&new, "fence").and_then(|fence| fence.parse().ok()).unwrap_or_default();
+        self.late[ledger] += usize::from(fence < self.fences[ledger]);
+        self.fences[ledger] = fence.max(self.fences[ledger]);
+        if ledger == 0 {
+            self.answers += 1;
+            self.leader = text(&new, "by").unwrap_or_default();
+        }
+    }
+}
+
+async fn show() -> Result {
+    let (client, cluster) = connect().await?;
+    let listening = match cluster.server() {
+        Some(server) => Some(server.listen("127.0.0.1:0").await?),
+        None => None,
+    };
+    let file = tempfile::NamedTempFile::new()?;
+    let (mut kubeconfig, mut seconds) = (std::env::var_os("OPERATOR_KUBECONFIG"), "15".to_owned());
+    if let Some(listening) = &listening {
+        std::fs::write(file.path(), listening.kubeconfig())?;
+        (kubeconfig, seconds) = (Some(file.path().as_os_str().to_owned()), "3".to_owned());
+    }
+    let seconds = std::env::var(LEASE).unwrap_or(seconds);
+    let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
+    cache.start();
+    let user = CachedClient::new(&cache);
+    set_up(&user, NAMESPACE, map_names(MAPS).chain([LEDGER.to_owned()])).await?;
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let heard = Arc::clone(&seen);
+    cache.informer::<ConfigMap>().add_handler(on_event(move |event| heard.lock().hear(&event)))?;
+    let asking = tokio::spawn(ask(user.clone(), NAMESPACE, MAPS, WORK));
+    let start = |name| start(name, kubeconfig.as_deref(), &seconds);
+    let replicas = ["a", "b", "c"].into_iter().map(start).collect::<Result<Vec<_>>>();
+    let shown = watch(replicas?, start, &seen, Duration::from_secs(seconds.parse()?)).await;
+    asking.abort();
+    user.delete::<Namespace>(NAMESPACE).await?;
+    shown
+}
+
+async fn watch(
+    mut replicas: Vec<Replica>,
+    start: impl Fn(&'static str) -> Result<Replica>,
+    seen: &Mutex<Seen>,
+    lease: Duration,
+) -> Result {
+    let leader = || seen.lock().leader.clone();
+    until("one of them leads", || !leader().is_empty()).await?;
+    println!("3 replicas, and {} answers", leader());
+
+    let mut killed = take(&mut replicas, &leader())?;
+    killed.kill()?;
+    let took = until("another one leads", || leader() != killed.name()).await?;
+    println!("{} was killed: {} answers after {:.1} s", killed.name(), leader(), took.as_secs_f32());
+    within(took, lease + SLACK)?;
+
+    replicas.push(start("d")?);
+    let mut stopped = take(&mut replicas, &leader())?;
+    stopped.stop();
+    let took = until("another one leads", || leader() != stopped.name()).await?;
+    println!("{} was stopped: {} answers after {:.1} s", stopped.name(), leader(), took.as_secs_f32());
+    within(took, SLACK)?;
+    let late = seen.lock().late;
+    println!("{} answers so far, {} late, and {} in the ledger", seen.lock().answers, late[0], late[1]);
+    if late != [0, 0] {
+        return Err("two leaders were active at the same time".into());
+    }
+
+    let mut held = take(&mut replicas, &leader())?;
+    held.hold()?;
+    until("another one leads", || leader() != held.name()).await?;
+    held.go_on()?;
+    until("the replica exits because it lost its lease", || held.has_ended()).await?;
+    sleep(PATIENCE / 10).await;
+    let late = seen.lock().late;
+    println!("{} was paused past its lease: {} late, and {} in the ledger", held.name(), late[0], late[1]);
+    // A former leader may complete one write: the one that its single worker was about to send, and only to
+    // the ledger, because that write has no precondition.
+    if late[0] > 0 || late[1] > 1 { Err("a former leader continued to write".into()) } else { Ok(()) }
+}
+
+/// Added to the expected time of a takeover, because a busy machine may need longer.
+const SLACK: Duration = Duration::from_secs(20);
+
+fn within(took: Duration, limit: Duration) -> Result {
+    if took <= limit { Ok(()) } else { Err(format!("it took {took:?} instead of {limit:?} at most").into()) }
+}
+
+fn start(name: &'static str, kubeconfig: Option<&OsStr>, lease: &str) -> Result<Replica> {
+    Replica::start(name, |command| {
+        command.env(REPLICA, name).env(LEASE, lease).stderr(Stdio::null());
+        command.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+    })
+}
+
+fn take(replicas: &mut Vec<Replica>, name: &str) -> Result<Replica> {
+    let place = replicas.iter().position(|replica| replica.name() == name);
+    Ok(replicas.swap_remove(place.ok_or("no replica has this name")?))
+}
