@@ -17,7 +17,7 @@ use snapbox::{Assert, IntoData};
 /// The name of the example that a child process runs.
 const CHILD: &str = "INFORMER_EXAMPLE";
 
-/// The lines before and after the output of an example. The test harness prints other lines around them.
+/// The lines before and after the output of an example. The test harness prints text around them.
 const BEGIN: &str = "---- begin of the output ----\n";
 const END: &str = "---- end of the output ----\n";
 
@@ -103,7 +103,8 @@ fn root() -> PathBuf {
 
 fn child(name: &str) -> Result<Command> {
     let mut child = Command::new(std::env::current_exe()?);
-    child.args([name, "--exact", "--nocapture"]).env(CHILD, name);
+    // With one thread the test harness does not report tests that take long, in the middle of the output.
+    child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, name);
     Ok(child)
 }
 
