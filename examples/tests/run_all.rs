@@ -142,7 +142,7 @@ fn every_example_is_tested_and_documented() {
         let readme = fs::read_to_string(program.with_file_name("README.md")).unwrap();
         let title = readme.lines().next().unwrap();
         assert!(title.starts_with("# ") && title.ends_with('?'), "the title of {folder} is not a question");
-        assert!(readme.contains("\n## What to notice\n"), "{folder}/README.md has no \"What to notice\"");
+        assert!(readme.contains("\n## Notes\n"), "{folder}/README.md has no \"Notes\"");
     }
     assert_eq!(programs.len(), PROGRAMS.len());
 }
