@@ -75,6 +75,7 @@ async fn event_has_reference_reason_action_and_note() {
     let regarding = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web", "uid": "4711"});
     assert_eq!(event["regarding"], regarding);
     assert!(event["eventTime"].is_string() && event["series"].is_null());
+    assert!(event["reportingInstance"].as_str().is_some_and(|instance| !instance.is_empty()));
 }
 
 /// A server with a Pod, a client whose cache reads everything, and a recorder of events.

@@ -62,6 +62,14 @@ async fn failed_finalizer_is_kept_and_others_are_run() {
     let error = two(Err("the bucket is locked")).finalize(&mut web).await.unwrap_err();
     assert_eq!(error.to_string(), "finalizers failed: b");
     assert_eq!(error.failed[0].1.to_string(), "the bucket is locked");
-    assert!(error.finalized.updated);
+    assert_eq!(error.finalized, Finalized { updated: true, status_updated: true });
     assert_eq!(held(&web), ["b"]);
+}
+
+#[tokio::test]
+async fn second_finalizer_of_a_name_replaces_the_first() {
+    let mut web = service(&["b"], true);
+    let finalizers = two(Err("it was replaced")).register("b", |web: Service| async move { Ok(web) });
+    finalizers.finalize(&mut web).await.unwrap();
+    assert!(held(&web).is_empty());
 }

@@ -351,6 +351,8 @@ async fn dynamic_objects_are_written_and_cached_ones_cannot_be_replaced() {
     assert!(matches!(error, WriteError::View { .. }), "{error}");
     let patched = maps.patch("default/m", &Patch::merge(json!({"data": {"b": "2"}}))).await.unwrap();
     assert_eq!(patched.data["data"], json!({"a": "1", "b": "2"}));
+    let types = patched.types.as_ref().unwrap();
+    assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
     maps.delete("default/m", &DeleteOptions::default()).await.unwrap();
     assert!(maps.get("default/m").await.unwrap().is_none());
 }

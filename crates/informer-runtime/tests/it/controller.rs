@@ -120,9 +120,14 @@ async fn change_of_owned_object_enqueues_its_current_and_former_owner() {
     server.create("secrets", "a/child", owned);
     quiet().await;
     assert_eq!(seen.take(), ["a/web"], "only the one that manages it");
+    let mut child = server.get("secrets", "a/child");
+    child["metadata"]["ownerReferences"] = json!([reference("next", true)]);
+    server.api.update(&crate::fixture::gvr("secrets"), "a", child).expect("a change");
+    quiet().await;
+    assert_eq!(seen.sorted(), ["a/next", "a/web"], "the former owner, too");
     delete(&server, "secrets", "a/child");
     quiet().await;
-    assert_eq!(seen.take(), ["a/web"]);
+    assert_eq!(seen.take(), ["a/next"]);
     server.create("secrets", "a/nobodys", json!({}));
     quiet().await;
     assert_eq!(seen.take(), [""; 0]);

@@ -138,6 +138,8 @@ async fn warm_up_fills_the_queue_without_reconciling() {
     tokio::time::sleep(60 * SECOND).await;
     let state = handle.state().unwrap();
     assert_eq!((state.phase, state.queue.ready, state.reconciles.success), (ControllerPhase::Created, 1, 0));
+    handle.watch(of(&[("added", 0)])).await.unwrap();
+    assert_eq!(handle.state().unwrap().queue.ready, 2, "a source added after the warm-up starts at once");
     stop.cancel();
     warming.await.unwrap().unwrap();
     assert_eq!(handle.state().unwrap().sources, [""; 0], "a standby that stops lets its sources go");
@@ -147,9 +149,14 @@ async fn warm_up_fills_the_queue_without_reconciling() {
 async fn sources_do_not_start_early_without_warm_up() {
     let starts: Arc<Mutex<u32>> = Arc::default();
     let controller = Controller::builder().named("test").source(slow(&starts, SECOND));
-    let mut runnable = controller.reconciler(done()).assemble(environment()).unwrap();
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let environment = environment();
+    let before = alive();
+    let mut runnable = controller.reconciler(done()).assemble(environment).unwrap();
     assert!(runnable.warm_up().is_none());
+    tokio::time::sleep(60 * SECOND).await;
     assert_eq!(*starts.lock(), 0, "a controller that does not run does nothing");
+    assert_eq!(alive(), before);
 }
 
 #[tokio::test(start_paused = true)]
