@@ -49,7 +49,7 @@ pub trait Object: Send + Sync + 'static {
         &self.header().owners
     }
 
-    /// Returns the owner that manages this object.
+    /// Returns the owner reference with `controller: true`.
     fn controller(&self) -> Option<&OwnerReference> {
         self.owners().iter().find(|owner| owner.is_controller())
     }
@@ -61,7 +61,7 @@ pub trait Object: Send + Sync + 'static {
     }
 
     /// `metadata.annotations`, if the representation holds them; empty otherwise. A lazy object scans its
-    /// text for them.
+    /// bytes for them.
     fn annotations(&self) -> Cow<'_, Labels> {
         Cow::Owned(Labels::default())
     }
@@ -87,8 +87,8 @@ pub trait Object: Send + Sync + 'static {
 }
 
 impl Header {
-    /// `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion` as field paths.
-    /// Returns `None` for a missing value, as every representation does.
+    /// Returns the value of `metadata.name`, `metadata.namespace`, `metadata.uid` or
+    /// `metadata.resourceVersion`. Returns `None` if the value is empty, and for every other path.
     pub fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         match path.as_str() {
             "metadata.name" => Some(self.key.name().into()),

@@ -31,7 +31,7 @@ const ANNOTATIONS: u32 = 12;
 const OWNERS: u32 = 13;
 const FINALIZERS: u32 = 14;
 const MANAGED_FIELDS: u32 = 17;
-/// Metadata that is usually equal in all objects of one pod template.
+/// The fields of `metadata` that are usually equal in all objects of one pod template.
 const TEMPLATED: [u32; 3] = [LABELS, ANNOTATIONS, OWNERS];
 
 /// The bytes of a protobuf object without its envelope, whose `metadata` was scanned.
@@ -272,8 +272,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the bytes of labels, annotations and owners, which objects of one workload mostly have in
-    /// common. An element is `None` if it is absent or not contiguous.
+    /// Returns the bytes of labels, annotations and owners, in this order. They are usually equal in all
+    /// objects of one workload. An element is `None` if the field is absent or its entries are not
+    /// contiguous.
     ///
     /// ```
     /// use informer_core::Object;
@@ -300,8 +301,8 @@ impl<'a> Scan<'a> {
         cut::runs(self.object, TEMPLATED).map_err(failed)
     }
 
-    /// Returns the object without `metadata.managedFields` and without the chosen elements of
-    /// [`templated`](Self::templated).
+    /// Returns the object without `metadata.managedFields`, and without each of labels, annotations and
+    /// owners (in this order) whose element of `chosen` is true.
     ///
     /// # Errors
     ///
@@ -314,8 +315,8 @@ impl<'a> Scan<'a> {
         cut::without(self.object, &unwanted).map_err(failed)
     }
 
-    /// Returns an object that consists only of these fields of `metadata`, as [`templated`](Self::templated)
-    /// returns them.
+    /// Returns an object whose `metadata` consists of `fields`, which are the bytes of one element of
+    /// [`templated`](Self::templated).
     pub fn object_of_metadata(fields: &[u8]) -> Vec<u8> {
         cut::object(fields)
     }
@@ -480,7 +481,7 @@ fn member<'s, 'a, 'p>(
     Ok(None)
 }
 
-/// How often a field occurs in a message. Only several occurrences need a list, which is allocated.
+/// The occurrences of a field in a message. Only a field that occurs more than once needs an allocated list.
 enum Occurrence<'a> {
     Absent,
     One(Raw<'a>),

@@ -25,7 +25,7 @@ struct Sample {
     json: String,
 }
 
-/// Parsed once for all tests.
+/// The built-in schema, parsed once for all tests.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
 
@@ -109,7 +109,8 @@ fn split_messages_decode_to_the_same_json_value() {
     let (schema, mut count) = (&*SCHEMA, 0);
     for sample in &*SAMPLES {
         let envelope = Envelope::parse(&sample.wire).unwrap();
-        // Repeated fields are merged: lists are concatenated, of all others the last one wins.
+        // Protobuf merges a message that occurs twice: lists are concatenated, and of scalars the last one
+        // wins.
         let twice = [envelope.raw, envelope.raw].concat();
         let wire = informer_schema::enclose(envelope.api_version, envelope.kind, &twice);
         let Ok(json) = schema.to_json(&wire) else { continue };
@@ -142,7 +143,8 @@ fn field_paths_read_the_same_values_as_from_json() {
         let mut expected = Vec::new();
         scalars(&json, "", &mut expected);
         for (path, value) in expected {
-            // A path cannot express names with quotes; numbers in embedded JSON keep their text.
+            // Skips names with quotes, which a path cannot express, and numbers in embedded JSON, which a
+            // path returns as they are written.
             let Ok(path) = path.parse() else { continue };
             if matches!(&*value, "12.5" | "-10000000000.0")
                 || ["['kind']", "['apiVersion']"].contains(&informer_core::FieldPath::as_str(&path))
@@ -343,7 +345,7 @@ fn lists_are_split_at_any_chunk_boundary() {
     let mut count = 0;
     for sample in SAMPLES.iter().filter(|sample| sample.kind.kind.ends_with("List")) {
         let json: Value = serde_json::from_str(&sample.json).unwrap();
-        // Lists of names and of groups have no items of a built-in kind.
+        // Lists whose items are no objects of a built-in kind are skipped, such as lists of API groups.
         let kind = SCHEMA.kind(&sample.kind).unwrap();
         let Some(item) = kind.item() else { continue };
         for chunk in [1, 2, 3, 7, 64, sample.wire.len()] {
@@ -410,7 +412,7 @@ proptest! {
     }
 }
 
-/// A type that has more fields than the table.
+/// A type with a field that the built-in schema does not have: `shells`.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 struct NewerPod {
     spec: NewerPodSpec,
@@ -453,7 +455,7 @@ fn decode_complete_fails_if_the_type_needs_unknown_fields() {
     assert!(pod.decode_complete::<NewerPod>(raw(&plain)).is_ok());
     assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "it does not ask for the status");
     assert!(is_newer(pod.decode_complete::<NewerPod>(raw(&in_container)).map(drop)));
-    // Types of the table lose nothing, because they do not have the unknown field.
+    // The `Pod` of k8s-openapi has no field `shells`, so that it loses nothing.
     assert!(pod.decode_complete::<Pod>(raw(&in_container)).is_ok());
     assert!(pod.decode_complete::<Value>(raw(&plain)).is_ok());
     assert!(is_newer(pod.decode_complete::<Value>(raw(&in_container)).map(drop)), "a tree takes any member");

@@ -39,7 +39,7 @@ impl<O: Object> StoreBuilder<O> {
         Self { resource: "object".into(), keys: Keys::default(), indexers: Indexers::new() }
     }
 
-    /// Sets the name of the objects in errors, such as `pods`.
+    /// Sets the resource that error messages name, such as `pods`; `object` by default.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = resource.into();
         self

@@ -168,7 +168,7 @@ impl<O: Object> Indexer<O> {
         self.shared.read(|state| state.version)
     }
 
-    /// Returns the name of the objects in errors.
+    /// Returns the resource that error messages name, such as `pods`; `object` by default.
     pub fn resource(&self) -> &str {
         &self.shared.resource
     }

@@ -24,9 +24,9 @@ pub(crate) struct Ledger<O> {
     /// Installed and pending indexes. Adding or installing an index creates a new list, so that values
     /// computed outside the lock can be recognized as outdated.
     pub(crate) definitions: Arc<[Arc<Definition<O>>]>,
-    /// Which definitions are visible to readers.
+    /// For each of `definitions`, true if readers see the index.
     pub(crate) installed: Vec<bool>,
-    /// Names that are reserved for indexes not yet registered.
+    /// The names that are reserved for indexes that are not yet registered.
     pub(crate) claimed: BTreeSet<Arc<str>>,
     values: Vec<Vec<Values>>,
     free: Vec<u32>,
@@ -57,7 +57,7 @@ impl<O> Ledger<O> {
     }
 
     /// Applies edits to `state` in order, logs the operations, and returns the previous object of each key.
-    /// `computed` has one group for each `Put` and index.
+    /// `computed` contains the index values of each [`Edit::Put`]: one group per index.
     pub(crate) fn apply(
         &mut self,
         state: &mut State<O>,
@@ -91,7 +91,7 @@ impl<O> Ledger<O> {
         self.claimed.contains(name) || self.definitions.iter().any(|held| *held.name == *name)
     }
 
-    /// Registers an index under its reserved name, invisible to readers, and returns its position.
+    /// Registers an index under its reserved name, and returns its position. Readers do not see it yet.
     pub(crate) fn register(&mut self, definition: Arc<Definition<O>>) -> usize {
         self.claimed.remove(&definition.name);
         let position = self.definitions.len();
@@ -102,7 +102,7 @@ impl<O> Ledger<O> {
     }
 
     /// Builds the index at `position`. Slots that no transaction has touched since the registration get their
-    /// values from `computed`, which has one group for each of `slots`.
+    /// values from `computed`, which has one group of index values for each of `slots`.
     pub(crate) fn fill(
         &mut self,
         position: usize,
@@ -113,7 +113,7 @@ impl<O> Ledger<O> {
         let mut index = Index::new(self.definitions[position].clone());
         let held = &mut self.values[position];
         for (group, slot) in slots.iter().enumerate() {
-            // A replaced store may have fewer slots; its values are all known.
+            // A store whose contents were replaced meanwhile may have fewer slots; all its values are known.
             if let Some(held) = held.get_mut(*slot as usize).filter(|held| held.is_unknown()) {
                 let values =
                     computed.group(group).map(|value| index.intern(hasher, value)).collect::<Values>();

@@ -244,7 +244,7 @@ impl ParseFieldSelectorError {
         &self.term
     }
 
-    /// Returns the problem of that term.
+    /// Returns the problem of the invalid [`term`](Self::term).
     pub fn problem(&self) -> &FieldSelectorProblem {
         &self.problem
     }

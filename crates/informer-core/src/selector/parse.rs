@@ -43,7 +43,8 @@ pub enum ParseLabelSelectorError {
         problem: &'static str,
         /// The operator.
         operator: LabelOperator,
-        /// All values of the requirement, sorted; more than one may be invalid.
+        /// All values of the requirement, sorted. They allow a caller to report every invalid value: `value`
+        /// is only the first one.
         values: Vec<String>,
     },
     /// The number of values does not fit the operator.
@@ -51,7 +52,7 @@ pub enum ParseLabelSelectorError {
     Count {
         /// The key.
         key: String,
-        /// The number of values that it needs.
+        /// The number of values that the operator needs.
         needs: &'static str,
     },
 }

@@ -180,7 +180,7 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
 pub(super) struct Map<'s, 'a> {
     reader: Reader<'a>,
     left: u32,
-    /// The key whose value is next, or the previous key.
+    /// The key that was read last; `None` before the first entry.
     key: Option<&'a str>,
     value: Slot<'s, 'a, 'static>,
 }
@@ -198,7 +198,7 @@ impl<'s, 'a> Map<'s, 'a> {
         let mut raw = Raw::Varint(0);
         self.reader.read(&mut raw)?;
         let key = self.enter(raw)?;
-        // Servers sort the keys; in strict order there are no duplicates.
+        // Servers sort the keys. Strictly ascending keys also have no duplicates.
         if self.key.is_some_and(|last| last >= key) {
             return Err(Error::new(Cause::Irregular));
         }
