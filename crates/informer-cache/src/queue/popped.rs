@@ -6,7 +6,7 @@ use informer_core::ObjectKey;
 
 use super::Processed;
 
-/// The queue of a popped item, which receives its result.
+/// The queue from which an item was popped. It is told whether the item was processed or is queued again.
 pub(super) trait Origin<T>: Send + Sync {
     fn done(&self, key: &ObjectKey, initial: usize);
     fn requeue(&self, key: &ObjectKey, item: T, initial: usize);
@@ -21,7 +21,8 @@ pub struct Taken<T> {
     pub item: T,
     /// True if it belongs to the initial list.
     pub is_initial: bool,
-    /// How much it counts for has-synced. The caller passes it to the state once the item is processed.
+    /// 1 if `has_synced` waits for the item because it is part of the initial list, otherwise 0. The caller
+    /// passes the number to the state once the item is processed.
     pub initial: usize,
 }
 
@@ -36,7 +37,7 @@ pub struct Popped<T> {
 /// or dropped.
 #[must_use = "an item counts as processed when its receipt is dropped"]
 pub struct Receipt<T> {
-    /// `None` once the result was reported.
+    /// The queue; `None` once the item was reported as processed or was queued again.
     origin: Option<Arc<dyn Origin<T>>>,
     key: ObjectKey,
     is_initial: bool,
@@ -76,8 +77,8 @@ impl<T> Popped<T> {
         }
     }
 
-    /// Runs `process` on the item and whether it is [initial](Self::is_initial), and applies its result. No
-    /// lock is held.
+    /// Calls `process` with the item and with [`is_initial`](Self::is_initial). Then marks the item as
+    /// processed or queues it again, as the result requires. No lock is held during the call.
     pub fn process<R>(self, process: impl FnOnce(&T, bool) -> Processed<R>) -> R {
         match process(&self.item, self.receipt.is_initial) {
             Processed::Done(result) => result,

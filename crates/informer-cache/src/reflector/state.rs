@@ -114,14 +114,15 @@ pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
     phase: Phase<O>,
     backoff: Backoff,
-    /// The source supports streaming lists, as far as is known.
+    /// True if the source is known to support streaming lists.
     streaming_supported: bool,
-    /// The source returns a complete list faster if the request has no limit.
+    /// True if the source returns a complete list faster when the request has no limit.
     complete_lists: bool,
-    /// The server of the last applied list, then the server of the current list.
+    /// The server of the last applied list, if it is known.
     server: Option<Arc<str>>,
+    /// The server of the current list, if it is known.
     next_server: Option<Arc<str>>,
-    /// Both servers are known and differ: the current list is read in full.
+    /// True if `server` and `next_server` are known and differ. The current list then reuses no held objects.
     reread: bool,
     /// The server pages lists that it could serve from its watch cache.
     paged: bool,
@@ -133,7 +134,7 @@ pub struct ReflectorState<O: Object> {
     streaming_cuts: u32,
     /// Consecutive short watches.
     short_watches: u32,
-    /// No server responded: the next one that responds may not have the last version.
+    /// True if a watch request reached no server. The next server may not have the last version.
     unreached: bool,
     /// The time at which the server last confirmed the last version or a later one.
     vouched_at: Option<Instant>,
@@ -159,7 +160,8 @@ impl<O: Object> Phase<O> {
         }
     }
 
-    /// Returns the end of the current wait: before a request, or before a rejected page is requested again.
+    /// Returns the end of the current wait, which is a wait before a request or before the retry of a
+    /// rejected page.
     fn waits_until(&self) -> Option<Instant> {
         match self {
             Self::Waiting { until, .. } => Some(*until),
@@ -169,7 +171,7 @@ impl<O: Object> Phase<O> {
     }
 }
 
-/// The action after a wait.
+/// The request to send after a wait.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Relist(RelistReason),
@@ -181,12 +183,12 @@ struct Turn<'a, O: Object> {
     now: Instant,
     rng: &'a mut dyn Rng,
     effects: Effects<O>,
-    /// The last version or a later one was confirmed.
+    /// True if the input showed that the server has the last version or a later one.
     vouched: bool,
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// Returns a state that has sent no request yet. Its first step ends at `now`.
+    /// Returns a state that has sent no request yet. The first list is due at `now`.
     pub fn new(config: Arc<ReflectorConfig>, now: Instant) -> Self {
         Self::resume(config, now, ResourceVersion::unset())
     }
@@ -319,8 +321,8 @@ impl<O: Object> ReflectorState<O> {
         turn.effects
     }
 
-    /// Reports that the queue was full for `how_long` up to `now`, while nothing was read. Deadlines move by
-    /// that time.
+    /// Reports that nothing was read from the source for `how_long` before `now`, because the queue was full.
+    /// Deadlines are extended by that time.
     pub fn held_up(&mut self, how_long: Duration, now: Instant) {
         match &mut self.phase {
             Phase::Listing(listing) => listing.held_up(how_long, now),
@@ -360,9 +362,9 @@ impl<O: Object> ReflectorState<O> {
         if streaming { self.begin_streaming(reason, turn) } else { self.begin_list(reason, turn) }
     }
 
-    /// Handles a relist request. The consumer of the queue has processed what the watch sent, so a list in
-    /// flight may be as old as the suspect event. Only a consistent read that is already in flight, and
-    /// reuses no held objects, is kept.
+    /// Handles a relist request. A list in flight may be as old as the event that made the consumer of the
+    /// queue request a relist, so it is abandoned. Only a consistent read that reuses no held objects
+    /// continues.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
         if phase.reads_truth() {
             return phase;
@@ -395,8 +397,8 @@ impl<O: Object> ReflectorState<O> {
         later(turn.now, retry_after)
     }
 
-    /// Records a failure after which the next attempt follows immediately, because it uses another way or the
-    /// last one had worked.
+    /// Records a failure after which the next request follows immediately, because it is another kind of
+    /// request, or because the failed one had worked before.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Recovering(error));
@@ -498,7 +500,7 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// An error: a list was older than the last version.
+/// The error of a list that is older than the last version.
 struct Stale;
 
 /// Returns true if the server asks the client to retry the same request later.

@@ -36,7 +36,8 @@ fn of_concurrent_additions_at_the_limit_exactly_one_succeeds() {
     let numbers = &informer.shared.next_handler;
     let all_came = numbers.load(Ordering::Relaxed) + RIVALS;
     let added: Vec<bool> = std::thread::scope(|scope| {
-        // The lock blocks all threads until each has reached it.
+        // This thread holds the lock until all others have begun to add a handler, so that they compete for
+        // it.
         let door = informer.shared.lifecycle.lock();
         let rivals: Vec<_> = (0..RIVALS).map(|_| scope.spawn(|| add().is_ok())).collect();
         while numbers.load(Ordering::Relaxed) < all_came {
