@@ -12,10 +12,10 @@ use informer_schema::Scan;
 use super::body::Encoded;
 use super::table::Table;
 
-/// Sharing shorter parts does not pay for the pointer.
+/// The minimum size of a shared part. Sharing a shorter one saves less than its pointer costs.
 const MIN_PART_BYTES: usize = 32;
 
-/// The number of parts: labels, annotations and owners, in this order.
+/// The number of parts that can be shared: labels, annotations and owners, in this order.
 const PARTS: usize = 3;
 
 /// The JSON names of the parts.
@@ -33,12 +33,12 @@ enum Part {
     Json(Box<str>),
     Protobuf {
         object: Box<[u8]>,
-        /// The offset of its fields.
+        /// The offset of the fields of `metadata` in the object.
         head: usize,
     },
 }
 
-/// The bytes of the parts, borrowed from an object.
+/// The bytes of labels, annotations and owners, borrowed from an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PartBytes<'a> {
     Json([Option<&'a str>; PARTS]),
@@ -64,8 +64,8 @@ impl Templates {
         Self { hasher, ..Self::default() }
     }
 
-    /// Returns the parts that were seen before. A part seen for the first time stays with the object: most
-    /// such parts are unique.
+    /// Returns the parts that another object has had before, so that they can be shared. A part that is seen
+    /// for the first time stays with the object, because most such parts are unique.
     pub(super) fn of(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
             PartBytes::Json(runs) => {
@@ -114,7 +114,7 @@ impl Part {
         }
     }
 
-    /// Returns the member only, if the part is JSON.
+    /// Returns the member without the object around it, such as `"labels":{...}`; `None` for protobuf.
     fn member(&self) -> Option<&str> {
         match self {
             Self::Json(text) => text.strip_prefix(JSON_HEAD)?.strip_suffix(JSON_TAIL),
@@ -131,28 +131,28 @@ impl Part {
 }
 
 impl Template {
-    /// Returns which parts are present.
+    /// Returns which of labels, annotations and owners are shared.
     pub(crate) fn chosen(&self) -> [bool; PARTS] {
         self.parts.each_ref().map(Option::is_some)
     }
 
-    /// Returns the number of bytes of the parts.
+    /// Returns the total number of bytes of the shared parts.
     pub(crate) fn len(&self) -> usize {
         self.encoded().map(|part| part.bytes().len()).sum()
     }
 
-    /// Returns a part by its JSON name, as an object.
+    /// Returns the shared part with this JSON name, as an object that contains nothing else.
     pub(super) fn part(&self, name: &str) -> Option<Encoded<'_>> {
         let place = NAMES.iter().position(|known| *known == name)?;
         self.parts[place].as_deref().map(Part::borrow)
     }
 
-    /// Returns the members of the parts, if they are JSON.
+    /// Returns the members of `metadata` that are shared, such as `"labels":{...}`. Protobuf parts have none.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flatten().filter_map(|part| part.member())
     }
 
-    /// Returns the parts as messages, if they are protobuf.
+    /// Returns the shared parts as protobuf messages. JSON parts are skipped.
     pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.encoded().filter_map(|part| match part {
             Encoded::Protobuf(message) => Some(message),

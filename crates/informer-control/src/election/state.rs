@@ -28,14 +28,16 @@ use super::{ElectionTimes, Fence, LeaderLost};
 #[cfg(test)]
 mod tests;
 
-/// The tenths of a lease that its holder relies on; the rest allows for clocks of another rate.
+/// The part of the lease duration, in tenths, for which the holder relies on its lease. The rest allows for
+/// clocks that run at different rates.
 const TRUSTED_TENTHS: u32 = 9;
 
-/// The tenths of a lease after which a leader gives up, so that its work can end before the lease expires.
+/// The part of the lease duration, in tenths, after which a leader that could not renew gives up. Its work
+/// can end in the remaining time.
 const GIVE_UP_TENTHS: u32 = 8;
 
-/// The minimum interval between two reads of the Lease caused by hints. A leader renews far less often, and a
-/// burst of changes must not become a burst of requests.
+/// The minimum time between two reads of the Lease if [`hint`](ElectorState::hint) reports that it may have
+/// changed. It turns a burst of watch events into few requests, and is shorter than usual renewal intervals.
 const MIN_HINT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The duration written into a released Lease, as in client-go. It names no holder, so candidates do not wait
@@ -100,11 +102,11 @@ pub enum ElectionResponse {
 pub enum ElectionNotice {
     /// The term begins.
     Leading(Fence),
-    /// Another holder was observed; empty without one.
+    /// The observed holder has changed to this identity; empty if there is no holder now.
     Holder(String),
-    /// The term ended before [`stop`](ElectorState::stop). The last notice.
+    /// The term ended before [`stop`](ElectorState::stop) was called. No notice follows.
     Lost(LeaderLost),
-    /// The candidate stopped as requested. The last notice.
+    /// The candidate stopped as requested. No notice follows.
     Stopped,
 }
 
@@ -187,7 +189,7 @@ impl ElectorState {
         self.notices.pop_front()
     }
 
-    /// Returns the time at which [`tick`](Self::tick) must be called.
+    /// Returns the time at which [`tick`](Self::tick) must be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.next.filter(|_| self.in_flight.is_none());
         next.into_iter().chain(self.deadline()).min()
@@ -225,7 +227,8 @@ impl ElectorState {
         }
     }
 
-    /// Reports a possible change of the Lease, for example a watch event.
+    /// Reports that the Lease may have changed, for example after a watch event. A standby then reads it
+    /// soon.
     pub fn hint(&mut self, now: Instant) {
         if self.role == Role::Standby
             && let Some(next) = &mut self.next
@@ -331,7 +334,8 @@ impl ElectorState {
             self.notices.push_back(ElectionNotice::Holder(record.holder.clone()));
         }
         let first_seen = match &self.observed {
-            // A change of labels is not a renewal.
+            // The record is unchanged. A change of other fields of the Lease, such as a label, is not a
+            // renewal.
             Some(observed) if observed.record == record => observed.first_seen,
             _ => now,
         };

@@ -12,25 +12,27 @@ pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 #[derive(Clone)]
 pub(super) struct ClientSettings {
     pub(super) dry_run: bool,
-    /// `None`: the program did not choose, so `default_owner` decides.
+    /// Whether a server-side apply is forced; `None` if `default_owner` decides.
     pub(super) force: Option<bool>,
-    /// `None`: the program did not choose, so `default_owner` decides.
+    /// The field owner that the program has set; `None` if `default_owner` applies.
     pub(super) field_owner: Option<Arc<str>>,
     pub(super) default_owner: DefaultOwner,
     pub(super) field_validation: Option<FieldValidation>,
     pub(super) namespace: Option<Arc<str>>,
-    /// The last one is called first.
+    /// The interceptors, in the order in which they were added. The last one is called first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
-    /// All of them must allow a write.
+    /// The checks before a write. If one fails, the write is not sent.
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 
 /// The default field owner of a client.
 #[derive(Clone)]
 pub(super) enum DefaultOwner {
-    /// The client does not belong to a controller. Applies do not force.
+    /// The name of the program, if the client does not belong to a controller. A server-side apply fails on a
+    /// conflict with another field owner.
     Program(Arc<str>),
-    /// The client belongs to the controller of this name. Applies force.
+    /// The name of the controller to which the client belongs. A server-side apply is sent with `force=true`
+    /// and takes over fields of other owners.
     Controller(Arc<str>),
 }
 
@@ -56,8 +58,9 @@ pub(crate) fn field_owner_problem(owner: &str) -> Option<&'static str> {
     }
 }
 
-/// The API server accepts letters, marks, numbers, punctuation, symbols and the ASCII space. Unassigned
-/// characters and some format characters pass here and are left to the server.
+/// Returns true for a character that a field owner may contain. The API server accepts letters, marks,
+/// numbers, punctuation, symbols and the ASCII space. This check also accepts unassigned characters and some
+/// format characters, which the server rejects.
 fn is_printable(char: char) -> bool {
     char == ' ' || !(char.is_control() || char.is_whitespace())
 }
@@ -180,7 +183,12 @@ impl ClientSettings {
         }
     }
 
-    /// Returns the namespace of a request that specifies `requested`.
+    /// Returns the namespace of a request: `requested`, or the namespace of this client if it is unset.
+    /// Returns `None` for a cluster-scoped kind.
+    ///
+    /// # Errors
+    ///
+    /// If both are set and differ.
     pub(super) fn namespace_of(
         &self,
         operation: &Operation,
@@ -200,7 +208,7 @@ impl ClientSettings {
         }
     }
 
-    /// Returns the query parameters of these settings.
+    /// Returns the query parameters that these settings add to a request.
     pub(super) fn parameters(&self, verb: &OperationVerb) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         if !verb.is_write() {

@@ -1,4 +1,5 @@
-//! The task of an election: sends the requests of its state and passes it the responses.
+//! The task of an election candidate. It sends the requests of the state machine and passes the responses to
+//! it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,12 +76,12 @@ impl LeaderElector {
         })
     }
 
-    /// Returns the record of its failures.
+    /// Returns the health of this candidate, which includes its failed requests.
     pub(crate) fn health(&self) -> Arc<LeaseHealth> {
         Arc::clone(&self.health)
     }
 
-    /// Returns the labels of its metrics.
+    /// Returns the labels of this candidate's metrics.
     #[cfg(feature = "prometheus")]
     pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
         vec![("name", self.name.clone())]
@@ -92,7 +93,7 @@ impl LeaderElector {
     }
 
     /// Adds a health check that fails while this process considers itself the leader although its lease has
-    /// expired: its loop stalls.
+    /// expired, which means that its loop stalls.
     pub(crate) fn check(
         &self,
     ) -> impl Fn() -> std::future::Ready<Result<(), BoxError>> + Send + Sync + 'static {
@@ -127,7 +128,7 @@ impl LeaderElector {
         let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
         let mut in_flight: PendingReply = None;
         let mut stopping = false;
-        // True if the last request has succeeded; the round has, too, unless another request follows.
+        // True if the last request succeeded. If no other request follows, the whole attempt succeeded.
         let mut succeeded = false;
         loop {
             self.state.tick(now());
@@ -174,7 +175,7 @@ impl LeaderElector {
         .boxed()
     }
 
-    /// Handles the notices of the state. Returns the result if the election has ended.
+    /// Handles the notices of the state machine. Returns the result if the election has ended.
     fn handle_notices(
         &mut self,
         watching: &mut Option<BoxFuture<'static, ()>>,
@@ -208,7 +209,7 @@ impl LeaderElector {
         None
     }
 
-    /// Calls the program's observer. A panic of it must not cost the lease.
+    /// Calls an observer of the program. If it panics, the election continues, so that the lease is not lost.
     fn observe(&self, observer: &Observer, holder: &str) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(holder))) {
             let panic = panic_text(&*panic);
@@ -221,7 +222,8 @@ impl LeaderElector {
     }
 
     fn publish(&self, leadership: Leadership) {
-        // Events with the same action would form a series that shows only the first note.
+        // Each change has an action of its own. Events with the same action would become one series, which
+        // shows only the note of the first event.
         let change = match (&leadership, &*self.leadership.borrow()) {
             (Leadership::Leading(_), _) => Some(("BecomeLeader", "became leader")),
             (_, Leadership::Leading(_)) => Some(("StopLeading", "stopped leading")),
@@ -300,7 +302,7 @@ async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint:
         {
             let mut body = response.into_body();
             while let Some(Ok(_)) = body.frame().await {
-                // One pending hint is enough.
+                // The channel holds one hint. If it is full, the waiting hint covers this event, too.
                 let _ = hint.try_send(());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

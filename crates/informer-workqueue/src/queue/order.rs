@@ -15,8 +15,8 @@ pub(super) use ready::ReadyKeys;
 
 pub use super::slots::{Entries, EntryId};
 
-/// Receives the priority, group and number of keys of each part of an order. An order without levels reports
-/// no priority, and one without groups no group.
+/// Receives the number of ready keys of each priority and group: `(priority, group, keys)`. The priority is
+/// `None` in an order without priorities, and the group is `None` in one without groups.
 pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 
 /// The order in which ready keys are handed out.
@@ -134,7 +134,8 @@ pub trait Order: Send + 'static {
     /// Returns the number of entries.
     fn len(&self) -> usize;
 
-    /// Calls `row` for all parts of the order, for [`QueueStats::depths`](crate::QueueStats::depths).
+    /// Reports the number of entries for [`QueueStats::depths`](crate::QueueStats::depths). An order with
+    /// priorities or groups calls `row` for each of them; the default implementation calls it once.
     fn depths(&self, row: &mut Depths<'_>) {
         row(None, None, self.len());
     }
