@@ -1,4 +1,4 @@
-//! Faults, from code and from files.
+//! Tests of fault injection, with rules that are set in code or read from a file.
 
 use http_body_util::BodyExt;
 use informer_apiserver::{ApiServer, FaultAction, FaultFile, FaultMatch, Verb};

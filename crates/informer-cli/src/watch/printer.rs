@@ -37,11 +37,11 @@ pub(super) struct Printer {
 
 struct Out {
     stdout: io::Stdout,
-    /// Notified of the first failure; nothing is written after it.
+    /// Receives the error of the first failed write. `None` after that; nothing more is written.
     failed: Option<oneshot::Sender<io::Error>>,
 }
 
-/// Waits for the output to fail.
+/// Completes when stdout can no longer be written.
 pub(super) struct Closed(oneshot::Receiver<io::Error>);
 
 /// The colors of the line prefixes; empty if colors are disabled.
@@ -114,7 +114,7 @@ impl Printer {
         if let Err(error) = written
             && let Some(failed) = out.failed.take()
         {
-            // The receiver may be dropped already.
+            // If the receiver was dropped, nothing waits for the error.
             let _ = failed.send(error);
         }
     }

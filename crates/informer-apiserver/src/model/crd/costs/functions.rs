@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use super::shape::{CHARS_PER_UNIT, Shape};
 
-/// The largest exponent of a quantity that is not too expensive: the interpreter writes out every digit.
+/// The largest exponent of a quantity (`1e1000`) in an expression. A larger one is too expensive: the
+/// interpreter writes out every digit.
 const MAX_EXPONENT: u64 = 1_000;
 /// The largest precision in a format string (`%.3f`); the interpreter panics for a larger one.
 const MAX_PRECISION: u64 = 10_000;
@@ -15,7 +16,7 @@ const MAX_PRECISION: u64 = 10_000;
 /// Returns the cost of a function or an operator in addition to its arguments, and the shape of its result.
 /// Returns `None` for functions with the default cost.
 pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Shape<'a>)> {
-    // The receiver comes first; the name of a library is a receiver, too.
+    // The first argument is the receiver; the name of a library counts as a receiver, too.
     let shapes: Vec<&Shape<'a>> = all.iter().map(|(_, shape)| shape).collect();
     let letters = |count: u64| (count / CHARS_PER_UNIT, Shape::Length(count));
     Some(match (name.rsplit('.').next().unwrap_or(name), shapes.as_slice()) {
@@ -41,7 +42,8 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
                 letters(list.len().saturating_mul(list.items().len().saturating_add(separator)));
             (cost.saturating_add(list.len()), text)
         }
-        // An empty string matches between any two characters.
+        // `replace` with an empty search string inserts the replacement before and after each character, so
+        // it may occur once more than there are characters.
         ("replace", [text, _, to, ..]) => {
             letters(text.len().saturating_add(1).saturating_mul(to.len()).saturating_add(text.len()))
         }
@@ -60,7 +62,7 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
             let product = (text.len() / CHARS_PER_UNIT + 1).saturating_mul(pattern.len() / 4 + 1);
             (product, Shape::Length(text.len()))
         }
-        // Each element is compared with all others.
+        // The cost is quadratic, because each element may be compared with all others.
         ("distinct" | "sort" | "sortBy" | "isSorted", [list, ..]) => {
             let count = list.len();
             let each = list.items().compared().saturating_add(1);
@@ -74,7 +76,8 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
     })
 }
 
-/// The sum of the precisions in a format string; `u64::MAX` if one is too large or the string is not known.
+/// Returns the sum of the precisions in a format string, or `u64::MAX` if one is too large or the string is
+/// not known before the evaluation.
 fn precision(format: &Shape<'_>) -> u64 {
     let Some(texts) = format.texts() else { return u64::MAX };
     let of = |text: &str| {

@@ -159,10 +159,10 @@ fn autoscaler_cells(row: &TableRow<'_>, autoscaler: &Value) -> Vec<Value> {
     ]
 }
 
-/// The maximum number of metrics in a table.
+/// The number of metrics that a table lists by value. Further metrics are only counted.
 const MAX_SHOWN_METRICS: usize = 2;
 
-/// Formats the metrics, each with its current and its target value.
+/// Formats the metrics for a table, each with its current and its target value.
 fn shown_metrics(metrics: &Value, current: &Value) -> String {
     let all: Vec<String> =
         list(metrics).enumerate().map(|(index, metric)| shown_metric(metric, &current[index])).collect();
@@ -187,7 +187,7 @@ fn shown_metric(metric: &Value, current: &Value) -> String {
     };
     let (metric, current) = (&metric[member], &current[member]);
     let (target, now) = (&metric["target"], &current["current"]);
-    // A quantity that a status omits is zero; only a missing status is unknown.
+    // Prints 0 for a quantity that the status of a metric omits, and `<unknown>` if the metric has no status.
     let known = |name: &str| if current.is_object() { or(&now[name], "0") } else { UNKNOWN };
     let average = !target["averageValue"].is_null();
     match member {
