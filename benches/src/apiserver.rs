@@ -74,22 +74,22 @@ pub(crate) struct Load {
     /// The processes of the server, for memory and processor time.
     #[arg(long, value_delimiter = ',')]
     pids: Vec<u32>,
-    /// Processes that work for the server; only their processor time is measured.
+    /// Other processes that the server needs, such as etcd; their memory is not measured.
     #[arg(long, value_delimiter = ',')]
     beside: Vec<u32>,
     /// Number of pods to create.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// How many connections create them.
+    /// Number of connections that create the pods.
     #[arg(long, default_value_t = 16)]
     writers: usize,
-    /// How often they are listed in each encoding.
+    /// How often the pods are listed in each encoding.
     #[arg(long, default_value_t = 5)]
     lists: usize,
     /// Number of watches that receive each write.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// Number of writes that they receive, first one at a time, then as fast as possible.
+    /// Number of writes that the watches receive, first one at a time, then as fast as possible.
     #[arg(long, default_value_t = 100)]
     writes: usize,
 }

@@ -47,15 +47,16 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves objects until it is killed. Prints its addresses as JSON.
+    /// Serves objects until this process is killed. Prints the addresses of the server and its control port
+    /// as JSON.
     Serve(Serve),
-    /// Fills a real server, and changes its objects on command, until it is killed. Prints its control
-    /// address as JSON.
+    /// Creates objects on a real server, and changes them on command, until this process is killed. Prints
+    /// the address of the control port as JSON.
     Remote {
         /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: PathBuf,
-        /// The kind of its objects.
+        /// The kind of the created objects.
         #[arg(long, value_enum, default_value_t)]
         kind: Kind,
         /// The final number of objects.
@@ -78,11 +79,11 @@ enum Command {
         #[arg(long)]
         only_sync: bool,
     },
-    /// Two informers of each of several kinds in one process, lazy and of metadata.
+    /// Measures several kinds in one process, each with an informer of lazy objects and one of metadata.
     Many {
         #[command(flatten)]
         place: Where,
-        /// How many kinds.
+        /// The number of kinds.
         #[arg(long, default_value_t = 10)]
         kinds: usize,
     },
@@ -108,7 +109,7 @@ struct Serve {
     seed: u64,
 }
 
-/// The server, and how it is accessed.
+/// The server of a benchmark, its objects, and how they are requested.
 #[derive(Clone, Debug, Args)]
 struct Where {
     /// The URL of the server.
@@ -117,10 +118,10 @@ struct Where {
     /// The kubeconfig of a real server. Cases that need the embedded server are skipped then.
     #[arg(long, conflicts_with = "server")]
     kubeconfig: Option<PathBuf>,
-    /// The address of its control port.
+    /// The address of the control port, on which the server accepts commands of a benchmark.
     #[arg(long)]
     control: String,
-    /// The kind of its objects.
+    /// The kind of the served objects.
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
     /// The number of objects.

@@ -1,5 +1,5 @@
 //! Helpers of the examples with several replicas: child processes that end with their parent, and a client
-//! that continuously requests work.
+//! that continuously updates config maps, so that the controllers of the replicas have work.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,8 @@ use crate::{PATIENCE, Result};
 /// The polling interval of [`until`], which is also its resolution.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// This program in another process. It ends when its standard input is closed or this is dropped.
+/// A child process that runs this program. It ends when its standard input is closed, and is killed when this
+/// handle is dropped.
 #[derive(Debug)]
 pub struct Replica {
     name: &'static str,
@@ -93,8 +94,8 @@ impl Drop for Replica {
     }
 }
 
-/// Resolves when the standard input is closed. It is read on a separate thread: the runtime would wait for a
-/// blocking task before the process exits, also in a replica that failed.
+/// Completes when the standard input is closed. A separate thread reads it: with a blocking task of the
+/// runtime, a replica that has failed could not exit before its standard input is closed.
 pub async fn parent_gone() {
     let (gone, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -102,7 +103,7 @@ pub async fn parent_gone() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = gone.send(());
     });
-    // A sender that was dropped also means that the thread has ended.
+    // An error means that the sender was dropped, so the thread has ended, too.
     let _ = end.await;
 }
 
@@ -122,7 +123,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<Durati
     Ok(begin.elapsed())
 }
 
-/// Returns the names of the config maps in which [`ask`] requests rounds.
+/// Returns the names of the config maps that [`ask`] updates.
 pub fn map_names(maps: usize) -> impl Iterator<Item = String> {
     (0..maps).map(|number| format!("map-{number}"))
 }
@@ -148,7 +149,8 @@ pub async fn set_up(user: &CachedClient, namespace: &str, maps: impl Iterator<It
     Ok(())
 }
 
-/// Requests rounds in these config maps, in turn and endlessly, with a pause after each.
+/// Requests rounds endlessly: writes an increasing number to `data.round` of the config maps, one after the
+/// other, with a pause after each write.
 ///
 /// # Errors
 ///

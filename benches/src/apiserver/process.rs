@@ -4,7 +4,8 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     pub(crate) server: Vec<u32>,
-    /// Processes that work for the server. Their processor time is measured, but not their memory.
+    /// Other processes that the server needs, such as etcd. Their processor time is added to that of the
+    /// server, but their memory is not.
     pub(crate) beside: Vec<u32>,
 }
 
@@ -19,7 +20,7 @@ impl Processes {
         self.server.iter().map(of).sum::<f64>() / 1024.0
     }
 
-    /// Returns the processor time of all processes in seconds; zero if the system does not report it.
+    /// Returns the processor time of `server` and `beside` in seconds; zero if the system does not report it.
     pub(crate) fn cpu(&self) -> f64 {
         /// Ticks per second; constant since Linux 2.6.
         const TICKS: f64 = 100.0;
