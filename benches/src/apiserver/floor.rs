@@ -46,13 +46,13 @@ pub(crate) struct Floor {
     /// Number of objects that are created and listed.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// How many connections create them.
+    /// Number of connections that create the objects.
     #[arg(long, default_value_t = 16)]
     writers: usize,
     /// Number of connections that receive each write.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// Number of writes that they receive, one after the other.
+    /// Number of writes that these connections receive, one after the other.
     #[arg(long, default_value_t = 100)]
     writes: usize,
 }

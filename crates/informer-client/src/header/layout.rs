@@ -70,8 +70,8 @@ impl Layout {
         self.members().iter().any(|member| member.role == Role::ManagedFields)
     }
 
-    /// Returns the ranges of labels, annotations and owners, from their keys on; `None` for a member that is
-    /// absent or duplicate.
+    /// Returns the ranges of labels, annotations and owners, in this order. A range includes the key. It is
+    /// `None` for a member that is absent or duplicate.
     pub(crate) fn templated(&self) -> [Option<Range<usize>>; 3] {
         TEMPLATED.map(|role| {
             let mut found = self.members().iter().filter(|member| member.role == role);
@@ -80,8 +80,8 @@ impl Layout {
         })
     }
 
-    /// Returns the ranges to cut from a regular object: managed fields, and the chosen members of
-    /// [`templated`](Self::templated).
+    /// Returns the ranges to cut from a regular object: managed fields, and each of labels, annotations and
+    /// owners (in this order) whose element of `chosen` is true.
     pub(crate) fn cuts(&self, chosen: [bool; 3]) -> Cuts {
         let unwanted = |role| {
             let place = TEMPLATED.iter().position(|templated| *templated == role);

@@ -33,7 +33,7 @@ pub struct ShardMember {
     health: Arc<LeaseHealth>,
 }
 
-/// A request in flight. Resolves to whether it was a list, and its response.
+/// A request in flight. Completes with whether the request was a list, and with the response.
 type PendingResponse = Option<BoxFuture<'static, (bool, ShardResponse)>>;
 
 impl ShardMember {
@@ -63,7 +63,7 @@ impl ShardMember {
         self.sharding.clone()
     }
 
-    /// Returns the record of its failures.
+    /// Returns the health of this member, which includes its failed requests.
     pub(crate) fn health(&self) -> Arc<LeaseHealth> {
         Arc::clone(&self.health)
     }
