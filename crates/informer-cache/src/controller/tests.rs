@@ -114,10 +114,14 @@ async fn retry_on_error_processes_the_same_item_again_before_later_ones() {
         if failures >= 0 { Err("not yet".into()) } else { Ok(()) }
     });
     let begin = tokio::time::Instant::now();
-    let _watch = world.server.expect_sync([object("a", "1")], "5").await;
+    let watch = world.server.expect_sync([object("a", "1")], "5").await;
+    watch.send(added(object("b", "6")));
     world.controller.synced().await.unwrap();
     assert_eq!(begin.elapsed(), MIN_RETRY_DELAY * (1 + 2 + 4), "the pause doubles");
-    assert_eq!((log.take().len(), world.controller.counts().failed), (4, 3));
+    quiet().await;
+    let told = log.take();
+    assert!(told[..4].iter().all(|line| line.starts_with("Replaced(")), "{told:?}");
+    assert_eq!((&told[4..], world.controller.counts().failed), (&["Added(b @6)".to_owned()][..], 3));
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,7 +114,9 @@ async fn a_panicking_handler_is_counted_and_receives_the_next_event() {
         .unwrap();
     let _run = informer.start();
     server.expect_list().await.reply_page([object("a", "1"), object("b", "2")], "5");
+    let begin = tokio::time::Instant::now();
     registration.wait_for_sync(SOON).await.unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(1), "the handler is not paused after a panic");
     assert_eq!((log.take().len(), registration.state().panics), (2, 2));
 }
 

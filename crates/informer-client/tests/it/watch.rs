@@ -38,7 +38,7 @@ async fn watch_query_contains_version_timeout_and_initial_events() {
 #[tokio::test(start_paused = true)]
 async fn every_watch_event_type_is_delivered() {
     let end = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
-    let bookmark = r#"{"object":{"metadata":{"resourceVersion":"10","name":""}},"type":"BOOKMARK"}"#;
+    let bookmark = r#"{"object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"false"},"resourceVersion":"10","name":""}},"type":"BOOKMARK"}"#;
     let error = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version: 5 (30)","reason":"Expired","code":410}}"#;
     // Events may be separated by a newline or by nothing.
     let body = [event("ADDED", "x", "6"), event("MODIFIED", "x", "7")].join("\n");

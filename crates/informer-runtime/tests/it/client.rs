@@ -376,6 +376,11 @@ async fn live_lists_are_paged_or_complete() {
     assert_eq!(live.list::<Pod>(&two).await.unwrap().len(), 2);
     let one = ListOptions::default().fields("metadata.name=web-3".parse().unwrap());
     assert_eq!(live.list::<Pod>(&one).await.unwrap().len(), 1);
+    for number in 0..501 {
+        server.pod(&format!("many/web-{number}"));
+    }
+    let many = ListOptions::default().namespace("many");
+    assert_eq!(live.list::<Pod>(&many).await.unwrap().len(), 501, "more than a page of 500");
     server.pod("default/web-5");
     server.api.compact();
     let expired = live.page::<Pod>(&two, token).await.unwrap_err();

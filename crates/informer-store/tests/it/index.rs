@@ -142,7 +142,7 @@ fn indexes_added_to_a_full_store_find_what_is_there_and_what_comes() {
         .apply([StoreChange::upsert(valued("ns/a", "x")), StoreChange::upsert(valued("b", "x.y"))])
         .unwrap();
     let readers = writer.indexer().clone();
-    let before = readers.snapshot();
+    let (before, copy) = (readers.snapshot(), readers.indexers());
     readers
         .add_indexers(Indexers::new().index("namespace", namespace()).index("label", label("values")))
         .unwrap();
@@ -151,6 +151,7 @@ fn indexes_added_to_a_full_store_find_what_is_there_and_what_comes() {
     assert_eq!(names(readers.by_index("namespace", "ns").unwrap()), ["ns/a", "ns/c"]);
     assert_eq!(names(readers.by_index("label", "x.y").unwrap()), ["b", "ns/c"]);
     assert_eq!(readers.indexers().names().collect::<Vec<_>>(), ["label", "namespace", "values"]);
+    assert_eq!(copy.names().collect::<Vec<_>>(), ["values"], "a copy does not follow");
     assert!(before.by_index("namespace", "ns").is_err(), "a snapshot has the indexes of its version");
 }
 

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer_core::{Header, LabelSelector, Object};
 use informer_store::{Indexer, StoreBuilder, label, namespace};
@@ -78,6 +79,36 @@ fn a_list_is_the_same_with_every_choice_of_indexes() {
                 assert_eq!(names(indexer.snapshot().select(Some(space), &selector)), expected);
             }
         }
+    }
+}
+
+/// An object that counts how often its labels are read.
+struct Counted(Header, Arc<AtomicUsize>);
+
+impl Object for Counted {
+    fn header(&self) -> &Header {
+        &self.0
+    }
+
+    fn labels(&self) -> &informer_core::Labels {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.labels()
+    }
+}
+
+#[test]
+fn a_label_index_limits_the_objects_that_a_list_reads() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let store = StoreBuilder::new().index("by-tenth", label("tenth")).thread_safe();
+    for number in 0..1000 {
+        let key = key(&format!("ns/pod-{number}"));
+        let header = Header::new(key.clone()).with_labels([("tenth", (number % 10).to_string())]);
+        store.add(key, Counted(header, Arc::clone(&reads)).into());
+    }
+    for (selector, found) in [("tenth=3", 100), ("tenth in (3,4)", 200), ("tenth=none", 0)] {
+        reads.store(0, Ordering::Relaxed);
+        assert_eq!(store.lister().list(&selector.parse().unwrap()).len(), found, "{selector}");
+        assert!(reads.load(Ordering::Relaxed) <= found, "{selector}");
     }
 }
 

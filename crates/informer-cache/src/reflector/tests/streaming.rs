@@ -3,7 +3,8 @@ use std::time::Duration;
 use super::world::{World, wait_bounds};
 use crate::Undecodable;
 use crate::reflector::{
-    MAX_INITIAL_EVENTS_TIME, MAX_STREAMING_RETRIES, ReflectorConfig, RelistReason, StreamingList,
+    MAX_INITIAL_EVENTS_TIME, MAX_STREAMING_RETRIES, ReflectorConfig, ReflectorPhase, RelistReason,
+    StreamingList,
 };
 use crate::source::{SourceErrorKind, WatchEvent};
 use crate::testing::{added, bookmark, deleted, error_event, initial_events_end, modified, object};
@@ -179,6 +180,7 @@ async fn a_streaming_list_without_an_end_mark_is_replaced_by_a_list_and_disabled
     tokio::time::sleep(Duration::from_secs(20)).await;
     watch.send(added(object("default/b", 2)));
     world.told().await;
+    assert_eq!(world.status().phase, ReflectorPhase::StreamingList);
     world.lap();
     for version in 0..20_u64 {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -243,6 +245,8 @@ async fn a_watch_that_expires_after_a_streaming_list_keeps_the_listed_objects() 
     let watch = world.server.expect_watch().await.assert_streaming_list().assert_version("2").accept();
     watch.send(added(object("default/p3", 3))).send(initial_events_end(4));
     assert_eq!(world.told().await, ["Replaced[default/p3 @3] @4"]);
+    let error = world.status().last_error.map(|error| error.kind());
+    assert_eq!(error, Some(SourceErrorKind::Expired));
 }
 
 #[tokio::test(start_paused = true)]

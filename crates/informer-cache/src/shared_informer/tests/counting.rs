@@ -128,12 +128,18 @@ async fn ten_handlers_and_a_stream_share_decoded_objects() {
         });
         informer.add_handler(handler).unwrap();
     }
+    let mut events = informer.events();
     let _run = informer.start();
     informer.wait_for_sync(SOON).await.unwrap();
     quiet().await;
     assert_eq!((source.decoded(), seen.lock().len()), (1000, 10_000));
     let cache = informer.snapshot();
     assert!(seen.lock().iter().all(|told| Arc::ptr_eq(told, cache.get(told.key()).unwrap())));
+    for _ in 0..1000 {
+        let event = events.next().await.unwrap();
+        assert!(Arc::ptr_eq(event.object(), cache.get(event.key()).unwrap()));
+    }
+    assert_eq!(source.decoded(), 1000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use crate::source::{
     ListRequest, ListSource, ListStream, ListWatch, SourceError, SourceErrorKind, WatchRequest, WatchSource,
     WatchStream,
 };
-use crate::testing::{ScriptedSource, TestObject, added, object};
+use crate::testing::{ScriptedSource, TestObject, added, deleted, object};
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_informer_reports_it_until_it_is_started_again() {
@@ -183,10 +183,15 @@ async fn a_waiting_stream_receives_every_event_and_a_dropped_next_loses_none() {
     let mut events = informer.events();
     let _run = informer.start();
     let watch = server.expect_sync([], "5").await;
-    for version in 6..30_u64 {
-        assert!(tokio::time::timeout(Duration::from_millis(5), events.next()).await.is_err());
-        watch.send(added(object(&format!("o{version}"), version)));
-        assert_eq!(events.next().await.unwrap().key().as_str(), format!("o{version}"));
+    for version in (6..54_u64).step_by(2) {
+        let name = format!("o{version}");
+        let changes = [(added(object(&name, version)), false), (deleted(object(&name, version + 1)), true)];
+        for (change, is_deleted) in changes {
+            assert!(tokio::time::timeout(Duration::from_millis(5), events.next()).await.is_err());
+            watch.send(change);
+            let event = events.next().await.unwrap();
+            assert_eq!((event.key().as_str(), event.is_deleted()), (&*name, is_deleted));
+        }
     }
 }
 

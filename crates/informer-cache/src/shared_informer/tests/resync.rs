@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Log, SOON, informer, quiet};
+use crate::source::SourceErrorKind;
 use crate::testing::{ScriptedSource, TestObject, added, object};
 use crate::{HandlerOptions, SharedInformer};
 
@@ -18,7 +19,7 @@ async fn each_handler_is_resynced_at_its_own_period() {
     informer.add_handler_with(every(2), two.handler()).unwrap();
     informer.add_handler_with(every(3), three.handler()).unwrap();
     let _run = informer.start();
-    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    let watch = server.expect_sync([object("a", "1")], "5").await;
     informer.wait_for_sync(SOON).await.unwrap();
     let counts = || [&never, &two, &three].map(|log| log.0.lock().len() - 1);
     tokio::time::sleep(Duration::from_millis(2_100)).await;
@@ -27,6 +28,9 @@ async fn each_handler_is_resynced_at_its_own_period() {
     assert_eq!(counts(), [0, 1, 1]);
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(counts(), [0, 3, 2]);
+    watch.fail_with(SourceErrorKind::Connection);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(counts(), [0, 6, 4], "a resync needs no server");
 }
 
 #[tokio::test(start_paused = true)]
