@@ -13,12 +13,15 @@
 
 mod connect;
 mod diff;
+mod ignore;
 mod mask;
 mod near;
 mod notes;
 pub(crate) mod period;
 mod printer;
+mod target;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +33,10 @@ use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::connect::Found;
+use self::ignore::IgnoredPath;
 use self::notes::Notes;
 use self::printer::Printer;
+use self::target::Targets;
 use crate::failure::Failure;
 
 /// The cached representation: the JSON of each object, parsed only when a difference is shown.
@@ -51,8 +56,12 @@ const TICK: Duration = Duration::from_millis(200);
 Examples:
   informer watch pods
       Pods of the kubeconfig's namespace, updates as a list of the fields that changed.
-  informer watch deploy rs pods -A -l app=web
+  informer watch deploy,rs,pods -A -l app=web
       Three kinds together, in all namespaces, with a label.
+  informer watch deploy/web pods --context staging --as alice
+      One deployment and all pods, with another context of the kubeconfig, as another user.
+  informer watch nodes --ignore 'status.conditions[*].lastHeartbeatTime' --timestamps
+      Without the updates that change nothing but heartbeats.
   informer watch pods -A --field-selector spec.nodeName=node-1 -o json | jq .key
       One line of JSON for each call of the handler.
   informer watch certificates.cert-manager.io -o name
@@ -77,6 +86,9 @@ Members of -o json:
   tombstone           true for a deletion that was missed and found by a list
   resync              true for what is told again, unchanged
   kind, group         with several kinds
+  time                when the handler was called, in UTC
+  object              the new state; the last known one of a deletion
+  changes             of an update: the paths that changed, with their old and new values
 
 Exit codes:
   0  ended by Ctrl-C, or because nobody reads the output any more
@@ -84,9 +96,10 @@ Exit codes:
   2  wrong usage, as a selector that cannot be read")]
 pub(crate) struct WatchArguments {
     /// Kinds to watch: kinds, plurals or short names in any case, with their group if the name alone is
-    /// ambiguous, as `pods`, `po`, `Deployment`, `deployments.apps`.
-    #[arg(required = true, value_name = "KIND[.GROUP]")]
-    kinds: Vec<String>,
+    /// ambiguous, such as `pods`, `po`, `Deployment`, `deployments.apps`. `pods,secrets` names two kinds, and
+    /// `pods/web-0` one object.
+    #[arg(required = true, value_name = "KIND[.GROUP][/NAME]", value_parser = target::parse)]
+    kinds: Vec<Targets>,
     /// Only this namespace; by default that of the kubeconfig.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
@@ -105,6 +118,18 @@ pub(crate) struct WatchArguments {
     /// The URL of the server. No kubeconfig is read then.
     #[arg(long, value_name = "URL", value_parser = connect::server_url)]
     server: Option<http::Uri>,
+    /// The kubeconfig; by default KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; by default its current one.
+    #[arg(long, value_name = "NAME", conflicts_with = "server")]
+    context: Option<String>,
+    /// Send all requests as this user (impersonation).
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+    /// Send all requests as a member of this group. Can be repeated.
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    as_groups: Vec<String>,
     /// Exit with an error if the initial list is not complete after this time, as `30s`. By default there is
     /// no timeout.
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
@@ -115,6 +140,14 @@ pub(crate) struct WatchArguments {
     /// Request initial lists as streams (WatchList): until the server rejects one, always, or never.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     streaming_list: Streaming,
+    /// Do not show changes of this field and the fields below it, for example
+    /// `status.conditions[*].lastHeartbeatTime`. An update that changes nothing else is not printed. Can be
+    /// repeated.
+    #[arg(long, value_name = "PATH", value_parser = ignore::parse)]
+    ignore: Vec<IgnoredPath>,
+    /// Begin each event of -o diff and -o name with the time in UTC.
+    #[arg(long)]
+    timestamps: bool,
     /// Show the values of Secrets.
     #[arg(long)]
     show_secrets: bool,
@@ -128,6 +161,8 @@ enum Output {
     Diff,
     /// One JSON object for each event, on a line of its own.
     Json,
+    /// The object of each event as a YAML document; a comment tells the event.
+    Yaml,
     /// `kind/namespace/name` for each event.
     Name,
 }
@@ -144,16 +179,17 @@ enum Streaming {
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let timeout = SyncTimeout::new(arguments.timeout);
     let notes = Notes::new();
-    let client = connect::client(arguments.server.clone()).await?;
+    let client = connect::client(&arguments).await?;
     let mut found: Vec<Found> = Vec::new();
-    for name in &arguments.kinds {
-        let kind = connect::find(&client, name, &notes, timeout).await?;
+    for target in arguments.kinds.iter().flat_map(|Targets(targets)| targets) {
+        let kind = connect::find(&client, target, &notes, timeout).await?;
         // `pods po` names the same kind twice.
         if !found.contains(&kind) {
             found.push(kind);
         }
     }
-    let (printer, closed) = Printer::new(&arguments, found.len() > 1, notes.bar());
+    let several_kinds = found.iter().any(|other| other.kind != found[0].kind);
+    let (printer, closed) = Printer::new(&arguments, several_kinds, notes.bar());
     let printer = Arc::new(printer);
     let mut watched = Vec::with_capacity(found.len());
     for kind in found {
@@ -202,8 +238,11 @@ impl Watched {
         printer: &Arc<Printer>,
         notes: &Notes,
     ) -> Result<Self, Failure> {
-        let resource = found.kind.resource();
-        let source = source(client, &found, arguments);
+        let mut resource = found.kind.resource();
+        if let Some(name) = &found.name {
+            resource = format!("{resource}/{name}");
+        }
+        let source = source(client, &found, arguments)?;
         let (failed, name) = (notes.clone(), resource.clone());
         let mut informer = SharedInformer::builder(source)
             .name(resource.clone())
@@ -224,10 +263,14 @@ impl Watched {
     }
 }
 
-fn source(client: &Client, found: &Found, arguments: &WatchArguments) -> KubeListWatch<Text> {
+fn source(
+    client: &Client,
+    found: &Found,
+    arguments: &WatchArguments,
+) -> Result<KubeListWatch<Text>, Failure> {
     let mut source = KubeListWatch::<Text>::of(client, ResourceKind::clone(&found.kind))
         .labels(arguments.labels.clone().unwrap_or_default())
-        .fields(arguments.fields.clone().unwrap_or_default())
+        .fields(found.fields(arguments.fields.as_ref())?)
         .streaming_lists(match arguments.streaming_list {
             Streaming::Auto => StreamingLists::Auto,
             Streaming::On => StreamingLists::On,
@@ -237,7 +280,7 @@ fn source(client: &Client, found: &Found, arguments: &WatchArguments) -> KubeLis
         let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
         source = source.namespace(namespace);
     }
-    source
+    Ok(source)
 }
 
 /// Shows the progress of the informers. Returns if one of them is not synced in time.

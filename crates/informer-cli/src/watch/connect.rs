@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use informer::FieldSelector;
 use informer::cache::reflector::MAX_RETRY_AFTER;
 use informer::client::{Client, ResourceKind};
+use informer::kube_client::Config;
+use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::source::SourceErrorKind;
 use rand::RngExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::notes::{Notes, chain};
-use super::{SyncTimeout, near};
+use super::target::Target;
+use super::{SyncTimeout, WatchArguments, near};
 use crate::failure::Failure;
 
 /// The initial backoff of discovery; each delay is twice the previous one.
@@ -17,11 +21,22 @@ const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// The maximum backoff of discovery.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// A kind that the server has.
+/// A kind that the server has, or one object of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) kind: ResourceKind,
     pub(super) namespaced: bool,
+    pub(super) name: Option<String>,
+}
+
+impl Found {
+    /// Returns the given field selector, extended by the name of the object.
+    pub(super) fn fields(&self, given: Option<&FieldSelector>) -> Result<FieldSelector, Failure> {
+        let Some(name) = &self.name else { return Ok(given.cloned().unwrap_or_default()) };
+        let given = given.map(|given| format!("{given},")).unwrap_or_default();
+        let selector = format!("{given}metadata.name={name}").parse();
+        selector.map_err(|error| Failure::new(format!("cannot select the name {name:?}: {error}")))
+    }
 }
 
 /// Reads `--server`.
@@ -34,27 +49,49 @@ pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
     }
 }
 
-/// Returns a client of the given server, or of the one configured in the environment.
-pub(super) async fn client(server: Option<http::Uri>) -> Result<Client, Failure> {
-    match server {
-        Some(url) => {
-            Client::new(informer::kube_client::Config::new(url)).map_err(|error| Failure::new(chain(&error)))
+/// Returns a client of the given server, of the given context of a kubeconfig, or of the environment.
+pub(super) async fn client(arguments: &WatchArguments) -> Result<Client, Failure> {
+    let WatchArguments { server, kubeconfig, context, as_user, as_groups, .. } = arguments;
+    let mut config = match server {
+        Some(url) => Config::new(url.clone()),
+        None if kubeconfig.is_none() && context.is_none() && as_user.is_none() => {
+            return Client::try_default().await.map_err(|error| {
+                let (advice, whole) = (error.to_string(), chain(&error));
+                let causes = whole.strip_prefix(&advice).unwrap_or_default();
+                Failure::new(format!("{advice}, or name a server with --server{causes}"))
+            });
         }
-        None => Client::try_default().await.map_err(|error| {
-            let (advice, whole) = (error.to_string(), chain(&error));
-            let causes = whole.strip_prefix(&advice).unwrap_or_default();
-            Failure::new(format!("{advice}, or name a server with --server{causes}"))
-        }),
+        None if kubeconfig.is_none() && context.is_none() => {
+            Config::infer().await.map_err(|error| Failure::new(format!("no server: {}", chain(&error))))?
+        }
+        None => {
+            let invalid = |error: &dyn std::error::Error| {
+                Failure::new(format!("the kubeconfig cannot be used: {}", chain(error)))
+            };
+            let file = match kubeconfig {
+                Some(file) => Kubeconfig::read_from(file),
+                None => Kubeconfig::read(),
+            };
+            let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+            let file = file.map_err(|error| invalid(&error))?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| invalid(&error))?
+        }
+    };
+    if as_user.is_some() {
+        config.auth_info.impersonate.clone_from(as_user);
+        config.auth_info.impersonate_groups = Some(as_groups.clone()).filter(|groups| !groups.is_empty());
     }
+    Client::new(config).map_err(|error| Failure::new(chain(&error)))
 }
 
 /// Finds a kind. Retries while the server is unreachable or temporarily unavailable.
 pub(super) async fn find(
     client: &Client,
-    name: &str,
+    target: &Target,
     notes: &Notes,
     timeout: SyncTimeout,
 ) -> Result<Found, Failure> {
+    let name = &*target.kind;
     let mut wait = MIN_RETRY_DELAY;
     loop {
         let resolved = match timeout.deadline {
@@ -67,7 +104,8 @@ pub(super) async fn find(
         let error = match resolved {
             Ok(kind) if kind.is_watchable() => {
                 notes.recovered(DISCOVERY);
-                return Ok(Found { kind: kind.kind, namespaced: kind.namespaced });
+                let (kind, namespaced) = (kind.kind, kind.namespaced);
+                return Ok(Found { kind, namespaced, name: target.name.clone() });
             }
             Ok(kind) => {
                 let (resource, verbs) = (kind.kind.resource(), kind.verbs.join(", "));

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-pub(super) use render::Rendering;
+pub(super) use render::{Rendering, path};
 
 /// Fields that identify an item of an array, in order of preference.
 const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];

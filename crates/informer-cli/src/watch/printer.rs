@@ -12,11 +12,14 @@ use indicatif::ProgressBar;
 use informer::Object;
 use informer::cache::Event;
 use informer::client::ResourceKind;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::diff::{Rendering, differences};
+use super::diff::{Difference, Rendering, differences, path};
+use super::ignore::IgnoredPath;
 use super::notes::{chain, plain};
 use super::{Output, Text, WatchArguments};
 use crate::failure::Failure;
@@ -30,6 +33,8 @@ pub(super) struct Printer {
     bar: Option<ProgressBar>,
     output: Output,
     show_secrets: bool,
+    timestamps: bool,
+    ignore: Vec<IgnoredPath>,
     /// Whether lines include the kind.
     several_kinds: bool,
     styles: Styles,
@@ -86,6 +91,8 @@ impl Printer {
             bar: io::stdout().is_terminal().then_some(bar),
             output: arguments.output,
             show_secrets: arguments.show_secrets,
+            timestamps: arguments.timestamps,
+            ignore: arguments.ignore.clone(),
             several_kinds,
             styles: Styles::of_terminal(),
         };
@@ -94,10 +101,17 @@ impl Printer {
 
     /// Prints one event, and flushes it.
     pub(super) fn print(&self, kind: &ResourceKind, event: &Event<Text>) {
+        let states = States::of(event);
+        let changes = states.changes();
+        let shown: Vec<&Difference<'_>> = changes.iter().filter(|change| !self.is_ignored(change)).collect();
+        if shown.is_empty() && !changes.is_empty() {
+            return;
+        }
         let text = match self.output {
-            Output::Diff => self.diff(kind, event),
-            Output::Json => self.json(kind, event),
-            Output::Name => name(kind, event),
+            Output::Diff => self.diff(kind, event, &states, &shown),
+            Output::Json => self.json(kind, event, &states, &shown),
+            Output::Yaml => self.yaml(kind, event, &states),
+            Output::Name => self.stamped(&name(kind, event)),
         };
         let mut out = self.out.lock();
         if out.failed.is_none() {
@@ -119,7 +133,42 @@ impl Printer {
         }
     }
 
-    fn diff(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
+    fn is_ignored(&self, change: &Difference<'_>) -> bool {
+        let path = path(&change.path);
+        self.ignore.iter().any(|ignored| ignored.covers(&path))
+    }
+
+    /// Adds the time, if it is wanted.
+    fn stamped(&self, line: &str) -> String {
+        match self.timestamps {
+            true => format!("{} {line}", now()),
+            false => line.to_owned(),
+        }
+    }
+
+    fn rendering(&self, kind: &ResourceKind) -> Rendering<'_> {
+        Rendering { masked: !self.show_secrets && is_secret(kind), styles: &self.styles }
+    }
+
+    fn diff(
+        &self,
+        kind: &ResourceKind,
+        event: &Event<Text>,
+        states: &States,
+        changes: &[&Difference<'_>],
+    ) -> String {
+        let below = match (event, &states.error) {
+            (Event::Updated { resync: false, .. }, Some(error)) => format!("    ({error})\n"),
+            (Event::Updated { resync: false, .. }, None) if changes.is_empty() => {
+                "    (nothing but its version or managed fields)\n".to_owned()
+            }
+            _ => self.rendering(kind).lines(changes),
+        };
+        self.stamped(&self.headline(kind, event)) + &below
+    }
+
+    /// Formats the first line of an event.
+    fn headline(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
         let Styles { added, updated, deleted, dim } = self.styles;
         let mut what = plain(event.key().as_str());
         if self.several_kinds {
@@ -135,8 +184,7 @@ impl Printer {
             }
             Event::Updated { old, new, .. } => {
                 let (from, to) = (version(old), version(new));
-                let lines = self.changes(kind, old, new);
-                format!("{updated}~ {what}{updated:#} {dim}@{from} -> @{to}{dim:#}\n{lines}")
+                format!("{updated}~ {what}{updated:#} {dim}@{from} -> @{to}{dim:#}\n")
             }
             Event::Deleted { last, stale } => {
                 let note = if *stale { " (last known)" } else { "" };
@@ -145,27 +193,80 @@ impl Printer {
         }
     }
 
-    /// Formats the lines below an update.
-    fn changes(&self, kind: &ResourceKind, old: &Text, new: &Text) -> String {
-        let (old, new) = match (old.get(), new.get()) {
-            (Ok(old), Ok(new)) => (old, new),
-            (Err(error), _) | (_, Err(error)) => return format!("    ({})\n", plain(&chain(&error))),
+    fn yaml(&self, kind: &ResourceKind, event: &Event<Text>, states: &States) -> String {
+        let object = states.new.as_ref().map(|object| self.rendering(kind).value(&[], object));
+        let text = match object.map(|object| serde_norway::to_string(&object)) {
+            Some(Ok(text)) => text,
+            Some(Err(error)) => format!("# {}\n", plain(&chain(&error))),
+            None => format!("# {}\n", states.error.as_deref().unwrap_or_default()),
         };
-        let differences = differences(&old, &new);
-        if differences.is_empty() {
-            return "    (nothing but its version or managed fields)\n".to_owned();
-        }
-        let masked = !self.show_secrets && is_secret(kind);
-        Rendering { masked, styles: &self.styles }.lines(&differences)
+        format!("---\n# {} {}{text}", now(), self.headline(kind, event))
     }
 
-    fn json(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
+    fn json(
+        &self,
+        kind: &ResourceKind,
+        event: &Event<Text>,
+        states: &States,
+        changes: &[&Difference<'_>],
+    ) -> String {
+        let rendering = self.rendering(kind);
         let mut line = Line::of(event);
         if self.several_kinds {
             (line.kind, line.group) = (Some(kind.kind()), Some(kind.gvk().group.as_str()));
         }
+        line.time = now();
+        line.object = states.new.as_ref().map(|object| rendering.value(&[], object));
+        if let Event::Updated { .. } = event {
+            let change = |change: &&Difference<'_>| Change {
+                path: path(&change.path),
+                old: change.old.map(|value| rendering.value(&change.path, value)),
+                new: change.new.map(|value| rendering.value(&change.path, value)),
+            };
+            line.changes = Some(changes.iter().map(change).collect());
+        }
         format!("{}\n", serde_json::to_string(&line).expect("plain data is JSON"))
     }
+}
+
+/// The decoded states of an event.
+struct States {
+    /// The state before an update.
+    old: Option<Value>,
+    /// The state after the event; the last known one of a deletion.
+    new: Option<Value>,
+    /// The problem of a state that cannot be decoded.
+    error: Option<String>,
+}
+
+impl States {
+    fn of(event: &Event<Text>) -> Self {
+        let (old, new) = match event {
+            Event::Added { object, .. } => (None, object),
+            Event::Updated { old, new, .. } => (Some(old), new),
+            Event::Deleted { last, .. } => (None, last),
+        };
+        let mut error = None;
+        let mut decoded = |object: &Text| match object.get() {
+            Ok(value) => Some(Value::clone(&value)),
+            Err(cause) => {
+                error.get_or_insert_with(|| plain(&chain(&cause)));
+                None
+            }
+        };
+        let (old, new) = (old.and_then(|old| decoded(old)), decoded(new));
+        Self { old, new, error }
+    }
+
+    /// Returns the differences of an update.
+    fn changes(&self) -> Vec<Difference<'_>> {
+        self.old.as_ref().zip(self.new.as_ref()).map(|(old, new)| differences(old, new)).unwrap_or_default()
+    }
+}
+
+/// Returns the time in UTC, to the millisecond.
+fn now() -> String {
+    format!("{:.3}", Timestamp::now())
 }
 
 /// An event as JSON.
@@ -182,6 +283,20 @@ struct Line<'a> {
     initial: bool,
     tombstone: bool,
     resync: bool,
+    time: String,
+    object: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<Change>>,
+}
+
+/// One changed field of an update, as JSON. A value that did not exist is absent.
+#[derive(Serialize)]
+struct Change {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<Value>,
 }
 
 impl<'a> Line<'a> {

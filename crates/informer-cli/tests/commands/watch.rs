@@ -41,16 +41,30 @@ async fn each_call_of_the_handler_is_a_line_of_json() {
         (line["old_rv"], line["new_rv"]) = (old.clone(), new.clone());
         line
     };
-    assert_eq!(watch.json().await, line("add", &Value::Null, &first, true));
+    // The time, the object and the changes are checked separately.
+    let without = |mut event: Value| {
+        for name in ["time", "object", "changes"] {
+            event.as_object_mut().unwrap().remove(name);
+        }
+        event
+    };
+    let added = watch.json().await;
+    assert_eq!(added["object"]["data"], json!({"a": "1"}));
+    assert!(added["time"].as_str().unwrap().ends_with('Z') && added["changes"].is_null(), "{added}");
+    assert_eq!(without(added), line("add", &Value::Null, &first, true));
 
     let second = server.update(&maps(), "default", map("a", "2")).unwrap();
     let second = second["metadata"]["resourceVersion"].clone();
-    assert_eq!(watch.json().await, line("update", &first, &second, false));
+    let updated = watch.json().await;
+    assert_eq!(updated["changes"], json!([{"path": "data.a", "old": "1", "new": "2"}]));
+    assert_eq!(updated["object"]["data"], json!({"a": "2"}));
+    assert_eq!(without(updated), line("update", &first, &second, false));
 
     server.delete(&maps(), "default", "a").unwrap();
-    let mut gone = watch.json().await;
-    assert_ne!(gone["old_rv"].take(), Value::Null);
-    assert_eq!(gone, line("delete", &Value::Null, &Value::Null, false));
+    let mut deleted = watch.json().await;
+    assert_ne!(deleted["old_rv"].take(), Value::Null);
+    assert_eq!(deleted["object"]["data"], json!({"a": "2"}), "the last known state");
+    assert_eq!(without(deleted), line("delete", &Value::Null, &Value::Null, false));
 }
 
 #[tokio::test]
@@ -232,4 +246,80 @@ async fn an_interrupt_ends_it_while_its_reader_pauses() {
     watch.line().await;
     watch.interrupt().await;
     assert_eq!(watch.status().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn one_object_and_several_kinds_are_named_in_an_argument() {
+    let (server, listening) = server().await;
+    for name in ["a", "b"] {
+        server.create(&maps(), "default", map(name, "1")).unwrap();
+    }
+    let secret = json!({"metadata": {"name": "s"}});
+    server.create(&Gvr::new("", "v1", "secrets"), "default", secret).unwrap();
+    let mut watch = watch(&listening, &["cm/b,secrets", "-o", "name"]);
+    let mut lines = [watch.line().await, watch.line().await];
+    lines.sort();
+    assert_eq!(lines, ["configmap/default/b", "secret/default/s"]);
+    server.update(&maps(), "default", map("a", "2")).unwrap();
+    server.update(&maps(), "default", map("b", "2")).unwrap();
+    assert_eq!(watch.line().await, "configmap/default/b", "the other object is not watched");
+}
+
+#[tokio::test]
+async fn yaml_documents_contain_the_object_and_hide_secrets() {
+    let (server, listening) = server().await;
+    let secret = json!({"metadata": {"name": "s"}, "data": {"password": "b2xk"}});
+    server.create(&Gvr::new("", "v1", "secrets"), "default", secret).unwrap();
+    let mut watch = watch(&listening, &["secrets", "-o", "yaml"]);
+    assert_eq!(watch.line().await, "---");
+    let event = watch.line().await;
+    assert!(event.starts_with("# 20") && event.contains("Z + default/s @"), "{event}");
+    let mut document = String::new();
+    while !document.contains("type: Opaque") {
+        document += &(watch.line().await + "\n");
+    }
+    assert!(document.contains("kind: Secret\n") && document.contains("  password: '***'\n"), "{document}");
+}
+
+#[tokio::test]
+async fn ignored_changes_are_not_printed_and_times_begin_the_lines() {
+    let (server, listening) = server().await;
+    let object = |a: &str, b: &str| json!({"metadata": {"name": "m"}, "data": {"a": a, "b": b}});
+    server.create(&maps(), "default", object("1", "1")).unwrap();
+    let mut watch = watch(&listening, &["cm", "--ignore", "data.a", "--timestamps"]);
+    watch.line().await;
+    server.update(&maps(), "default", object("2", "1")).unwrap();
+    server.update(&maps(), "default", object("3", "2")).unwrap();
+    let event = watch.line().await;
+    assert!(event.starts_with("20") && event.contains("Z ~ default/m @"), "{event}");
+    assert_eq!(watch.line().await, r#"    ~ data.b: "1" -> "2""#, "the update of data.a alone is not shown");
+    server.delete(&maps(), "default", "m").unwrap();
+    assert!(watch.line().await.contains(" - default/m @"));
+}
+
+#[tokio::test]
+async fn context_of_a_kubeconfig_and_another_user_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = "secret,admin,1,\"system:masters\"".parse().unwrap();
+    let server = ApiServer::builder().rbac(true).tokens(tokens).build();
+    server.create(&maps(), "team", map("a", "1")).unwrap();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let cluster = json!({"name": "test", "cluster": {"server": listening.url()}});
+    let context = |name: &str, server: &str| json!({"name": name, "context": {"cluster": server, "user": "me", "namespace": "team"}});
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "elsewhere",
+        "clusters": [cluster, {"name": "elsewhere", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [context("staging", "test"), context("elsewhere", "elsewhere")],
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+    });
+    let file = folder.path().join("config");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let arguments = ["watch", "cm", "--kubeconfig", file, "--context", "staging", "-o", "name"];
+    let mut watch = start(arguments);
+    assert_eq!(watch.line().await, "configmap/team/a");
+    let mut as_alice =
+        start(arguments.into_iter().chain(["--as", "alice", "--as-group", "system:authenticated"]));
+    let refused = as_alice.err.up_to("alice").await.concat();
+    assert!(refused.contains("403") && refused.contains("User \"alice\" cannot"), "{refused}");
 }

@@ -27,7 +27,7 @@ pub(in crate::watch) struct Rendering<'a> {
 
 impl Rendering<'_> {
     /// Formats the lines below an update.
-    pub(in crate::watch) fn lines(&self, differences: &[Difference<'_>]) -> String {
+    pub(in crate::watch) fn lines(&self, differences: &[&Difference<'_>]) -> String {
         let mut lines = String::new();
         for difference in differences {
             self.line(&mut lines, difference);
@@ -35,11 +35,16 @@ impl Rendering<'_> {
         lines
     }
 
-    fn line(&self, out: &mut String, difference: &Difference<'_>) {
-        let value = |value: &Value| match self.masked {
-            true => mask::hide(&difference.path, value),
+    /// Returns a value, without the secret parts of a Secret.
+    pub(in crate::watch) fn value(&self, path: &[Segment<'_>], value: &Value) -> Value {
+        match self.masked {
+            true => mask::hide(path, value),
             false => value.clone(),
-        };
+        }
+    }
+
+    fn line(&self, out: &mut String, difference: &Difference<'_>) {
+        let value = |value: &Value| self.value(&difference.path, value);
         let (sign, style, what) = match (difference.old.map(value), difference.new.map(value)) {
             (Some(Value::String(old)), Some(Value::String(new))) if is_text(&old, &new) => {
                 ('~', self.styles.updated, text(&old, &new))
@@ -57,7 +62,7 @@ impl Rendering<'_> {
 }
 
 /// Formats a path as `spec.containers[name=web].ports[0]`; the whole object is a dot.
-fn path(segments: &[Segment<'_>]) -> String {
+pub(in crate::watch) fn path(segments: &[Segment<'_>]) -> String {
     let mut path = String::new();
     for segment in segments {
         let _ = match segment {

@@ -10,7 +10,8 @@ fn lines(old: &Value, new: &Value) -> Vec<String> {
 }
 
 fn render(old: &Value, new: &Value, masked: bool) -> Vec<String> {
-    let text = Rendering { masked, styles: &Styles::default() }.lines(&differences(old, new));
+    let text = Rendering { masked, styles: &Styles::default() }
+        .lines(&differences(old, new).iter().collect::<Vec<_>>());
     text.lines().map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned()).collect()
 }
 
