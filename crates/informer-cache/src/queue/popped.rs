@@ -6,7 +6,8 @@ use informer_core::ObjectKey;
 
 use super::Processed;
 
-/// The queue from which an item was popped. It is told whether the item was processed or is queued again.
+/// The queue from which an item was popped. Its methods record whether the item was processed or is queued
+/// again.
 pub(super) trait Origin<T>: Send + Sync {
     fn done(&self, key: &ObjectKey, initial: usize);
     fn requeue(&self, key: &ObjectKey, item: T, initial: usize);
