@@ -18,6 +18,9 @@ pub(crate) trait Actor: Send + Sync {
     /// Writes an object, then reads it back. A rejected write is only traced.
     fn write(&self, write: Write, key: (&'static str, String), draw: u64) -> BoxFuture<'static, ()>;
 
+    /// Reads an object from the cache. Returns its version.
+    fn read(&self, key: String) -> BoxFuture<'static, Result<Option<u64>, String>>;
+
     /// Returns the records of this actor's reads after its writes. The read-your-writes check evaluates them.
     fn own_writes(&self) -> &OwnWrites;
 }
@@ -84,6 +87,11 @@ impl<K: Sample> Actor for TypedActor<K> {
                 Err(error) => inner.shared.trace.line(format_args!("{label}: {error}")),
             }
         })
+    }
+
+    fn read(&self, key: String) -> BoxFuture<'static, Result<Option<u64>, String>> {
+        let inner = self.inner.clone();
+        Box::pin(async move { inner.read::<K>(&key).await.map_err(|error| error.to_string()) })
     }
 
     fn own_writes(&self) -> &OwnWrites {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use informer_apiserver::{ApiBody, ApiServer, Clock, ExtraField, FaultMatch, Kind, Sleep, TokioClock};
 use jiff::Timestamp;
@@ -30,6 +30,16 @@ pub(crate) const PROGRAM_AGENT: &str = "program";
 /// A field that the server has and the table of the client does not: the server is newer.
 pub(crate) const EXTRA: ExtraField = ExtraField::new("core.v1.Container", "shells", 200, "[]string");
 
+/// A reading request of a program that did not reach the server.
+#[derive(Debug, Clone)]
+pub(crate) struct RefusedRequest {
+    pub(crate) agent: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    /// The time by the server's clock.
+    pub(crate) at: Duration,
+}
+
 /// The API server and its failures. A clone is another handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
@@ -39,6 +49,8 @@ pub(crate) struct Cluster {
     epoch: Arc<AtomicU64>,
     /// Counts the requests of programs.
     requests: Arc<AtomicU64>,
+    /// Reading requests of programs that did not reach the server.
+    refused: Arc<Mutex<Vec<RefusedRequest>>>,
     /// Versions that a rewind can restore.
     backups: Arc<Mutex<Vec<u64>>>,
     trace: Trace,
@@ -58,6 +70,7 @@ impl Cluster {
             reachable: Arc::new(AtomicBool::new(true)),
             epoch: Arc::default(),
             requests: Arc::default(),
+            refused: Arc::default(),
             backups: Arc::default(),
             trace: trace.clone(),
         }
@@ -77,9 +90,19 @@ impl Cluster {
         self.reachable.store(reachable, Ordering::SeqCst);
     }
 
+    /// Returns the reading requests of programs that did not reach the server.
+    pub(crate) fn refused(&self) -> Vec<RefusedRequest> {
+        self.refused.lock().clone()
+    }
+
     /// Records the present version, for [`rewind`](Self::rewind).
     pub(crate) fn back_up(&self) {
         self.backups.lock().push(self.server.version());
+    }
+
+    /// Returns the version of the last backup.
+    pub(crate) fn last_backup(&self) -> Option<u64> {
+        self.backups.lock().last().copied()
     }
 
     /// Restores the last backup, as a restore of etcd does. Returns false if there is none.
@@ -110,14 +133,17 @@ impl Cluster {
                 return Ok(self.server.service().oneshot(request).await?);
             }
             let number = self.requests.fetch_add(1, Ordering::SeqCst);
-            let line = format!(
-                "  request {number}: {} {} {}",
-                agent.unwrap_or_default(),
-                request.method(),
-                request.uri()
-            );
-            self.trace.line(line);
+            let (agent, uri) = (agent.unwrap_or_default(), request.uri());
+            self.trace.line(format!("  request {number}: {agent} {} {uri}", request.method()));
             if !self.reachable.load(Ordering::SeqCst) {
+                if request.method() == Method::GET {
+                    self.refused.lock().push(RefusedRequest {
+                        agent: agent.to_owned(),
+                        path: uri.path().to_owned(),
+                        query: uri.query().unwrap_or_default().to_owned(),
+                        at: self.trace.elapsed(),
+                    });
+                }
                 return Err("connection refused (simulated)".into());
             }
             let response = self.server.service().oneshot(request).await?;

@@ -54,6 +54,8 @@ pub enum Fault {
     FalseResponse,
     /// The server cannot be reached for some time.
     Unreachable,
+    /// The server cannot be reached for some minutes.
+    Outage,
     /// The server restarts: open watches end.
     Restart,
     /// The history is compacted and open watches end.
@@ -62,12 +64,17 @@ pub enum Fault {
     VersionJump,
     /// The state is restored from an earlier one, versions included.
     Rewind,
+    /// The state is restored from an earlier one, while caches have not received the last writes of their
+    /// programs.
+    RestoreOfUnseenWrites,
     /// A handler hangs for some time.
     HandlerHangs,
     /// A handler panics.
     HandlerPanics,
     /// A handler is removed.
     HandlerRemoved,
+    /// A handler is removed while one call of it runs and others wait.
+    HandlerRemovedInCall,
     /// An object is stored whose decoding panics.
     DecoderPanics,
     /// A replica is killed and restarted.
@@ -78,7 +85,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::WatchEnds,
         Self::WatchResets,
         Self::WatchStalls,
@@ -102,13 +109,16 @@ impl Fault {
         Self::ResponseLost,
         Self::FalseResponse,
         Self::Unreachable,
+        Self::Outage,
         Self::Restart,
         Self::Compaction,
         Self::VersionJump,
         Self::Rewind,
+        Self::RestoreOfUnseenWrites,
         Self::HandlerHangs,
         Self::HandlerPanics,
         Self::HandlerRemoved,
+        Self::HandlerRemovedInCall,
         Self::DecoderPanics,
         Self::ReplicaKilled,
         Self::OwnedDeleted,

@@ -59,18 +59,20 @@ impl HandlerControl {
 }
 
 /// The handler that is added to the informer.
-pub(crate) struct Observer {
+pub(crate) struct Observer<O> {
     pub(crate) name: String,
     pub(crate) control: Arc<HandlerControl>,
     pub(crate) checks: Checks,
+    /// Returns how often an object was transformed; `None` if objects are not transformed.
+    pub(crate) transformations: Option<fn(&O) -> u64>,
 }
 
 fn identity<O: Object>(object: &O) -> (String, String) {
     (object.uid().to_owned(), object.resource_version().to_string())
 }
 
-impl Observer {
-    fn observe<O: Object>(&self, event: &Event<O>) {
+impl<O: Object> Observer<O> {
+    fn observe(&self, event: &Event<O>) {
         let key = event.key().to_string();
         let mut known = self.control.known.lock();
         let (name, before) = (&self.name, known.get(&key).cloned());
@@ -83,6 +85,12 @@ impl Observer {
             _ => false,
         };
         self.checks.ensure("legal-history", legal, || format!("{name}: {event} after {before:?}"));
+        if let Some(transformations) = self.transformations {
+            let count = transformations(event.object());
+            self.checks.ensure("transformed-once", count == 1, || {
+                format!("{name}: the object of {event} was transformed {count} times")
+            });
+        }
         match event {
             Event::Deleted { .. } => drop(known.remove(&key)),
             _ => drop(known.insert(key, identity(&**event.object()))),
@@ -90,7 +98,7 @@ impl Observer {
     }
 }
 
-impl<O: Object> EventHandler<O> for Observer {
+impl<O: Object> EventHandler<O> for Observer<O> {
     fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
         let control = Arc::clone(&self.control);
         self.checks.ensure("no-call-after-remove", !control.is_removed(), || {

@@ -31,6 +31,7 @@ mod requests;
 mod run;
 mod sample;
 mod scenario;
+mod theme;
 mod trace;
 mod view;
 mod world;
@@ -41,3 +42,4 @@ pub use run::{Outcome, Plan, Tally, run, run_many, run_printing};
 pub use scenario::{
     Action, KindSetup, ProgramSetup, Representation, Scenario, Scope, Selected, Step, Target, Write,
 };
+pub use theme::Theme;

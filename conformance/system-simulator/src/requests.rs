@@ -6,7 +6,7 @@ use std::time::Duration;
 use informer_apiserver::{RequestRecord, Verb};
 
 use crate::check::Checks;
-use crate::cluster::PROGRAM_AGENT;
+use crate::cluster::{PROGRAM_AGENT, RefusedRequest};
 
 /// The length of the window in which requests are counted.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -18,31 +18,65 @@ const LISTS_MAX: usize = 20;
 /// The maximum number of watches per informer and window.
 const WATCHES_MAX: usize = 40;
 
-/// Returns an identifier of the informer that sent a request; `None` for other requests.
-fn informer(request: &RequestRecord) -> Option<String> {
-    // Elections and shard groups read their leases every 2 s.
-    let leases = request.path.contains("/leases");
-    let informs = matches!(request.verb, Verb::List | Verb::Watch) && !leases;
-    if !informs || !request.user_agent.contains(PROGRAM_AGENT) {
-        return None;
-    }
-    let continues = request.query.contains("continue=");
-    let selects = |part: &&str| part.starts_with("labelSelector=") || part.starts_with("fieldSelector=");
-    let selectors: Vec<_> = request.query.split('&').filter(selects).collect();
-    let selectors = selectors.join("&");
-    (!continues)
-        .then(|| format!("{} {} {} {selectors}", request.user_agent, request.verb.name(), request.path))
+/// A request as far as this check needs it.
+struct Request<'a> {
+    agent: &'a str,
+    verb: Verb,
+    path: &'a str,
+    query: &'a str,
+    at: Duration,
 }
 
-/// Checks the log of the server.
-pub(crate) fn check(log: &[RequestRecord], checks: &Checks) {
+impl<'a> Request<'a> {
+    fn received(record: &'a RequestRecord) -> Self {
+        let RequestRecord { user_agent, verb, path, query, at, .. } = record;
+        Self { agent: user_agent, verb: *verb, path, query, at: *at }
+    }
+
+    fn refused(RefusedRequest { agent, path, query, at }: &'a RefusedRequest) -> Self {
+        let verb = if query.contains("watch=") {
+            Verb::Watch
+        } else if is_collection(path) {
+            Verb::List
+        } else {
+            Verb::Get
+        };
+        Self { agent, verb, path, query, at: *at }
+    }
+
+    /// Returns an identifier of the informer that sent the request; `None` for other requests.
+    fn informer(&self) -> Option<String> {
+        // Elections and shard groups read their leases every 2 s.
+        let leases = self.path.contains("/leases");
+        let informs = matches!(self.verb, Verb::List | Verb::Watch) && !leases;
+        if !informs || !self.agent.contains(PROGRAM_AGENT) {
+            return None;
+        }
+        let continues = self.query.contains("continue=");
+        let selects = |part: &&str| part.starts_with("labelSelector=") || part.starts_with("fieldSelector=");
+        let selectors: Vec<_> = self.query.split('&').filter(selects).collect();
+        let selectors = selectors.join("&");
+        (!continues).then(|| format!("{} {} {} {selectors}", self.agent, self.verb.name(), self.path))
+    }
+}
+
+/// Returns true if a path of a namespaced kind has no name: `/api/v1/pods` or `/api/v1/namespaces/a/pods`.
+fn is_collection(path: &str) -> bool {
+    let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    segments.drain(..segments.len().min(if segments.first() == Some(&"api") { 2 } else { 3 }));
+    matches!(segments.as_slice(), [_] | ["namespaces", _, _])
+}
+
+/// Checks the requests that the server received, and those that did not reach it.
+pub(crate) fn check(log: &[RequestRecord], refused: &[RefusedRequest], checks: &Checks) {
     let mut times: BTreeMap<String, (Verb, Vec<Duration>)> = BTreeMap::new();
-    for request in log {
-        if let Some(informer) = informer(request) {
+    for request in log.iter().map(Request::received).chain(refused.iter().map(Request::refused)) {
+        if let Some(informer) = request.informer() {
             times.entry(informer).or_insert_with(|| (request.verb, Vec::new())).1.push(request.at);
         }
     }
-    for (informer, (verb, times)) in times {
+    for (informer, (verb, mut times)) in times {
+        times.sort_unstable();
         let most = if verb == Verb::List { LISTS_MAX } else { WATCHES_MAX };
         let crowded = times.windows(most + 1).find(|window| window[most] - window[0] < WINDOW);
         checks.ensure("requests-bounded", crowded.is_none(), || {
@@ -51,5 +85,19 @@ pub(crate) fn check(log: &[RequestRecord], checks: &Checks) {
                 crowded.map(|window| window[0])
             )
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_collection;
+
+    #[test]
+    fn path_without_a_name_is_a_collection() {
+        let lists = ["/api/v1/pods", "/api/v1/namespaces/a/pods", "/apis/apps/v1/namespaces/a/deployments"];
+        assert!(lists.into_iter().all(is_collection));
+        assert!(!is_collection("/api/v1/namespaces/a/pods/o1"));
+        assert!(!is_collection("/apis/apps/v1/namespaces/a/deployments/o1/status"));
+        assert!(!is_collection("/apis"));
     }
 }

@@ -7,6 +7,7 @@ use informer_simulator::Random;
 
 use crate::fault::Fault;
 use crate::sample::NAMESPACES;
+use crate::theme::Theme;
 
 /// Kinds of the simulation: ConfigMap, Pod, Deployment, Fruit.
 pub(crate) const KINDS: usize = 4;
@@ -150,6 +151,8 @@ pub struct Step {
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
+    /// The part that the steps exercise most.
+    pub theme: Theme,
     /// The programs under test.
     pub programs: Vec<ProgramSetup>,
     /// Replicas of an operator. The server is not restored in such a scenario: renewals of leases would raise
@@ -163,20 +166,23 @@ impl Scenario {
     /// Returns the scenario of a seed.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let programs: Vec<_> = (0..random.between(1, 4)).map(|_| ProgramSetup::draw(&mut random)).collect();
-        let replicas = random.pick(&[0, 0, 2, 3]);
+        let theme = Theme::draw(&mut random);
+        let mut programs: Vec<_> =
+            (0..random.between(1, 4)).map(|_| ProgramSetup::draw(&mut random)).collect();
+        programs.iter_mut().for_each(|setup| theme.adapt(setup));
+        let replicas = if theme.has_replicas() { random.pick(&[0, 0, 2, 3]) } else { 0 };
         let mut steps = Vec::new();
         // Objects that exist before the programs start to act.
         for _ in 0..random.between(5, 15) {
-            let action = Action::RawCreate(Target::draw(&mut random));
+            let action = Action::RawCreate(theme.target(&mut random));
             steps.push(Step { pause: Duration::ZERO, action, draw: random.draw() });
         }
-        let troubled = random.between(2, 8);
+        let troubled = theme.troubled(&mut random);
         for _ in 0..random.between(40, 80) {
-            let action = Action::draw(programs.len(), troubled, &mut random);
+            let action = Action::draw((theme, programs.len()), troubled, &mut random);
             steps.push(Step { pause: pause(&mut random), action, draw: random.draw() });
         }
-        Self { seed, programs, replicas, steps }
+        Self { seed, theme, programs, replicas, steps }
     }
 
     /// Returns the number of faults.
@@ -227,22 +233,19 @@ impl KindSetup {
 }
 
 impl Target {
-    fn draw(random: &mut Random) -> Self {
-        Self {
-            kind: random.below(KINDS),
-            namespace: random.below(NAMESPACES.len()),
-            name: random.below(NAMES),
-        }
+    /// Draws an object of one of some kinds, in the first `namespaces` namespaces.
+    pub(crate) fn draw(kinds: &[usize], namespaces: usize, random: &mut Random) -> Self {
+        Self { kind: random.pick(kinds), namespace: random.below(namespaces), name: random.below(NAMES) }
     }
 }
 
 impl Action {
-    fn draw(programs: usize, troubled: usize, random: &mut Random) -> Self {
+    fn draw((theme, programs): (Theme, usize), troubled: usize, random: &mut Random) -> Self {
         use Write::{Apply, Create, CreateOrPatch, CreateOrUpdate, Delete, Patch, Update};
         if random.below(40) < troubled {
-            return Self::Fault(random.pick(&Fault::ALL));
+            return Self::Fault(random.pick(theme.faults()));
         }
-        let target = Target::draw(random);
+        let target = theme.target(random);
         match random.below(10) {
             0 | 1 => Self::RawCreate(target),
             2 | 3 => Self::RawChange(target),

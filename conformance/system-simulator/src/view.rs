@@ -2,7 +2,7 @@
 
 mod content;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -34,9 +34,14 @@ pub(crate) struct Selection {
 pub(crate) const TRANSFORMED: &str = "transformed";
 
 impl Selection {
+    /// Returns true if the namespace of an object is cached.
+    pub(crate) fn has_namespace_of(&self, object: &Value) -> bool {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)
+    }
+
     /// Returns true if the view should hold an object of the server.
     pub(crate) fn selects(&self, object: &Value) -> bool {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
         let labels =
             labels.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default())).collect();
@@ -44,9 +49,7 @@ impl Selection {
             let value = path.split('.').fold(object, |value, member| &value[member]);
             Some(value.as_str().unwrap_or_default().into())
         };
-        (self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace))
-            && self.labels.matches(&labels)
-            && self.fields.matches(field)
+        self.has_namespace_of(object) && self.labels.matches(&labels) && self.fields.matches(field)
     }
 }
 
@@ -85,7 +88,16 @@ impl<K: Sample, O: Content<K>> TypedView<K, O> {
         checks: &Checks,
     ) -> Self {
         let handler = HandlerControl::new();
-        let observer = Observer { name: name.clone(), control: Arc::clone(&handler), checks: checks.clone() };
+        let transformations: fn(&O) -> u64 = |object| {
+            let count = &object.content()["metadata"]["annotations"][TRANSFORMED];
+            count.as_str().and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
+        let observer = Observer {
+            name: name.clone(),
+            control: Arc::clone(&handler),
+            checks: checks.clone(),
+            transformations: selection.transformed.then_some(transformations),
+        };
         let registration = informer.add_handler(observer).expect("the informer has not stopped");
         let registration = Mutex::new(Some(registration));
         Self { name, informer, selection, handler, registration, kind: PhantomData }
@@ -138,23 +150,29 @@ impl<K: Sample, O: Content<K>> View for TypedView<K, O> {
     }
 }
 
-/// Describes how a view differs from the objects of the server; `None` if it does not.
-pub(crate) fn difference(view: &dyn View, objects: &[Value]) -> Option<String> {
+/// Describes how a view differs from the objects of the server; `None` if it does not. Ignores some keys.
+pub(crate) fn difference(view: &dyn View, objects: &[Value], ignored: &BTreeSet<String>) -> Option<String> {
     if !view.has_synced() {
         return Some(format!("{} is not synced: {:?}", view.name(), view.states()));
     }
     let selected = objects.iter().filter(|object| view.selection().selects(object));
     let expected: BTreeMap<_, _> = selected.map(|object| (key_of(object), view.expected(object))).collect();
     let held = view.held();
-    let keys: std::collections::BTreeSet<_> = expected.keys().chain(held.keys()).collect();
-    let differs = keys.into_iter().find(|key| expected.get(*key) != held.get(*key))?;
+    let keys: BTreeSet<_> = expected.keys().chain(held.keys()).collect();
+    let mut keys = keys.into_iter().filter(|key| !ignored.contains(*key));
+    let differs = keys.find(|key| expected.get(*key) != held.get(*key))?;
     let show = |value: Option<&Value>| value.map_or("nothing".to_owned(), ToString::to_string);
     let (held, expected) = (show(held.get(differs)), show(expected.get(differs)));
     Some(format!("{} holds {differs} as {held}; the server has {expected}", view.name()))
 }
 
 /// Describes how the events of the handler differ from the objects of the server; `None` if they do not.
-pub(crate) fn handler_difference(view: &dyn View, objects: &[Value]) -> Option<String> {
+/// Ignores some keys.
+pub(crate) fn handler_difference(
+    view: &dyn View,
+    objects: &[Value],
+    ignored: &BTreeSet<String>,
+) -> Option<String> {
     if view.handler().is_removed() {
         return None;
     }
@@ -166,8 +184,9 @@ pub(crate) fn handler_difference(view: &dyn View, objects: &[Value]) -> Option<S
     let selected = objects.iter().filter(|object| view.selection().selects(object));
     let expected: BTreeMap<_, _> = selected.map(identity).collect();
     let known = view.handler().known();
-    let keys: std::collections::BTreeSet<_> = expected.keys().chain(known.keys()).collect();
-    let differs = keys.into_iter().find(|key| expected.get(*key) != known.get(*key))?;
+    let keys: BTreeSet<_> = expected.keys().chain(known.keys()).collect();
+    let mut keys = keys.into_iter().filter(|key| !ignored.contains(*key));
+    let differs = keys.find(|key| expected.get(*key) != known.get(*key))?;
     let (known, expected) = (known.get(differs), expected.get(differs));
     Some(format!("the handler of {} knows {differs} as {known:?}; the server has {expected:?}", view.name()))
 }

@@ -1,7 +1,9 @@
 //! The world of one run: the cluster, the auditors and the programs. Performs the steps.
 
 mod controllers;
+mod faults;
 mod quiescence;
+mod restores;
 
 use std::time::Duration;
 
@@ -9,28 +11,24 @@ use informer_core::Gvr;
 use informer_simulator::Random;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::auditor::{Auditor, version_of};
 use crate::check::Checks;
 use crate::cluster::Cluster;
-use crate::fault::Fault;
 use crate::intent::Intents;
 use crate::program::{KindOfProgram, Program, Shared};
 use crate::raw::{RawClient, Refused};
 use crate::replicas::Replicas;
-use crate::sample::{Fruit, POISON, Sample};
+use crate::sample::{Fruit, Sample};
 use crate::scenario::{Action, Scenario, Step, Target};
 use crate::trace::Trace;
+use faults::Remedy;
 
 /// The maximum duration of a write and the read after it; every wait must end.
 const WRITE_MAX: Duration = Duration::from_secs(600);
-
-/// The pause of all writes after a restore. Informers detect the restore when a silent watch ends; if the
-/// versions of the server have caught up before, they cannot detect it.
-const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
 
 /// The number of steps between two backups.
 const BACKUP_EVERY: usize = 8;
@@ -51,13 +49,6 @@ impl RawKind {
 /// The kind that the controller of the replicas writes.
 fn secrets() -> Gvr {
     Gvr::new("", "v1", "secrets")
-}
-
-/// Ends a fault after some time.
-#[derive(Debug, Clone, Copy)]
-enum Remedy {
-    Reachable,
-    Handler(usize, usize),
 }
 
 /// Everything that takes part in a run.
@@ -195,117 +186,7 @@ impl World {
         self.shared.trace.line(format_args!("  raw: {} {}", error.status, error.message));
     }
 
-    async fn fault(&mut self, fault: Fault, random: &mut Random) {
-        self.watches_suffer |= matches!(fault, Fault::WatchStalls | Fault::WatchLags | Fault::Trickle);
-        if fault.inject(&self.shared.cluster, random) {
-            return;
-        }
-        let server = self.shared.cluster.server();
-        let while_for = Duration::from_millis(random.between(100, 90_000) as u64);
-        match fault {
-            Fault::Unreachable => {
-                self.shared.cluster.set_reachable(false);
-                server.disconnect_watchers();
-                self.undo_after(while_for, Remedy::Reachable);
-            }
-            Fault::Restart => server.disconnect_watchers(),
-            Fault::Compaction => {
-                server.compact();
-                server.disconnect_watchers();
-            }
-            Fault::VersionJump => server.skip_to(server.version() + random.between(1, 1000) as u64),
-            Fault::Rewind if self.replicas.is_none() => self.rewind().await,
-            Fault::HandlerHangs => {
-                let (program, kind) = self.some_view(random);
-                self.kind(program, kind).view.handler().set_hanging(true);
-                self.undo_after(while_for, Remedy::Handler(program, kind));
-            }
-            Fault::HandlerPanics => {
-                let (program, kind) = self.some_view(random);
-                self.kind(program, kind).view.handler().panic_once();
-            }
-            Fault::HandlerRemoved => {
-                let (program, kind) = self.some_view(random);
-                self.kind(program, kind).view.remove_handler();
-            }
-            Fault::DecoderPanics => self.poison().await,
-            Fault::ReplicaKilled => self.replicas.iter().for_each(|replicas| replicas.kill_one(random)),
-            Fault::OwnedDeleted => self.delete_owned(random).await,
-            _ => {}
-        }
-    }
-
     fn kind(&self, program: usize, kind: usize) -> &KindOfProgram {
         &self.programs[program].kinds[kind]
-    }
-
-    fn some_view(&self, random: &mut Random) -> (usize, usize) {
-        let program = random.below(self.programs.len());
-        (program, random.below(self.programs[program].kinds.len()))
-    }
-
-    /// Restores the last backup while no write is in flight, and writes nothing until informers have detected
-    /// it.
-    async fn rewind(&mut self) {
-        self.calm().await;
-        if self.shared.cluster.rewind() {
-            self.shared.trace.line(format_args!("the server was restored to @{}", self.server_version()));
-            sleep(QUIET_AFTER_REWIND).await;
-        }
-    }
-
-    fn server_version(&self) -> u64 {
-        self.shared.cluster.server().version()
-    }
-
-    /// Sets an object's color to the one that makes decoders panic.
-    async fn poison(&self) {
-        let Some(kind) = self.kinds.iter().find(|kind| kind.gvr.resource == "fruits") else { return };
-        let Ok((objects, _)) = self.raw.list(&kind.gvr).await else { return };
-        let Some(object) = objects.first() else { return };
-        self.paint(&kind.gvr, object, POISON).await;
-    }
-
-    /// Deletes one of the objects that the controller of the replicas owns.
-    async fn delete_owned(&self, random: &mut Random) {
-        let Ok((owned, _)) = self.raw.list(&secrets()).await else { return };
-        if let Some(secret) = owned.get(random.below(owned.len())) {
-            let text = |field: &str| secret["metadata"][field].as_str().unwrap_or_default();
-            if let Err(error) = self.raw.delete(&secrets(), (text("namespace"), text("name"))).await {
-                self.trace_refusal(&error);
-            }
-        }
-    }
-
-    /// Sets the color of a stored object.
-    async fn paint(&self, gvr: &Gvr, object: &Value, color: &str) {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let key = (text("namespace"), text("name"));
-        let epoch = self.shared.cluster.epoch();
-        let full = format!("{}/{}", key.0, key.1);
-        let ticket = self.shared.intents.begin(gvr, &full, epoch, ("raw", vec![String::new()]));
-        let reply = self.raw.merge(gvr, key, &json!({"spec": {"color": color}})).await;
-        self.completed(ticket, &reply);
-    }
-
-    fn undo_after(&mut self, after: Duration, remedy: Remedy) {
-        self.remedies.spawn(async move {
-            sleep(after).await;
-            remedy
-        });
-    }
-
-    fn undo_finished(&mut self) {
-        while let Some(Ok(remedy)) = self.remedies.try_join_next() {
-            self.undo(remedy);
-        }
-    }
-
-    fn undo(&self, remedy: Remedy) {
-        self.shared.trace.line(format_args!("over: {remedy:?}"));
-        match remedy {
-            Remedy::Reachable => self.shared.cluster.set_reachable(true),
-            Remedy::Handler(program, kind) => self.kind(program, kind).view.handler().set_hanging(false),
-        }
     }
 }

@@ -1,12 +1,14 @@
 //! Quiescence: all faults are over, and everything is compared.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use informer_apiserver::RequestRecord;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::World;
+use super::{RawKind, World};
+use crate::auditor::key_of;
 use crate::program::{KindOfProgram, Program};
 use crate::scenario::Write;
 use crate::{own_writes, requests, view};
@@ -42,14 +44,22 @@ impl World {
             kind.view.handler().set_hanging(false);
         }
         // Each write has its own time limit.
-        while self.writes.join_next().await.is_some() {}
+        while let Some(ended) = self.writes.join_next().await {
+            if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                let panic = informer_core::panics::panic_text(&*panic);
+                self.checks().violated("no-panic", format!("a write or the read after it panicked: {panic}"));
+            }
+        }
     }
 
     /// Ends all faults, waits until every view equals the server's state, and checks the whole run.
     pub(crate) async fn end(mut self) {
         self.shared.trace.line("no more faults");
         self.calm().await;
-        self.heal().await;
+        if !self.unreadable().await.is_empty() {
+            self.converge().await;
+            self.heal().await;
+        }
         let converged = self.converge().await;
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             check_observations(&self, kind);
@@ -67,26 +77,33 @@ impl World {
         }
         self.check_history();
         let requests: Vec<RequestRecord> = self.shared.cluster.server().requests();
-        requests::check(&requests, self.checks());
+        requests::check(&requests, &self.shared.cluster.refused(), self.checks());
         if let Some(replicas) = &mut self.replicas {
             replicas.stop().await;
         }
         self.stop().await;
     }
 
-    /// Repairs the objects that decoders cannot read.
-    async fn heal(&self) {
+    /// Returns the objects that decoders cannot read, with their kind.
+    async fn unreadable(&self) -> Vec<(&RawKind, Value)> {
+        let mut found = Vec::new();
         for kind in self.kinds.iter().filter(|kind| kind.gvr.resource == "fruits") {
             let objects = self.raw.list(&kind.gvr).await.map(|list| list.0).unwrap_or_default();
-            for object in objects.iter().filter(|object| object["spec"]["color"] == crate::sample::POISON) {
-                self.paint(&kind.gvr, object, "red").await;
-            }
+            found.extend(objects.into_iter().filter(is_unreadable).map(|object| (kind, object)));
+        }
+        found
+    }
+
+    /// Repairs the objects that decoders cannot read.
+    async fn heal(&self) {
+        for (kind, object) in self.unreadable().await {
+            self.paint(&kind.gvr, &object, "red").await;
         }
     }
 
-    /// Waits until every view and every handler equals the server's state, and the auditors have recorded it.
-    /// Returns false at the timeout.
-    async fn converge(&self) -> bool {
+    /// Waits until every view and every handler equals the server's state, except for objects that decoders
+    /// cannot read, and the auditors have recorded it. Returns false at the timeout.
+    pub(super) async fn converge(&self) -> bool {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
             let Some(difference) = self.difference().await else { break };
@@ -109,10 +126,12 @@ impl World {
             if let Some(found) = self.auditors[at].history().difference(&objects) {
                 return Some(format!("{}: {found}", raw.gvr.resource));
             }
+            let unreadable: BTreeSet<String> =
+                objects.iter().filter(|object| is_unreadable(object)).map(key_of).collect();
             for program in &self.programs {
                 let view = &*program.kinds[at].view;
-                let found = view::difference(view, &objects);
-                if let Some(found) = found.or_else(|| view::handler_difference(view, &objects)) {
+                let found = view::difference(view, &objects, &unreadable);
+                if let Some(found) = found.or_else(|| view::handler_difference(view, &objects, &unreadable)) {
                     return Some(found);
                 }
             }
@@ -172,4 +191,9 @@ fn check_observations(world: &World, kind: &KindOfProgram) {
     if let Some(auditor) = at.and_then(|at| world.auditors.get(at)) {
         own_writes::check(&observations, view, auditor.history(), world.checks());
     }
+}
+
+/// Returns true if the decoder of the type panics. A cache keeps the last readable state, or none.
+fn is_unreadable(object: &Value) -> bool {
+    object["spec"]["color"] == crate::sample::POISON
 }

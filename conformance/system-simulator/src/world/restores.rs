@@ -1,0 +1,98 @@
+//! Restores of the server to an earlier state, and what must hold once informers have followed them.
+
+use std::time::Duration;
+
+use informer_apiserver::{FaultAction, FaultMatch, Verb};
+use informer_simulator::Random;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::World;
+use super::faults::DELIVERY;
+use crate::auditor::key_of;
+use crate::cluster::of_programs;
+use crate::sample::NAMESPACES;
+use crate::scenario::Write;
+
+/// The pause of all writes after a restore. Informers detect the restore when a silent watch ends; if the
+/// versions of the server have caught up before, they cannot detect it.
+const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
+
+/// The maximum duration of a read that has nothing to wait for.
+const READ_IN_CALM_MAX: Duration = Duration::from_secs(1);
+
+impl World {
+    /// Restores the last backup while no write is in flight, and writes nothing until informers have detected
+    /// it.
+    pub(super) async fn rewind(&mut self) {
+        self.calm().await;
+        let Some(backup) = self.shared.cluster.last_backup() else { return };
+        let ahead = self.views_ahead_of(backup);
+        if self.shared.cluster.rewind() {
+            let version = self.shared.cluster.server().version();
+            self.shared.trace.line(format_args!("the server was restored to @{version}"));
+            sleep(QUIET_AFTER_REWIND).await;
+            self.converge().await;
+            self.read_without_waiting(&ahead).await;
+        }
+    }
+
+    /// Restores a backup, while caches have followed changes after it, but not the last writes of their own
+    /// programs.
+    pub(super) async fn restore_unseen_writes(&mut self, random: &mut Random) {
+        self.calm().await;
+        self.shared.cluster.back_up();
+        for kind in 0..self.kinds.len() {
+            for namespace in NAMESPACES {
+                self.touch(kind, &(namespace, "o0".to_owned()), &random.below(1000).to_string()).await;
+            }
+        }
+        sleep(DELIVERY).await;
+        let stall = FaultAction::Stall { after_events: Some(0), after_bytes: None };
+        self.watches_suffer = true;
+        let server = self.shared.cluster.server();
+        server.faults().on(of_programs(FaultMatch::verb(Verb::Watch))).then(stall);
+        server.disconnect_watchers();
+        sleep(DELIVERY).await;
+        let mut writes = JoinSet::new();
+        for kind in self.programs.iter().flat_map(|program| &program.kinds) {
+            let namespace = random.pick(&NAMESPACES);
+            writes.spawn(kind.actor.write(Write::Patch, (namespace, "o0".to_owned()), random.draw()));
+        }
+        while writes.join_next().await.is_some() {}
+        self.rewind().await;
+    }
+
+    /// Returns the programs and kinds of which every informer has reached a later version.
+    fn views_ahead_of(&self, version: u64) -> Vec<(usize, usize)> {
+        let mut ahead = Vec::new();
+        for (program, of_program) in self.programs.iter().enumerate() {
+            for (kind, of_kind) in of_program.kinds.iter().enumerate() {
+                let states = of_kind.view.states();
+                if states.iter().all(|state| state.version.as_u64().is_some_and(|held| held > version)) {
+                    ahead.push((program, kind));
+                }
+            }
+        }
+        ahead
+    }
+
+    /// Reads all objects of some views. An informer that has followed a restore must not wait for writes that
+    /// the restore has undone.
+    async fn read_without_waiting(&self, views: &[(usize, usize)]) {
+        for &(program, kind) in views {
+            let (of_program, raw) = (self.kind(program, kind), &self.kinds[kind]);
+            let objects = self.raw.list(&raw.gvr).await.map(|list| list.0).unwrap_or_default();
+            for object in objects.iter().filter(|object| of_program.view.selection().has_namespace_of(object))
+            {
+                let (key, begin) = (key_of(object), Instant::now());
+                let read = of_program.actor.read(key.clone()).await;
+                let took = begin.elapsed();
+                self.checks().ensure("reads-recover", took <= READ_IN_CALM_MAX, || {
+                    let name = of_program.view.name();
+                    format!("{name}: after a restore, a read of {key} took {took:?}: {read:?}")
+                });
+            }
+        }
+    }
+}
