@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 #[cfg(feature = "packed")]
@@ -87,13 +88,13 @@ impl<K: KubeObject> Fetched<K> {
     }
 
     pub(super) fn of_whole(whole: Value) -> Result<Self, serde_json::Error> {
-        let view = Arc::new(K::deserialize(&whole)?);
+        let view = Arc::new(decode(|| K::deserialize(&whole))?);
         Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }
 
     /// Creates it from an object that may lack fields.
     pub(super) fn of_partial(part: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self { view: Arc::new(K::deserialize(part)?), base: ViewSource::Partial })
+        Ok(Self { view: Arc::new(decode(|| K::deserialize(part))?), base: ViewSource::Partial })
     }
 
     /// Returns the object as JSON: complete if that is available, otherwise the fields that the type knows.
@@ -213,4 +214,11 @@ impl<K: KubeObject> fmt::Debug for Edited<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Edited").field(&self.read).finish()
     }
+}
+
+/// Decodes an object. A panic of its `Deserialize` implementation becomes an error: it must not end a task
+/// whose write the server has stored. Caches contain such panics as well.
+fn decode<K>(decode: impl FnOnce() -> serde_json::Result<K>) -> serde_json::Result<K> {
+    let panicked = |_| Err(serde::de::Error::custom("the decoder of the type panicked"));
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(panicked)
 }

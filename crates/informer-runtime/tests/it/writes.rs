@@ -1,9 +1,14 @@
-//! Patches and rejected writes.
+//! Patches, rejected writes, and responses that cannot be decoded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use informer_apiserver::{FaultMatch, Verb};
 use informer_runtime::Patch;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube_core::{NamespaceResourceScope, ObjectMeta, Resource};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use crate::fixture::Server;
@@ -49,4 +54,57 @@ async fn forbidden_write_fails_with_is_forbidden() {
     let patch = Patch::merge(json!({"data": {"color": "blue"}}));
     let error = server.client().patch::<ConfigMap>("default/m", &patch).await.unwrap_err();
     assert!(error.is_forbidden() && !error.is_not_found() && !error.is_conflict(), "{error}");
+}
+
+/// A ConfigMap type whose decoder panics for some data.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Map {
+    metadata: ObjectMeta,
+    #[serde(deserialize_with = "without_poison")]
+    data: BTreeMap<String, String>,
+}
+
+fn without_poison<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let data = BTreeMap::<String, String>::deserialize(deserializer)?;
+    assert!(!data.contains_key("poison"), "the decoder panics");
+    Ok(data)
+}
+
+impl Resource for Map {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_the_decoder_of_a_response_is_an_error_of_the_write() {
+    let server = Server::start();
+    server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
+    let poison = Patch::merge(json!({"data": {"poison": "yes"}}));
+    let error = server.client().patch::<Map>("default/m", &poison).await.unwrap_err();
+    assert!(error.to_string().contains("patch"), "{error}");
+    assert_eq!(server.get("configmaps", "default/m")["data"]["poison"], "yes");
 }
