@@ -191,7 +191,7 @@ impl HttpServer {
         self
     }
 
-    #[cfg(all(test, feature = "webhook"))]
+    #[cfg(feature = "webhook")]
     pub(crate) fn handler(&self, path: &str) -> Option<RouteHandler> {
         self.routes.find(path)
     }

@@ -20,6 +20,8 @@ use std::sync::Arc;
 #[cfg(feature = "prometheus")]
 use std::sync::OnceLock;
 
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
 use informer_client::ListKeys;
 use informer_core::Gvk;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -34,6 +36,7 @@ pub use admission::{
 };
 pub use conversion::Conversion;
 
+use crate::http_server::text;
 use crate::{BoxError, HttpServer, IntoRunnable, ManagerHandle, Runnable, RunnableGroup, Tls};
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
@@ -197,6 +200,17 @@ impl WebhookServer {
             }
         });
         self
+    }
+
+    /// Responds to one request without a connection: for tests, and for programs that serve the webhooks with
+    /// their own server. The response has status 404 if no webhook has the path.
+    ///
+    /// Upstream: `StandaloneWebhook`.
+    pub async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
+        match self.server.handler(request.uri().path()) {
+            Some(handler) => handler(request).await,
+            None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        }
     }
 
     /// Returns the address, once the server listens.

@@ -43,8 +43,7 @@ async fn post(server: &WebhookServer, path: &str, body: impl Into<Bytes>) -> (St
 }
 
 async fn exchange(server: &WebhookServer, request: Request<Bytes>) -> (StatusCode, Value) {
-    let handler = server.server.handler(request.uri().path()).expect("a route");
-    let response = handler(request).await;
+    let response = server.respond(request).await;
     let text = String::from_utf8_lossy(response.body()).into_owned();
     (response.status(), serde_json::from_slice(response.body()).unwrap_or(Value::String(text)))
 }
