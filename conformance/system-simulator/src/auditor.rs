@@ -23,6 +23,8 @@ const RETRY: Duration = Duration::from_millis(1);
 pub(crate) struct State {
     /// The number of restores before.
     pub(crate) epoch: u64,
+    /// The simulated time.
+    pub(crate) at: Duration,
     pub(crate) version: u64,
     /// `namespace/name`.
     pub(crate) key: String,
@@ -180,8 +182,8 @@ impl Follower {
     fn record(&self, key: String, version: u64, object: Option<Value>, follows: bool) {
         let kind = if object.is_some() { "state" } else { "deleted" };
         self.trace.line(format_args!("  server: {} {key} {kind} @{version}", self.gvr.resource));
-        let epoch = self.cluster.epoch();
-        self.history.0.lock().states.push(State { epoch, version, key, object, follows });
+        let (epoch, at) = (self.cluster.epoch(), self.trace.elapsed());
+        self.history.0.lock().states.push(State { epoch, at, version, key, object, follows });
     }
 }
 

@@ -24,6 +24,27 @@ pub(crate) fn is_within(path: &str, prefix: &str) -> bool {
         || path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
+/// Returns the path of a value in `part` that `whole` lacks or has changed; `None` if it has all of them.
+pub(crate) fn missing(part: &Value, whole: &Value) -> Option<String> {
+    missing_below("", part, whole)
+}
+
+fn missing_below(at: &str, part: &Value, whole: &Value) -> Option<String> {
+    match (part, whole) {
+        (Value::Object(members), Value::Object(_)) => members.iter().find_map(|(name, value)| {
+            let below = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+            missing_below(&below, value, &whole[name.as_str()])
+        }),
+        (Value::Array(part), Value::Array(whole)) => {
+            let whole = elements(whole);
+            elements(part).iter().find_map(|(name, value)| {
+                missing_below(&format!("{at}[{name}]"), value, whole.get(name).unwrap_or(&Value::Null))
+            })
+        }
+        (part, whole) => (part != whole).then(|| at.to_owned()),
+    }
+}
+
 fn compare(at: &str, old: &Value, new: &Value, found: &mut BTreeSet<String>) {
     match (old, new) {
         (old, new) if old == new => {}
@@ -76,6 +97,14 @@ mod tests {
         let new = json!({"spec": {"containers": [{"name": "b"}, {"name": "a", "image": "2"}]}});
         let changed: Vec<_> = changed_paths(&old, &new).into_iter().collect();
         assert_eq!(changed, ["spec.containers[a].extra", "spec.containers[a].image"]);
+    }
+
+    #[test]
+    fn value_that_a_stored_object_lacks_is_missing() {
+        let sent = json!({"spec": {"slices": [{"name": "a", "unknown": {"deep": 1}}]}});
+        let stored = json!({"spec": {"slices": [{"name": "a"}], "more": 1}});
+        assert_eq!(missing(&sent, &stored).as_deref(), Some("spec.slices[a].unknown"));
+        assert_eq!(missing(&stored, &stored), None);
     }
 
     #[test]

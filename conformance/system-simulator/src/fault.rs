@@ -77,6 +77,8 @@ pub enum Fault {
     HandlerRemovedInCall,
     /// An object is stored whose decoding panics.
     DecoderPanics,
+    /// The webhooks fail, hang or respond late for some time.
+    WebhooksFail,
     /// A replica is killed and restarted.
     ReplicaKilled,
     /// An object that a controller owns is deleted.
@@ -85,7 +87,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::WatchEnds,
         Self::WatchResets,
         Self::WatchStalls,
@@ -120,6 +122,7 @@ impl Fault {
         Self::HandlerRemoved,
         Self::HandlerRemovedInCall,
         Self::DecoderPanics,
+        Self::WebhooksFail,
         Self::ReplicaKilled,
         Self::OwnedDeleted,
     ];

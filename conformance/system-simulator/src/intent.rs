@@ -10,9 +10,13 @@ use crate::auditor::{History, State};
 use crate::check::Checks;
 use crate::difference::{changed_paths, is_within};
 
-/// Fields that the server's own controllers may change at any time.
-const OF_CONTROLLERS: [&str; 3] =
-    ["metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.ownerReferences"];
+/// Fields that the server's own controllers or the webhooks may change at any time.
+const OF_OTHERS: [&str; 4] = [
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.ownerReferences",
+    "metadata.annotations.sim.example.com/defaulted",
+];
 
 /// One write of a program under test.
 #[derive(Debug, Clone)]
@@ -92,7 +96,7 @@ fn check_transition(intents: &[&Intent], state: &State, (old, new): (&Value, &Va
     // The response to a write without changes has the version of another write, so several may claim a
     // version.
     let paths = claimed.iter().chain(&uncertain).flat_map(|intent| intent.paths.iter().map(String::as_str));
-    let allowed: Vec<&str> = paths.chain(OF_CONTROLLERS).collect();
+    let allowed: Vec<&str> = paths.chain(OF_OTHERS).collect();
     let is_meant = |path: &String| allowed.iter().any(|prefix| is_within(path, prefix));
     let strange: Vec<_> = changed.iter().filter(|path| !is_meant(path)).cloned().collect();
     checks.ensure("fields-kept", strange.is_empty(), || {

@@ -34,12 +34,14 @@ mod scenario;
 mod theme;
 mod trace;
 mod view;
+mod webhooks;
 mod world;
 
 pub use fault::Fault;
 pub use informer_simulator::Violation;
 pub use run::{Outcome, Plan, Tally, run, run_many, run_printing};
 pub use scenario::{
-    Action, KindSetup, ProgramSetup, Representation, Scenario, Scope, Selected, Step, Target, Write,
+    Action, FailurePolicy, KindSetup, ProgramSetup, Representation, Scenario, Scope, Selected, Step, Target,
+    Write,
 };
 pub use theme::Theme;

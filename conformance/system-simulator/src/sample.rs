@@ -19,6 +19,9 @@ pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 /// Values of the label `app`, by which some caches select.
 pub(crate) const APPS: [&str; 2] = ["web", "db"];
 
+/// The validating webhooks deny values that end with one of these digits.
+const DENIED_DIGITS: [char; 3] = ['4', '7', '9'];
+
 /// A kind whose objects the simulation creates and changes.
 pub(crate) trait Sample: KubeObject {
     /// Returns the collection.
@@ -37,6 +40,9 @@ pub(crate) trait Sample: KubeObject {
 
     /// Returns an object for server-side apply, and the paths of its fields.
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>);
+
+    /// Returns true if the validating webhook denies the object.
+    fn is_denied(object: &Value) -> bool;
 
     /// Returns a field selector that matches some objects; `None` if the kind has no selectable fields.
     fn field_selector() -> Option<&'static str> {
@@ -95,4 +101,10 @@ fn applied_metadata(key: (&str, &str), random: &mut Random) -> (ObjectMeta, Vec<
         ..ObjectMeta::default()
     };
     (meta, vec!["metadata.annotations.applied".to_owned()])
+}
+
+/// Returns true if the image of a container has a denied tag.
+fn has_denied_image(pod_spec: &Value) -> bool {
+    let containers = pod_spec["containers"].as_array().into_iter().flatten();
+    containers.filter_map(|container| container["image"].as_str()).any(|image| image.ends_with(DENIED_DIGITS))
 }

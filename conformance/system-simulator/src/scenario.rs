@@ -146,6 +146,15 @@ pub struct Step {
     pub draw: u64,
 }
 
+/// The failure policy of webhooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// A write is rejected if a webhook does not work.
+    Fail,
+    /// A write ignores a webhook that does not work.
+    Ignore,
+}
+
 /// The setup and the steps of a seed.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -155,6 +164,8 @@ pub struct Scenario {
     pub theme: Theme,
     /// The programs under test.
     pub programs: Vec<ProgramSetup>,
+    /// The webhooks of all kinds and their failure policy; `None` for no webhooks.
+    pub webhooks: Option<FailurePolicy>,
     /// Replicas of an operator. The server is not restored in such a scenario: renewals of leases would raise
     /// its version to the old one before informers can notice.
     pub replicas: usize,
@@ -171,6 +182,8 @@ impl Scenario {
             (0..random.between(1, 4)).map(|_| ProgramSetup::draw(&mut random)).collect();
         programs.iter_mut().for_each(|setup| theme.adapt(setup));
         let replicas = if theme.has_replicas() { random.pick(&[0, 0, 2, 3]) } else { 0 };
+        let policy = random.pick(&[FailurePolicy::Fail, FailurePolicy::Ignore]);
+        let webhooks = (theme == Theme::Webhooks).then_some(policy);
         let mut steps = Vec::new();
         // Objects that exist before the programs start to act.
         for _ in 0..random.between(5, 15) {
@@ -182,7 +195,7 @@ impl Scenario {
             let action = Action::draw((theme, programs.len()), troubled, &mut random);
             steps.push(Step { pause: pause(&mut random), action, draw: random.draw() });
         }
-        Self { seed, theme, programs, replicas, steps }
+        Self { seed, theme, programs, webhooks, replicas, steps }
     }
 
     /// Returns the number of faults.

@@ -22,6 +22,8 @@ pub enum Theme {
     Handlers,
     /// Objects whose decoding panics.
     Decoders,
+    /// Defaulting and validating webhooks, which sometimes do not work.
+    Webhooks,
 }
 
 /// The index of the kind whose decoder can panic.
@@ -29,13 +31,14 @@ const FRUIT: usize = 3;
 
 impl Theme {
     pub(crate) fn draw(random: &mut Random) -> Self {
-        match random.below(12) {
+        match random.below(14) {
             0..4 => Self::Everything,
             4 => Self::Outages,
             5 | 6 => Self::Restores,
             7 | 8 => Self::Transforms,
             9 => Self::Handlers,
-            _ => Self::Decoders,
+            10 | 11 => Self::Decoders,
+            _ => Self::Webhooks,
         }
     }
 
@@ -55,7 +58,7 @@ impl Theme {
     /// Changes a program so that it reaches the part of the theme.
     pub(crate) fn adapt(self, setup: &mut ProgramSetup) {
         match self {
-            Self::Everything | Self::Outages | Self::Restores => {}
+            Self::Everything | Self::Outages | Self::Restores | Self::Webhooks => {}
             Self::Transforms => {
                 setup.transformed = true;
                 setup.kinds.iter_mut().for_each(|kind| kind.representation = Representation::Lazy);
@@ -136,6 +139,16 @@ impl Theme {
                 Fault::ListBreaks,
                 Fault::Restart,
                 Fault::WatchEnds,
+            ],
+            Self::Webhooks => &[
+                Fault::WebhooksFail,
+                Fault::WebhooksFail,
+                Fault::WebhooksFail,
+                Fault::ResponseLost,
+                Fault::FalseResponse,
+                Fault::Delayed,
+                Fault::Restart,
+                Fault::Rewind,
             ],
         }
     }

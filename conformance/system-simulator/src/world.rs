@@ -18,13 +18,15 @@ use tokio::time::{sleep, timeout};
 use crate::auditor::{Auditor, version_of};
 use crate::check::Checks;
 use crate::cluster::Cluster;
+use crate::difference;
 use crate::intent::Intents;
 use crate::program::{KindOfProgram, Program, Shared};
 use crate::raw::{RawClient, Refused};
 use crate::replicas::Replicas;
 use crate::sample::{Fruit, Sample};
-use crate::scenario::{Action, Scenario, Step, Target};
+use crate::scenario::{Action, FailurePolicy, Scenario, Step, Target};
 use crate::trace::Trace;
+use crate::webhooks::Webhooks;
 use faults::Remedy;
 
 /// The maximum duration of a write and the read after it; every wait must end.
@@ -59,6 +61,7 @@ pub(crate) struct World {
     auditors: Vec<Auditor>,
     programs: Vec<Program>,
     replicas: Option<Replicas>,
+    webhooks: Option<Webhooks>,
     /// Writes of programs in flight.
     writes: JoinSet<()>,
     /// Pending ends of faults.
@@ -78,6 +81,11 @@ impl World {
             RawKind::of::<Deployment>(),
             RawKind::of::<Fruit>(),
         ];
+        let webhooks = scenario.webhooks.map(|policy| {
+            let fails_open = policy == FailurePolicy::Ignore;
+            trace.line(format_args!("webhooks with the failure policy {policy:?}"));
+            Webhooks::register(cluster.server(), fails_open, trace)
+        });
         let auditors = kinds.iter().map(|kind| Auditor::start(&cluster, kind.gvr.clone(), trace)).collect();
         let checks = Checks::new(trace.clone());
         let shared =
@@ -91,6 +99,7 @@ impl World {
         let replicas = replicas.map(|count| Replicas::start(count, &shared));
         Self {
             replicas,
+            webhooks,
             raw: RawClient::new(&cluster, "raw"),
             shared,
             kinds,
@@ -148,6 +157,12 @@ impl World {
         let ticket = self.anything(target);
         let reply = self.raw.create(&kind.gvr, key.0, &object).await;
         self.completed(ticket, &reply);
+        if let Ok(stored) = &reply {
+            let lost = difference::missing(&object, stored);
+            self.checks().ensure("fields-kept", lost.is_none(), || {
+                format!("a created object lacks {}: {stored}", lost.unwrap_or_default())
+            });
+        }
     }
 
     async fn raw_change(&self, target: Target, patch: &Value) {
@@ -173,6 +188,9 @@ impl World {
     }
 
     fn completed(&self, ticket: crate::intent::Ticket, reply: &Result<Value, Refused>) {
+        if let Some(webhooks) = &self.webhooks {
+            webhooks.check_response(reply, self.checks());
+        }
         match reply {
             Ok(object) => self.shared.intents.completed(ticket, version_of(object)),
             Err(error) => {

@@ -2,7 +2,7 @@ use informer_simulator::Random;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
-use super::{Sample, applied_metadata, change_metadata, metadata, raw_metadata_change};
+use super::{DENIED_DIGITS, Sample, applied_metadata, change_metadata, metadata, raw_metadata_change};
 
 impl Sample for ConfigMap {
     fn draw(key: (&str, &str), random: &mut Random) -> Value {
@@ -32,6 +32,10 @@ impl Sample for ConfigMap {
             1 => json!({"data": {"c": random.below(1000).to_string()}}),
             _ => json!({"data": {"a": null}}),
         }
+    }
+
+    fn is_denied(object: &Value) -> bool {
+        object["data"]["a"].as_str().is_some_and(|a| a.ends_with(DENIED_DIGITS))
     }
 
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>) {

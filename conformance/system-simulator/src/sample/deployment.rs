@@ -2,7 +2,7 @@ use informer_simulator::Random;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use serde_json::{Value, json};
 
-use super::{Sample, applied_metadata, change_metadata, metadata, raw_metadata_change};
+use super::{Sample, applied_metadata, change_metadata, has_denied_image, metadata, raw_metadata_change};
 
 impl Sample for Deployment {
     fn draw(key: (&str, &str), random: &mut Random) -> Value {
@@ -46,6 +46,10 @@ impl Sample for Deployment {
             0 => raw_metadata_change(random),
             _ => json!({"spec": {"minReadySeconds": random.below(60)}}),
         }
+    }
+
+    fn is_denied(object: &Value) -> bool {
+        has_denied_image(&object["spec"]["template"]["spec"])
     }
 
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>) {

@@ -116,6 +116,11 @@ impl Sample for Fruit {
         }
     }
 
+    fn is_denied(object: &Value) -> bool {
+        let slices = object["spec"]["slices"].as_array();
+        slices.into_iter().flatten().any(|slice| slice["grams"].as_u64().is_some_and(|grams| grams % 3 == 0))
+    }
+
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>) {
         let (metadata, mut paths) = applied_metadata(key, random);
         paths.push("spec.color".to_owned());

@@ -2,7 +2,7 @@ use informer_simulator::Random;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use serde_json::{Value, json};
 
-use super::{Sample, applied_metadata, change_metadata, metadata, raw_metadata_change};
+use super::{Sample, applied_metadata, change_metadata, has_denied_image, metadata, raw_metadata_change};
 
 impl Sample for Pod {
     fn draw(key: (&str, &str), random: &mut Random) -> Value {
@@ -37,6 +37,10 @@ impl Sample for Pod {
 
     fn raw_change(random: &mut Random) -> Value {
         raw_metadata_change(random)
+    }
+
+    fn is_denied(object: &Value) -> bool {
+        has_denied_image(&object["spec"])
     }
 
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>) {

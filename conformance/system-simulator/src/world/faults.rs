@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use super::{World, secrets};
 use crate::fault::Fault;
 use crate::sample::{NAMESPACES, POISON};
+use crate::webhooks::Webhooks;
 
 /// Long enough for working watches to deliver an event to its handlers.
 pub(super) const DELIVERY: Duration = Duration::from_secs(1);
@@ -19,6 +20,7 @@ pub(super) const DELIVERY: Duration = Duration::from_secs(1);
 pub(super) enum Remedy {
     Reachable,
     Handler(usize, usize),
+    Webhooks,
 }
 
 impl World {
@@ -66,6 +68,12 @@ impl World {
             }
             Fault::HandlerRemovedInCall => self.remove_handler_in_call(random).await,
             Fault::DecoderPanics => self.poison(random).await,
+            Fault::WebhooksFail => {
+                if let Some(webhooks) = &self.webhooks {
+                    webhooks.disturb(random);
+                    self.undo_after(while_for, Remedy::Webhooks);
+                }
+            }
             Fault::ReplicaKilled => self.replicas.iter().for_each(|replicas| replicas.kill_one(random)),
             Fault::OwnedDeleted => self.delete_owned(random).await,
             _ => {}
@@ -165,6 +173,7 @@ impl World {
         self.shared.trace.line(format_args!("over: {remedy:?}"));
         match remedy {
             Remedy::Reachable => self.shared.cluster.set_reachable(true),
+            Remedy::Webhooks => self.webhooks.iter().for_each(Webhooks::repair),
             Remedy::Handler(program, kind) => self.kind(program, kind).view.handler().set_hanging(false),
         }
     }

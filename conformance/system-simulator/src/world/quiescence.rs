@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use informer_apiserver::RequestRecord;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{RawKind, World};
 use crate::auditor::key_of;
 use crate::program::{KindOfProgram, Program};
+use crate::sample::Fruit;
 use crate::scenario::Write;
+use crate::webhooks::Webhooks;
 use crate::{own_writes, requests, view};
 
 /// The time for views to converge after the last fault. A silent watch is closed after its
@@ -40,6 +44,7 @@ impl World {
         self.shared.cluster.server().faults().clear();
         self.shared.cluster.set_reachable(true);
         self.remedies.shutdown().await;
+        self.webhooks.iter().for_each(Webhooks::repair);
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             kind.view.handler().set_hanging(false);
         }
@@ -163,6 +168,13 @@ impl World {
     }
 
     fn check_history(&self) {
+        if let (Some(webhooks), [config_maps, pods, deployments, fruits]) = (&self.webhooks, &*self.auditors)
+        {
+            webhooks.check::<ConfigMap>(config_maps.history(), self.checks());
+            webhooks.check::<Pod>(pods.history(), self.checks());
+            webhooks.check::<Deployment>(deployments.history(), self.checks());
+            webhooks.check::<Fruit>(fruits.history(), self.checks());
+        }
         for (kind, auditor) in self.kinds.iter().zip(&self.auditors) {
             self.shared.intents.check(&kind.gvr, auditor.history(), self.checks());
         }
