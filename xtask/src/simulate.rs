@@ -4,11 +4,13 @@ mod mutants;
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
 
 use crate::cargo::command;
+use crate::deadline::Deadline;
 use crate::report::Report;
 
 /// Options of `cargo xtask simulate`.
@@ -94,7 +96,7 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     if arguments.kube_rs_model {
         command.arg("--kube-rs-model");
     }
-    match start(command, &json) {
+    match start(command, &json, None) {
         Ok(written) => {
             report.problems.extend(written.problems);
             report.figures.extend(written.figures);
@@ -105,16 +107,26 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Starts a simulator and reads the figures that it writes to a file. Its output is for people.
-fn start(mut command: Command, json: &Path) -> Result<Written, String> {
+/// Starts a simulator and reads the figures that it writes to a file. Its output is for people. A simulator
+/// that does not end within the time limit is killed.
+fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Result<Written, String> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
     // The file of an earlier run must not count as the outcome of this one.
     let _ = std::fs::remove_file(json);
-    let status = command.arg("--json").arg(json).status();
-    status.map_err(|error| format!("cannot run cargo: {error}"))?;
+    let failed = |error: std::io::Error| format!("cannot run the simulator: {error}");
+    let mut running = command.arg("--json").arg(json).spawn().map_err(failed)?;
+    if let Some(limit) = time_max {
+        let ended = Deadline::after(limit).poll(|| running.try_wait().transpose());
+        if ended.is_none() {
+            running.kill().map_err(failed)?;
+            running.wait().map_err(failed)?;
+            return Err(format!("the simulator did not end within {limit:?}"));
+        }
+    }
+    running.wait().map_err(failed)?;
     let text = std::fs::read_to_string(json)
         .map_err(|error| format!("the simulator has written no figures to {}: {error}", json.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("cannot read {}: {error}", json.display()))

@@ -22,6 +22,8 @@ struct Simulator {
     members: &'static [&'static str],
     /// A defect must be found within this number of schedules, from each seed.
     schedules_max: u64,
+    /// The time limit of the run from one seed. It ends a run in which the defect causes an endless loop.
+    time_max: Duration,
     /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out,
     /// so that CI fails for other defects only; a full run reports them.
     rare: &'static [&'static str],
@@ -42,6 +44,7 @@ const OF_STATES: Simulator = Simulator {
         "conformance/simulator",
     ],
     schedules_max: 20_000,
+    time_max: Duration::from_secs(30 * 60),
     rare: &[
         "listener-taken-back-not-published",
         "pump-known-object-with-reused-version-accepted",
@@ -69,7 +72,8 @@ const OF_PROGRAMS: Simulator = Simulator {
         "conformance/simulator",
         "conformance/system-simulator",
     ],
-    schedules_max: 1_000,
+    schedules_max: 200,
+    time_max: Duration::from_secs(10 * 60),
     rare: &[],
     arguments: &[],
 };
@@ -220,7 +224,7 @@ impl Scratch {
         let mut command = Command::new(self.target.join("release").join(self.simulator.package));
         let schedules = self.simulator.schedules_max.to_string();
         command.args(["--schedules", &schedules, "--seed", &seed.to_string()]).args(self.simulator.arguments);
-        start(command, &self.target.join("found.json"))
+        start(command, &self.target.join("found.json"), Some(self.simulator.time_max))
     }
 }
 
