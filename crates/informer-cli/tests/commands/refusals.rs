@@ -16,12 +16,13 @@ fn check(ended: &Ended, code: i32, parts: &[&str]) {
 
 #[tokio::test]
 async fn wrong_usage_is_exit_code_2_and_names_the_argument() {
-    let cases: [(&[&str], &[&str]); 9] = [
+    let cases: [(&[&str], &[&str]); 10] = [
         (&["watch"], &["KIND"]),
         (&["watch", "pods", "--frobnicate"], &["--frobnicate"]),
         (&["watch", "pods", "-l", "app in (web"], &["--selector", "app in (web"]),
         (&["watch", "pods", "--field-selector", "spec.nodeName"], &["--field-selector", "spec.nodeName"]),
-        (&["watch", "pods", "-o", "yaml"], &["yaml", "diff", "json", "name"]),
+        (&["watch", "pods", "-o", "xml"], &["xml", "diff", "json", "yaml", "name"]),
+        (&["watch", "pods,"], &["KIND", "pods/web-0"]),
         (&["watch", "pods", "-A", "-n", "default"], &["--all-namespaces", "--namespace"]),
         (&["watch", "pods", "--resync", "soon"], &["--resync", "10m"]),
         (&["watch", "pods", "--resync", "1ms"], &["--resync", "at least 1s"]),
