@@ -77,7 +77,11 @@ fn run_with(scenario: &Scenario, prints: bool) -> Outcome {
         trace.elapsed()
     };
     let lines = trace.lines();
-    let (mut violations, requests) = played.unwrap_or_default();
+    // The simulation itself must not panic, not even with the message of an injected panic.
+    let (mut violations, requests) = played.unwrap_or_else(|panic| {
+        let text = format!("the simulation panicked: {}", informer_core::panics::panic_text(&*panic));
+        (vec![Violation { invariant: "no-panic", text }], 0)
+    });
     let panicked = PANICS.take().into_iter().next();
     violations.extend(panicked.map(|text| Violation { invariant: "no-panic", text }));
     Outcome { violations, trace: lines, simulated, requests }

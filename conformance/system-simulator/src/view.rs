@@ -155,8 +155,10 @@ pub(crate) fn difference(view: &dyn View, objects: &[Value], ignored: &BTreeSet<
     if !view.has_synced() {
         return Some(format!("{} is not synced: {:?}", view.name(), view.states()));
     }
+    // The expected content of an ignored object may not be decodable.
     let selected = objects.iter().filter(|object| view.selection().selects(object));
-    let expected: BTreeMap<_, _> = selected.map(|object| (key_of(object), view.expected(object))).collect();
+    let keyed = selected.map(|object| (key_of(object), object)).filter(|(key, _)| !ignored.contains(key));
+    let expected: BTreeMap<_, _> = keyed.map(|(key, object)| (key, view.expected(object))).collect();
     let held = view.held();
     let keys: BTreeSet<_> = expected.keys().chain(held.keys()).collect();
     let mut keys = keys.into_iter().filter(|key| !ignored.contains(*key));

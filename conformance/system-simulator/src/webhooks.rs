@@ -165,7 +165,11 @@ impl Webhooks {
     }
 
     fn check_state<K: Sample>(&self, state: &State, checks: &Checks) {
+        // A deletion may change the object, for example its deletionTimestamp, and calls neither webhook.
         let Some(object) = &state.object else { return };
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            return;
+        }
         let name = || format!("{} {} @{}", K::plural(&()), state.key, state.version);
         if self.fails_open {
             if self.is_near_outage(state.at) {
