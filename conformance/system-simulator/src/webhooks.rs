@@ -93,12 +93,19 @@ impl Mode {
     }
 }
 
+/// A time during which the webhooks do not work.
+#[derive(Debug, Clone, Copy)]
+struct Outage {
+    begin: Duration,
+    end: Option<Duration>,
+}
+
 /// The webhooks of one run. A clone is another handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Webhooks {
     mode: Arc<watch::Sender<Mode>>,
     /// The times during which the webhooks did not work; the last one may have no end yet.
-    outages: Arc<Mutex<Vec<(Duration, Option<Duration>)>>>,
+    outages: Arc<Mutex<Vec<Outage>>>,
     /// Writes succeed while the webhooks do not work: the failure policy is `Ignore`.
     fails_open: bool,
     trace: Trace,
@@ -129,15 +136,15 @@ impl Webhooks {
         let mode = random.pick(&[Mode::Refuses, Mode::Fails, Mode::Hangs, slow]);
         self.repair();
         if !mode.works() {
-            self.outages.lock().push((self.trace.elapsed(), None));
+            self.outages.lock().push(Outage { begin: self.trace.elapsed(), end: None });
         }
         self.mode.send_replace(mode);
     }
 
     /// Makes the webhooks work.
     pub(crate) fn repair(&self) {
-        if let Some((_, end)) = self.outages.lock().last_mut() {
-            end.get_or_insert(self.trace.elapsed());
+        if let Some(outage) = self.outages.lock().last_mut() {
+            outage.end.get_or_insert(self.trace.elapsed());
         }
         self.mode.send_replace(Mode::Works);
     }
@@ -190,13 +197,15 @@ impl Webhooks {
     /// Returns true during an outage and the writes that began before its end.
     fn is_near_outage(&self, at: Duration) -> bool {
         let outages = self.outages.lock();
-        outages.iter().any(|(begin, end)| at >= *begin && end.is_none_or(|end| at <= end + CALLS_MAX))
+        outages
+            .iter()
+            .any(|&Outage { begin, end }| at >= begin && end.is_none_or(|end| at <= end + CALLS_MAX))
     }
 
     /// Returns true during an outage, except for the writes that began before it.
     fn is_within_outage(&self, at: Duration) -> bool {
         let outages = self.outages.lock();
-        outages.iter().any(|(begin, end)| at > *begin + CALLS_MAX && end.is_none_or(|end| at < end))
+        outages.iter().any(|&Outage { begin, end }| at > begin + CALLS_MAX && end.is_none_or(|end| at < end))
     }
 }
 
