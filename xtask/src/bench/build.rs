@@ -70,7 +70,8 @@ fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), Stri
         judge(report, "command with the demo, CPU s", ratio(demo.cpu, peer.cpu), MAX_DEMO);
     }
     let tree = tree::update(root, &products.join("tree"))?.root;
-    let folder = products.join("rebuild");
+    // The dependencies of the command are already built there.
+    let folder = products.join("demo");
     rebuild(&tree, DEMO, &folder, "crates/informer-cache/src/lib.rs", MAX_REBUILD, report)?;
     if options.tests {
         rebuild(&tree, TESTS, &folder, "crates/informer-apiserver/src/lib.rs", MAX_TESTS, report)?;
@@ -85,6 +86,7 @@ fn cold(root: &Path, build: &[&str], folder: &Path, name: &str, report: &mut Rep
     }
     println!("{name}: cargo {}", build.join(" "));
     let cost = timed(root, build, folder)?;
+    println!("{cost:?}");
     report.figure(format!("{name}, crates"), cost.crates as f64);
     if let Some(cpu) = cost.cpu {
         report.figure(format!("{name}, CPU s"), cpu.as_secs_f64());
