@@ -21,6 +21,8 @@
 //!   so that the API server rejects outdated writes. [`ShardFence`] orders writes to other stores.
 //! - A replica relies on eight tenths of its lease; one tenth allows for clock rates, one for writes in
 //!   flight. A write that takes longer than that can arrive too late.
+//! - Work that still runs when a member has not renewed its Lease for eight tenths of the lease is not waited
+//!   for, because the member has lost its keys. Its next check or write fails.
 //! - If a Lease of the group is deleted by hand while its replica runs, the replica notices at its next
 //!   renewal. A replica that joins before that does not know of it.
 //! - Work that does not end keeps its key, and delays the rest of the same change of membership.

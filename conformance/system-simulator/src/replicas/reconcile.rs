@@ -53,7 +53,9 @@ pub(super) async fn stamp(
     ctx: &Context,
     acting: &Acting,
 ) -> Result<Outcome, ReconcileError> {
-    let _acts = acting.begin(format!("stamp of {key}"));
+    let owned = ctx.clone();
+    let may_act = move || owned.owned().is_none_or(|owned| owned.check().is_ok());
+    let _acts = acting.begin_while(format!("stamp of {key}"), may_act);
     let Some(deployment) = ctx.get::<Deployment>(key).await? else { return Ok(Outcome::Done) };
     let replicas = deployment.spec.replicas.unwrap_or_default().to_string();
     let mut edited = deployment.edit();
