@@ -91,6 +91,7 @@ impl Auditor {
             history: history.clone(),
             live: BTreeMap::new(),
             seen: 0,
+            epoch: cluster.epoch(),
         };
         Self { history, task: tokio::spawn(follower.run()) }
     }
@@ -113,8 +114,9 @@ struct Follower {
     trace: Trace,
     history: History,
     live: BTreeMap<String, Value>,
-    /// All states up to this version are recorded.
+    /// All states of `epoch` up to this version are recorded, except for those in gaps.
     seen: u64,
+    epoch: u64,
 }
 
 impl Follower {
@@ -148,9 +150,16 @@ impl Follower {
 
     fn take_list(&mut self, objects: Vec<Value>, version: &str) {
         let listed = version.parse().unwrap_or_default();
-        let gap = Gap { epoch: self.cluster.epoch(), versions: self.seen..=listed };
-        self.history.0.lock().gaps.push(gap);
-        self.seen = listed;
+        let epoch = self.cluster.epoch();
+        let mut history = self.history.0.lock();
+        // States that a restored server has lost may not have been delivered.
+        for lost in self.epoch..epoch {
+            history.gaps.push(Gap { epoch: lost, versions: self.seen..=u64::MAX });
+            self.seen = 0;
+        }
+        history.gaps.push(Gap { epoch, versions: self.seen..=listed });
+        drop(history);
+        (self.seen, self.epoch) = (listed, epoch);
         let mut gone = std::mem::take(&mut self.live);
         for object in objects {
             let key = key_of(&object);

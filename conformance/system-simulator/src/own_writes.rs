@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::auditor::{Gap, History, Recorded, State};
 use crate::check::Checks;
+use crate::sample::POISON;
 use crate::view::View;
 
 /// A read that followed a write of the same object through the same client.
@@ -51,7 +53,9 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
         });
         let Some(epoch) = observation.epoch else { continue };
         let shows = match observation.read {
-            Ok(Some(version)) => version >= observation.written,
+            Ok(Some(version)) => {
+                version >= observation.written || history.look(|history| may_be_kept(history, observation))
+            }
             Ok(None) => history.look(|history| may_be_missing(history, observation, epoch, view)),
             // The time limit expired. `reads-recover` checks that reads succeed once all faults are over.
             Err(_) => true,
@@ -68,13 +72,24 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
     }
 }
 
+/// Returns true if a state that is not older than the write cannot be decoded. A cache then keeps the last
+/// state that can.
+fn may_be_kept(history: &Recorded, observation: &Observation) -> bool {
+    history.states.iter().any(|state| {
+        let concerns = state.key == observation.key && state.version >= observation.written;
+        concerns && state.object.as_ref().is_some_and(|object| object["spec"]["color"] == POISON)
+    })
+}
+
 /// Returns true if a state that is not older than the write, and not newer than the read, was deleted, or is
-/// not selected by the view. The auditor may miss states when its watch ends, too; then any state is
-/// possible.
+/// not selected by the view, or cannot be decoded. The auditor may miss states when its watch ends, too; then
+/// any state is possible.
 fn may_be_missing(history: &Recorded, observation: &Observation, epoch: u64, view: &dyn View) -> bool {
     let (written, server) = (observation.written, observation.server);
-    let missing =
-        |state: &State| state.object.as_ref().is_none_or(|object| !view.selection().selects(object));
+    let missing = |state: &State| {
+        let held = |object: &Value| view.selection().selects(object) && object["spec"]["color"] != POISON;
+        !state.object.as_ref().is_some_and(held)
+    };
     let shows_none = history.states.iter().any(|state| {
         let concerns = state.key == observation.key && state.version >= written;
         concerns && (state.version <= server || state.epoch != epoch) && missing(state)
