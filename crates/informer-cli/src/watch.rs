@@ -39,7 +39,7 @@ use self::printer::Printer;
 use self::target::Targets;
 use crate::failure::Failure;
 
-/// The cached representation: the JSON of each object, parsed only when a difference is shown.
+/// The cached representation: the JSON of each object, parsed only when its content is shown or compared.
 type Text = Lazy<Value>;
 
 /// The interval at which progress is shown and recovery is checked.
@@ -161,7 +161,7 @@ enum Output {
     Diff,
     /// One JSON object for each event, on a line of its own.
     Json,
-    /// The object of each event as a YAML document; a comment tells the event.
+    /// The object of each event as a YAML document, after a comment with the time and the event.
     Yaml,
     /// `kind/namespace/name` for each event.
     Name,

@@ -101,16 +101,17 @@ impl Printer {
 
     /// Prints one event, and flushes it.
     pub(super) fn print(&self, kind: &ResourceKind, event: &Event<Text>) {
-        let states = States::of(event);
-        let changes = states.changes();
-        let shown: Vec<&Difference<'_>> = changes.iter().filter(|change| !self.is_ignored(change)).collect();
-        if shown.is_empty() && !changes.is_empty() {
+        let states = if self.reads_states(event) { States::of(event) } else { States::default() };
+        let all = states.changes();
+        let changes: Vec<&Difference<'_>> = all.iter().filter(|change| !self.is_ignored(change)).collect();
+        if changes.is_empty() && !all.is_empty() {
             return;
         }
+        let call = Call { kind, event, states: &states, changes: &changes };
         let text = match self.output {
-            Output::Diff => self.diff(kind, event, &states, &shown),
-            Output::Json => self.json(kind, event, &states, &shown),
-            Output::Yaml => self.yaml(kind, event, &states),
+            Output::Diff => self.diff(&call),
+            Output::Json => self.json(&call),
+            Output::Yaml => self.yaml(&call),
             Output::Name => self.stamped(&name(kind, event)),
         };
         let mut out = self.out.lock();
@@ -133,6 +134,16 @@ impl Printer {
         }
     }
 
+    /// Returns true if the output depends on the content of the objects, which is decoded only then.
+    fn reads_states(&self, event: &Event<Text>) -> bool {
+        let is_change = matches!(event, Event::Updated { resync: false, .. });
+        match self.output {
+            Output::Json | Output::Yaml => true,
+            Output::Diff => is_change,
+            Output::Name => is_change && !self.ignore.is_empty(),
+        }
+    }
+
     fn is_ignored(&self, change: &Difference<'_>) -> bool {
         let path = path(&change.path);
         self.ignore.iter().any(|ignored| ignored.covers(&path))
@@ -150,13 +161,7 @@ impl Printer {
         Rendering { masked: !self.show_secrets && is_secret(kind), styles: &self.styles }
     }
 
-    fn diff(
-        &self,
-        kind: &ResourceKind,
-        event: &Event<Text>,
-        states: &States,
-        changes: &[&Difference<'_>],
-    ) -> String {
+    fn diff(&self, &Call { kind, event, states, changes }: &Call<'_>) -> String {
         let below = match (event, &states.error) {
             (Event::Updated { resync: false, .. }, Some(error)) => format!("    ({error})\n"),
             (Event::Updated { resync: false, .. }, None) if changes.is_empty() => {
@@ -193,7 +198,7 @@ impl Printer {
         }
     }
 
-    fn yaml(&self, kind: &ResourceKind, event: &Event<Text>, states: &States) -> String {
+    fn yaml(&self, &Call { kind, event, states, .. }: &Call<'_>) -> String {
         let object = states.new.as_ref().map(|object| self.rendering(kind).value(&[], object));
         let text = match object.map(|object| serde_norway::to_string(&object)) {
             Some(Ok(text)) => text,
@@ -203,13 +208,7 @@ impl Printer {
         format!("---\n# {} {}{text}", now(), self.headline(kind, event))
     }
 
-    fn json(
-        &self,
-        kind: &ResourceKind,
-        event: &Event<Text>,
-        states: &States,
-        changes: &[&Difference<'_>],
-    ) -> String {
+    fn json(&self, &Call { kind, event, states, changes }: &Call<'_>) -> String {
         let rendering = self.rendering(kind);
         let mut line = Line::of(event);
         if self.several_kinds {
@@ -229,7 +228,17 @@ impl Printer {
     }
 }
 
+/// A call of the handler, with what is shown of it.
+struct Call<'c> {
+    kind: &'c ResourceKind,
+    event: &'c Event<Text>,
+    states: &'c States,
+    /// The changes of an update, except for ignored ones.
+    changes: &'c [&'c Difference<'c>],
+}
+
 /// The decoded states of an event.
+#[derive(Default)]
 struct States {
     /// The state before an update.
     old: Option<Value>,
