@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::auditor::{Gap, History, Recorded, State};
 use crate::check::Checks;
-use crate::sample::POISON;
+use crate::sample::is_unreadable;
 use crate::view::View;
 
 /// A read that followed a write of the same object through the same client.
@@ -54,7 +54,8 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
         let Some(epoch) = observation.epoch else { continue };
         let shows = match observation.read {
             Ok(Some(version)) => {
-                version >= observation.written || history.look(|history| may_be_kept(history, observation))
+                version >= observation.written
+                    || history.look(|history| may_be_older(history, observation, epoch))
             }
             Ok(None) => history.look(|history| may_be_missing(history, observation, epoch, view)),
             // The time limit expired. `reads-recover` checks that reads succeed once all faults are over.
@@ -72,29 +73,35 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
     }
 }
 
-/// Returns true if a state that is not older than the write cannot be decoded. A cache then keeps the last
-/// state that can.
-fn may_be_kept(history: &Recorded, observation: &Observation) -> bool {
-    history.states.iter().any(|state| {
-        let concerns = state.key == observation.key && state.version >= observation.written;
-        concerns && state.object.as_ref().is_some_and(|object| object["spec"]["color"] == POISON)
-    })
+/// Returns true if a cache may still hold a state from before the write: a state between the write and the
+/// read cannot be decoded, and a cache keeps the last one that can.
+fn may_be_older(history: &Recorded, observation: &Observation, epoch: u64) -> bool {
+    states_between(history, observation, epoch).any(|state| state.object.as_ref().is_some_and(is_unreadable))
 }
 
-/// Returns true if a state that is not older than the write, and not newer than the read, was deleted, or is
-/// not selected by the view, or cannot be decoded. The auditor may miss states when its watch ends, too; then
-/// any state is possible.
+/// Returns true if a cache may hold nothing: a state between the write and the read was deleted, is not
+/// selected by the view, or cannot be decoded. The auditor may miss states when its watch ends, too; then any
+/// state is possible.
 fn may_be_missing(history: &Recorded, observation: &Observation, epoch: u64, view: &dyn View) -> bool {
     let (written, server) = (observation.written, observation.server);
     let missing = |state: &State| {
-        let held = |object: &Value| view.selection().selects(object) && object["spec"]["color"] != POISON;
+        let held = |object: &Value| view.selection().selects(object) && !is_unreadable(object);
         !state.object.as_ref().is_some_and(held)
     };
-    let shows_none = history.states.iter().any(|state| {
-        let concerns = state.key == observation.key && state.version >= written;
-        concerns && (state.version <= server || state.epoch != epoch) && missing(state)
-    });
     let unknown =
         |gap: &Gap| gap.epoch == epoch && gap.versions.start() < &server && gap.versions.end() >= &written;
-    shows_none || history.gaps.iter().any(unknown)
+    states_between(history, observation, epoch).any(missing) || history.gaps.iter().any(unknown)
+}
+
+/// Returns the recorded states of the object that are not older than the write and not newer than the read.
+fn states_between<'h>(
+    history: &'h Recorded,
+    observation: &'h Observation,
+    epoch: u64,
+) -> impl Iterator<Item = &'h State> {
+    let Observation { key, written, server, .. } = observation;
+    history.states.iter().filter(move |state| {
+        let concerns = state.key == *key && state.version >= *written;
+        concerns && (state.version <= *server || state.epoch != epoch)
+    })
 }

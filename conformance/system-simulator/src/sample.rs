@@ -11,7 +11,7 @@ use informer_simulator::Random;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-pub(crate) use fruit::{Fruit, POISON};
+pub(crate) use fruit::{Fruit, POISON, is_unreadable};
 
 /// Namespaces of all objects. A cache of selected namespaces holds the first ones.
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];

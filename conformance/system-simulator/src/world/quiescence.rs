@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{RawKind, World};
 use crate::auditor::key_of;
 use crate::program::{KindOfProgram, Program};
-use crate::sample::Fruit;
+use crate::sample::{Fruit, is_unreadable};
 use crate::scenario::Write;
 use crate::webhooks::Webhooks;
 use crate::{own_writes, requests, view};
@@ -203,9 +203,4 @@ fn check_observations(world: &World, kind: &KindOfProgram) {
     if let Some(auditor) = at.and_then(|at| world.auditors.get(at)) {
         own_writes::check(&observations, view, auditor.history(), world.checks());
     }
-}
-
-/// Returns true if the decoder of the type panics. A cache keeps the last readable state, or none.
-fn is_unreadable(object: &Value) -> bool {
-    object["spec"]["color"] == crate::sample::POISON
 }
