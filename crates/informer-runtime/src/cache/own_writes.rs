@@ -5,7 +5,10 @@
 //! - A read that begins after a write of a client of this cache has returned shows that write or a later
 //!   state. It waits only for the informers that it reads.
 //! - Reads do not wait for a write without a response, since it may not have happened.
-//! - An informer that follows a restore of the server from a backup no longer waits for earlier writes.
+//! - An informer that follows a restore of the server from a backup no longer waits for earlier writes. If it
+//!   had not passed the restored version, it cannot notice the restore. A read that has waited for half of
+//!   its bound therefore requests the version of the server, and waits for that version instead of lost
+//!   writes.
 //! - An informer that is created after a write waits for that write, too.
 //! - Not covered: writes of other programs, writes whose response was lost, deletions of collections, and
 //!   writes after a restore until the informer has followed it.
@@ -24,10 +27,10 @@ use informer_core::{Gvk, Object, ObjectKey, ResourceVersion};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Cache, CacheInformer, ReadError, ScopedInformer};
+use super::{Cache, CacheInformer, InformerScope, ReadError, ScopedInformer};
 use crate::ResourceKind;
-use pending::{CompletedWrite, Expectation, MAX_PENDING, Subject};
-pub(crate) use pending::{PendingWrites, Scope, Ticket};
+use pending::{CompletedWrite, MAX_PENDING, Subject};
+pub(crate) use pending::{Expectation, PendingWrites, Scope, Ticket};
 
 /// The number of writes of a kind that are kept key by key for informers that are created later.
 const MAX_RECENT: usize = 256;
@@ -154,16 +157,7 @@ impl<O: Object> CacheInformer<O> {
         timeout: Duration,
     ) -> Result<bool, ReadError> {
         let (begin, mut waited) = (Instant::now(), false);
-        let parts = match scope {
-            Scope::Kind => self.scoped_informers(),
-            Scope::Namespace(namespace) => {
-                self.scoped_informer(Some(namespace)).map(std::slice::from_ref).unwrap_or_default()
-            }
-            Scope::Key(key) => {
-                self.scoped_informer(key.namespace()).map(std::slice::from_ref).unwrap_or_default()
-            }
-        };
-        for part in parts {
+        for part in self.informers_of(scope) {
             let rewinds = part.informer.rewinds();
             let missing = part.missing(scope, rewinds);
             if missing.is_empty() {
@@ -175,6 +169,52 @@ impl<O: Object> CacheInformer<O> {
             part.pending.lock().confirm(&missing);
         }
         Ok(waited)
+    }
+
+    /// Returns the informers that hold the objects of a scope.
+    fn informers_of(&self, scope: &Scope) -> &[ScopedInformer<O>] {
+        let namespace = match scope {
+            Scope::Kind => return self.scoped_informers(),
+            Scope::Namespace(namespace) => Some(&**namespace),
+            Scope::Key(key) => key.namespace(),
+        };
+        self.scoped_informer(namespace).map(std::slice::from_ref).unwrap_or_default()
+    }
+
+    /// Returns a namespace of a scope in which the program may list objects, or `None` for the whole cluster.
+    pub(crate) fn namespace_of(&self, scope: &Scope) -> Option<String> {
+        match scope {
+            Scope::Key(key) => key.namespace().map(str::to_owned),
+            Scope::Namespace(namespace) => Some(namespace.clone()).filter(|name| !name.is_empty()),
+            Scope::Kind => self.scoped_informers().iter().find_map(|part| match &part.scope {
+                InformerScope::Namespace(namespace) => Some(namespace.clone()),
+                InformerScope::All | InformerScope::OtherNamespaces => None,
+            }),
+        }
+    }
+
+    /// Returns the own writes of a scope that are not shown yet, by informer.
+    pub(crate) fn missing_writes(&self, scope: &Scope) -> Vec<Vec<Expectation>> {
+        let informers = self.informers_of(scope).iter();
+        informers.map(|part| part.missing(scope, part.informer.rewinds())).collect()
+    }
+
+    /// Makes reads wait for the version of the server instead of missing writes that the server has lost.
+    /// Returns whether there are any.
+    ///
+    /// `server` is the version of a consistent list that was requested after `missing` was read. The server
+    /// would be at the version of each of these writes if it had not been restored to an older one.
+    pub(crate) fn lower_lost_writes(
+        &self,
+        scope: &Scope,
+        missing: &[Vec<Expectation>],
+        server: &ResourceVersion,
+    ) -> bool {
+        let mut is_lowered = false;
+        for (part, missing) in self.informers_of(scope).iter().zip(missing) {
+            is_lowered |= part.pending.lock().lower(missing, server);
+        }
+        is_lowered
     }
 
     /// Waits until the informer shows one write, or a later state of the object.

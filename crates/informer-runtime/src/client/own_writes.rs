@@ -1,6 +1,8 @@
 //! Decides which writes later reads must show, and how reads wait for them. The cache records the writes
 //! (`cache/own_writes.rs`).
 
+use std::time::Duration;
+
 use informer_client::Representation;
 use informer_core::ResourceVersion;
 use serde_json::Value;
@@ -9,7 +11,7 @@ use tokio::time::Instant;
 use super::{CachedClient, ClientMetrics, Operation, OperationVerb};
 use crate::cache::own_writes::{OwnWrite, Scope, Ticket};
 use crate::kind::object_key;
-use crate::{CacheInformer, ReadError, ResourceKind};
+use crate::{CacheInformer, ListOptions, ReadError, ResourceKind};
 
 impl Operation {
     /// Returns true for writes that later reads must show. Excludes dry runs, deletions of collections, and
@@ -57,13 +59,60 @@ impl CachedClient {
         let informer = self.shared.cache.ready::<O>(kind).await?;
         if let Some(timeout) = self.shared.read_your_writes {
             let begin = Instant::now();
-            let waited = informer.wait_for_own_writes(&scope, timeout).await;
+            let waited = self.wait_for_own_writes(kind, &informer, &scope, timeout).await;
             if !matches!(waited, Ok(false)) {
                 self.shared.metrics.read_waited(kind.gvk(), begin.elapsed(), waited.is_ok());
             }
             waited?;
         }
         Ok(informer)
+    }
+
+    /// Waits until an informer shows the own writes of a scope, for at most `timeout`. Returns whether it had
+    /// to wait. After half of that time it looks for writes that the server has lost.
+    async fn wait_for_own_writes<O: Representation>(
+        &self,
+        kind: &ResourceKind,
+        informer: &CacheInformer<O>,
+        scope: &Scope,
+        timeout: Duration,
+    ) -> Result<bool, ReadError> {
+        let end = Instant::now() + timeout;
+        let check = async {
+            tokio::time::sleep(timeout / 2).await;
+            self.lower_lost_writes(kind, informer, scope).await
+        };
+        tokio::select! {
+            biased;
+            waited = informer.wait_for_own_writes(scope, timeout) => return waited,
+            // That wait does not notice that less is expected.
+            true = check => {}
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        informer.wait_for_own_writes(scope, left).await.map(|_| true)
+    }
+
+    /// Lets reads no longer wait for own writes that the server has lost because it was restored to an older
+    /// version. Returns whether there are any. Sends one list request with a limit of one object.
+    async fn lower_lost_writes<O: Representation>(
+        &self,
+        kind: &ResourceKind,
+        informer: &CacheInformer<O>,
+        scope: &Scope,
+    ) -> bool {
+        let missing = informer.missing_writes(scope);
+        let mut options = ListOptions::default().limit(1);
+        // The program may be allowed to list these namespaces only.
+        if let Some(namespace) = informer.namespace_of(scope) {
+            options = options.namespace(namespace);
+        }
+        match self.page_values(kind, &options, None).await {
+            Ok(page) => informer.lower_lost_writes(scope, &missing, &page.resource_version.into()),
+            Err(error) => {
+                tracing::debug!(%error, "the version of the server is unknown, so no write is known to be lost");
+                false
+            }
+        }
     }
 }
 

@@ -11,6 +11,8 @@
 //! 4. A write that the store shows once is shown until the informer rewinds, so it need not be remembered.
 //! 5. A rewind discards everything recorded before it: a restored server may never reach those versions
 //!    again.
+//! 6. Without a rewind, writes that a restored server has lost are replaced by the version of that server,
+//!    which its remaining writes do not exceed.
 //!
 //! A floor does not cover a deletion whose response had no version. Such a deletion is forgotten when floors
 //! replace the keys.
@@ -73,7 +75,7 @@ pub(super) struct CompletedWrite {
 
 /// The objects that an [`Expectation`] concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(crate) enum Subject {
     /// One object.
     Key(ObjectKey),
     /// The objects of a namespace, as a floor. The name is empty for cluster-scoped objects.
@@ -84,7 +86,7 @@ pub(super) enum Subject {
 
 /// The state that an informer's store must have reached before a read returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Expectation {
+pub(crate) struct Expectation {
     pub(super) subject: Subject,
     /// The version of the newest write.
     version: ResourceVersion,
@@ -124,6 +126,24 @@ impl Expectation {
             Subject::Key(key) => Some(key),
             Subject::Namespace(_) | Subject::Everywhere => None,
         }
+    }
+
+    /// Lowers the expectation to the version of a server that may have been restored to an older version.
+    /// Returns whether it changed.
+    ///
+    /// `server` is the version of a consistent list that was requested after the writes. A store at this
+    /// version shows those of the writes that the server still has. Which of them it has lost is unknown.
+    fn lower(&mut self, server: &ResourceVersion) -> bool {
+        let is_lost = self.version.as_u64().is_some() && server.is_older_than(&self.version);
+        if server.as_u64().is_none() || !is_lost && self.deleted.is_empty() {
+            return false;
+        }
+        if is_lost {
+            (self.selection, self.held_from) = (Selection::Unknown, server.clone());
+        }
+        self.version = server.clone();
+        self.deleted.clear();
+        true
     }
 
     /// Merges a later response. Responses may arrive in another order than the server made the writes.
@@ -288,6 +308,33 @@ impl PendingWrites {
             }
             if backlog.is_empty() {
                 self.namespaces.remove(namespace);
+            }
+        }
+    }
+
+    /// Lowers missing expectations to the version of a server that has lost writes, unless they have changed
+    /// since. Returns whether any of them was lowered.
+    pub(super) fn lower(&mut self, missing: &[Expectation], server: &ResourceVersion) -> bool {
+        self.revision += 1;
+        let (new_revision, mut is_lowered) = (self.revision, false);
+        for Expectation { subject, revision, .. } in missing {
+            let Some(held) = self.expectation(subject) else { continue };
+            let deletions = held.deleted.len();
+            if held.revision == *revision && held.lower(server) {
+                held.revision = new_revision;
+                self.size -= deletions;
+                is_lowered = true;
+            }
+        }
+        is_lowered
+    }
+
+    fn expectation(&mut self, subject: &Subject) -> Option<&mut Expectation> {
+        match subject {
+            Subject::Everywhere => self.floor.as_mut(),
+            Subject::Namespace(namespace) => self.namespaces.get_mut(namespace)?.floor.as_mut(),
+            Subject::Key(key) => {
+                self.namespaces.get_mut(key.namespace().unwrap_or_default())?.keys.get_mut(key)
             }
         }
     }

@@ -201,3 +201,37 @@ fn reads_do_not_wait_for_non_numeric_versions() {
     let pending = after([stored("ns/a", 10, Selection::Selected), text]);
     assert!(!shows(&pending, 9, None), "and hide no version that is one");
 }
+
+#[test]
+fn lost_writes_are_replaced_by_the_version_of_the_server() {
+    // The server keeps the write at 223 and is restored to 227.
+    let mut pending =
+        after([stored("ns/a", 240, Selection::Selected), stored("ns/a", 223, Selection::Selected)]);
+    let missing = pending.pending(&Scope::Kind, 0);
+    assert!(!pending.lower(&missing, &240.into()), "a server at this version has lost no write");
+    assert!(pending.lower(&missing, &227.into()));
+    assert!(!shows(&pending, 12, Some(("u", 12))), "the write at 223 is not shown");
+    assert!(shows(&pending, 227, Some(("u", 223))));
+    assert!(!pending.lower(&missing, &100.into()), "the expectation has changed since");
+}
+
+#[test]
+fn lost_deletion_is_replaced_by_the_version_of_the_server() {
+    let mut pending = after([deleted("ns/a", "u")]);
+    let missing = pending.pending(&Scope::Kind, 0);
+    assert!(pending.lower(&missing, &100.into()));
+    assert_eq!(pending.size, 1);
+    assert!(!shows(&pending, 99, Some(("u", 12))));
+    assert!(shows(&pending, 100, Some(("u", 12))), "the restored server has the object again");
+    assert!(shows(&pending, 99, None));
+}
+
+#[test]
+fn lost_writes_below_a_floor_are_replaced_by_the_version_of_the_server() {
+    let mut pending = PendingWrites::new(2);
+    (1..=3).for_each(|n| pending.record(&stored(&format!("ns/{n}"), 200 + n, Selection::Selected), 0));
+    let missing = pending.pending(&Scope::Key(key("ns/a")), 0);
+    assert!(!shows(&pending, 100, None));
+    assert!(pending.lower(&missing, &100.into()));
+    assert!(shows(&pending, 100, None));
+}

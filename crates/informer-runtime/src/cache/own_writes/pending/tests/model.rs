@@ -74,8 +74,11 @@ struct Informer {
     /// them.
     has_uncovered: bool,
     /// A restore undid writes that the informer had not received, so it did not rewind. Its reads wait for
-    /// these writes.
+    /// these writes until the version of the server is requested.
     waits_in_vain: bool,
+    /// Reads wait for a version of the server. The informer may show all writes before it reaches that
+    /// version.
+    is_lowered: bool,
 }
 
 impl Informer {
@@ -92,6 +95,7 @@ impl Informer {
             must_rewind: false,
             has_uncovered: false,
             waits_in_vain: false,
+            is_lowered: false,
         }
     }
 
@@ -152,6 +156,12 @@ impl Informer {
         missing
     }
 
+    /// A read requests the version of the server.
+    fn lower(&mut self, scope: &Scope, server: u64) {
+        let missing = self.missing(scope);
+        self.is_lowered |= self.pending.lower(&missing, &server.into());
+    }
+
     /// Whether a read of a key may complete, according to all covered writes since the last rewind.
     fn may_complete(&self, key: &ObjectKey, with_deletions: bool) -> bool {
         let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
@@ -187,13 +197,13 @@ impl Informer {
         };
         let keys = all_keys().filter(|key| in_scope(key) && self.watches.holds(key.namespace().unwrap()));
         let may_complete = keys.clone().all(|key| self.may_complete(&key, is_exact));
-        if is_exact && !self.is_late && !self.waits_in_vain && !self.has_uncovered {
+        if is_exact && !self.is_late && !self.waits_in_vain && !self.has_uncovered && !self.is_lowered {
             assert_eq!(completed, may_complete, "{scope:?}");
         } else {
             assert!(!completed || may_complete, "{scope:?}: an own write is missing");
         }
         let caught_up = self.writes.iter().all(|write| write.change.version <= self.store);
-        let is_restored = self.must_rewind || self.waits_in_vain;
+        let is_restored = self.must_rewind || self.waits_in_vain || self.is_lowered;
         assert!(completed || !caught_up || is_restored, "{scope:?}: the informer is caught up");
     }
 }
@@ -347,7 +357,7 @@ impl World {
         if std::mem::take(&mut informer.must_rewind) {
             informer.list(&self.changes);
             informer.rewinds += 1;
-            (informer.has_uncovered, informer.waits_in_vain) = (false, false);
+            (informer.has_uncovered, informer.waits_in_vain, informer.is_lowered) = (false, false, false);
             informer.writes.clear();
         }
     }
@@ -388,12 +398,16 @@ impl World {
                 let watches = self.informers[which].watches;
                 self.create_informer(watches, b % 3);
             }
-            _ => {
+            action => {
                 let scope = match b % 3 {
                     0 => Scope::Kind,
                     1 => Scope::Namespace(key.namespace().unwrap().to_owned()),
                     _ => Scope::Key(key),
                 };
+                let version = self.version();
+                if action == 20 {
+                    self.informers[which].lower(&scope, version);
+                }
                 self.informers[which].check_read(&scope, is_exact);
             }
         }
@@ -410,6 +424,9 @@ fn run(steps: Vec<(u8, u8, u8)>, max_size: usize, is_exact: bool) {
         world.deliver(which, usize::MAX);
         world.informers[which].bookmark();
         world.informers[which].check_read(&Scope::Kind, is_exact);
+        let version = world.version();
+        world.informers[which].lower(&Scope::Kind, version);
+        assert!(world.informers[which].missing(&Scope::Kind).is_empty(), "reads wait for lost writes");
     }
 }
 
