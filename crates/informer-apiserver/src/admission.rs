@@ -1,8 +1,8 @@
 //! Admission of writes: built-in plugins, CEL policies and webhooks.
 //!
 //! The write pipeline runs the two phases of admission for each write: [`Phase::Mutate`] before the object is
-//! validated, and [`Phase::Validate`] before it is stored. On a conflict the write is retried from its read,
-//! and is admitted again. No lock is held while a webhook is called.
+//! validated, and [`Phase::Validate`] before it is stored. After a resourceVersion conflict the write is
+//! repeated from its read, which includes both phases. No lock is held while a webhook is called.
 //!
 //! Webhooks receive the object as it will be stored, including its UID and generated name.
 //!
@@ -39,7 +39,7 @@ use crate::auth::Auth;
 
 type Object = Map<String, Value>;
 
-/// Runs admission plugins, policies and webhooks.
+/// Runs the admission plugins, policies and webhooks of the server.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) auth: Auth,
@@ -63,8 +63,8 @@ pub(crate) enum Phase {
     Validate,
 }
 
-/// The attributes of a request that is being admitted, and the warnings that webhooks and policies have
-/// returned so far.
+/// Attributes of a write request in admission, and the warnings that webhooks and policies have returned for
+/// it so far.
 pub(crate) struct AdmissionRequest {
     pub(crate) attributes: Attributes,
     warnings: Mutex<Vec<String>>,
@@ -75,7 +75,7 @@ impl AdmissionRequest {
         Self { attributes, warnings: Mutex::default() }
     }
 
-    /// Adds a warning for the client. Duplicates are dropped.
+    /// Adds a warning to the response for the client. Drops duplicates.
     pub(crate) fn warn(&self, warning: String) {
         let mut warnings = self.warnings.lock();
         if !warnings.contains(&warning) {

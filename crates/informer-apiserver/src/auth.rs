@@ -1,9 +1,9 @@
 //! Authentication and authorization.
 //!
 //! Without tokens, client certificates and RBAC every request comes from an administrator, which is
-//! convenient in tests. With tokens or client certificates a request must present one. With
-//! [`rbac`](crate::ApiServerBuilder::rbac) a request without credentials comes from `system:anonymous`, and
-//! the stored roles and bindings decide.
+//! convenient in tests. If tokens or client certificates are configured, a request must present one of them.
+//! With [`rbac`](crate::ApiServerBuilder::rbac) a request without credentials comes from `system:anonymous`,
+//! and the stored roles and bindings decide.
 //!
 //! # Lock order
 //!
@@ -43,11 +43,11 @@ use tokens::{Issued, Token};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a User,
-    /// The name in the path; `None` for a create.
+    /// The object name in the request path; `None` for a create.
     pub(crate) name: Option<&'a str>,
 }
 
-/// The configuration of authentication and authorization.
+/// The configuration of authentication and authorization: tokens, client CA and RBAC.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     tokens: RwLock<Tokens>,
@@ -63,17 +63,17 @@ impl Access {
         Self { tokens: RwLock::new(tokens), client_ca, rbac, ..Self::default() }
     }
 
-    /// Returns true if authentication is disabled.
+    /// Returns true if authentication is disabled, so that every request comes from an administrator.
     pub(crate) fn is_open(&self) -> bool {
         !self.rbac && self.client_ca.is_none() && self.tokens.read().is_empty()
     }
 
-    /// Returns the user of a configured token.
+    /// Returns the user of a token in the configured token file.
     fn known(&self, token: &str) -> Option<User> {
         self.tokens.read().user(token).cloned()
     }
 
-    /// Returns a token that the server has issued.
+    /// Returns a service account token that this server has issued.
     fn issued(&self, text: &str) -> Option<Token> {
         self.issued.read().get(text).cloned()
     }
@@ -127,7 +127,7 @@ impl Auth {
                 Err(_) => Err(unauthorized()),
             },
             None if self.access.is_open() => Ok(User::administrator()),
-            // A request with an invalid certificate is not anonymous.
+            // A request with an invalid client certificate is rejected and does not count as anonymous.
             None if peer.is_some() => Err(unauthorized()),
             None if self.access.rbac => Ok(User::anonymous()),
             None => Err(unauthorized()),

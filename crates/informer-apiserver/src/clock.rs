@@ -14,7 +14,7 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time. Implementations must be monotonic.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// Returns the time since the clock was created.
+    /// Returns the elapsed time since the clock was created.
     fn elapsed(&self) -> Duration;
 
     /// Returns the wall clock time, for timestamps such as `creationTimestamp`.
@@ -23,11 +23,11 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Waits until [`elapsed`](Self::elapsed) reaches `at`. Cancel safe.
     fn sleep_until(&self, at: Duration) -> Sleep;
 
-    /// Moves the clock forward as if `by` had passed, and completes the sleeps that are due.
+    /// Moves the clock forward as if `by` had passed, and wakes all tasks whose sleep has ended by then.
     fn advance(&self, by: Duration);
 }
 
-/// The clock of the tokio runtime: real time, or paused time in tests that pause it.
+/// The clock of the tokio runtime. Its time is real, or simulated in tests that pause the runtime's time.
 ///
 /// [`Clock::advance`] adds an offset to the runtime's time.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct TokioClock {
 }
 
 impl TokioClock {
-    /// Creates a clock that starts now. Its wall clock starts at the time of the system.
+    /// Creates a clock that starts at zero. Its wall clock starts at the current time of the system.
     pub fn new() -> Self {
         let ahead = watch::Sender::new(Duration::ZERO);
         Self { origin: tokio::time::Instant::now(), wall: Timestamp::now(), ahead }
@@ -70,7 +70,8 @@ impl Clock for TokioClock {
                     biased;
                     () = sleep_for(origin, left) => return,
                     changed = ahead.changed() => if changed.is_err() {
-                        // The clock was dropped and cannot be advanced any more.
+                        // The clock was dropped, so `advance` cannot be called any more and the rest is a
+                        // plain sleep.
                         return sleep_for(origin, left).await;
                     }
                 }
@@ -83,7 +84,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Sleeps until `left` after `origin`; forever if that instant is not representable.
+/// Sleeps until `left` after `origin`. Never returns if that instant is not representable.
 async fn sleep_for(origin: tokio::time::Instant, left: Duration) {
     match origin.checked_add(left) {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -109,12 +110,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Creates a clock whose wall clock time is `wall`.
+    /// Creates a clock at elapsed time zero whose wall clock shows `wall`.
     pub fn new(wall: Timestamp) -> Self {
         Self { elapsed: watch::Sender::new(Duration::ZERO), wall }
     }
 
-    /// Moves the clock forward and completes the sleeps that are due.
+    /// Moves the clock forward and wakes all tasks whose sleep has ended by then.
     pub fn advance(&self, by: Duration) {
         Clock::advance(self, by);
     }
@@ -133,7 +134,7 @@ impl Clock for ManualClock {
         let mut elapsed = self.elapsed.subscribe();
         Box::pin(async move {
             if elapsed.wait_for(|elapsed| *elapsed >= at).await.is_err() {
-                // The clock was dropped, so the time is never reached.
+                // The clock was dropped without reaching the time, so this sleep never ends.
                 std::future::pending::<()>().await;
             }
         })

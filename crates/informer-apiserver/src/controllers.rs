@@ -1,11 +1,12 @@
 //! The built-in controllers: garbage collection, namespaces, CRDs and aggregated roles.
 //!
-//! A write only adds a key to a work queue. There are two queues, which are processed after the write:
+//! A write does not run a controller. It adds a task to one of two queues, which are processed after the
+//! write:
 //!
 //! - *Prompt* tasks run before the response: for example, a created CRD is served.
-//! - *Background* tasks delete any number of objects. A task on the tokio runtime of the request runs them
-//!   and yields after each. Writes of the embedding program, and requests outside of a runtime, run them
-//!   before they return.
+//! - *Background* tasks delete any number of objects. They run in a tokio task on the runtime of the request,
+//!   which yields after each. A write of the embedding program, or a request outside of a runtime, runs them
+//!   before it returns.
 
 pub(crate) mod crds;
 mod garbage;
@@ -25,18 +26,20 @@ use crds::NameCache;
 /// Maximum number of objects that one background task deletes before it is queued again.
 pub(crate) const MAX_DELETIONS_PER_TASK: usize = 256;
 
-/// Runs the controllers on top of the write pipeline.
+/// Runs the built-in controllers on top of the write pipeline.
 #[derive(Debug)]
 pub(crate) struct ControllerManager {
     pub(crate) pipeline: Pipeline,
-    /// The names of CRDs. Locked from the check of names until one is accepted, so that no two CRDs get the
-    /// same name.
+    /// The names that CRDs have requested or got. The lock is held from the check of a CRD's names until they
+    /// are accepted, so that no two CRDs get the same name.
     pub(crate) crd_names: Mutex<NameCache>,
-    /// Held while prompt tasks run: a request waits for its tasks, even if another thread runs them.
+    /// Held while prompt controller tasks run. A request therefore waits for its prompt tasks even if another
+    /// thread runs them.
     pub(crate) prompt: Mutex<()>,
-    /// Held while a background task runs, before `prompt`: a write of the embedding program waits for it.
+    /// Held while a background controller task runs; locked before `prompt`. A write of the embedding program
+    /// therefore waits for a running background task.
     pub(crate) background: Mutex<()>,
-    /// The manager itself, for tasks that outlive a request.
+    /// A weak reference to the manager itself, for controller tasks that outlive a request.
     pub(crate) this: Weak<Self>,
 }
 
@@ -49,7 +52,7 @@ impl Deref for ControllerManager {
 }
 
 impl ControllerManager {
-    /// Called at the end of a request. Runs the prompt tasks and starts the background tasks.
+    /// Runs the prompt controller tasks and starts the background tasks. Called at the end of each request.
     pub(crate) fn run_controllers(&self) {
         self.run_prompt_tasks();
         if self.queues.background.is_empty() && self.queues.background.waiting_len() == 0 {
@@ -66,8 +69,8 @@ impl ControllerManager {
         }
     }
 
-    /// Called at the end of a write of the embedding program. Runs all tasks that are ready, including those
-    /// that they add.
+    /// Runs all controller tasks that are ready, including those that they add. Called at the end of each
+    /// write of the embedding program.
     pub(crate) fn finish_controllers(&self) {
         self.run_prompt_tasks();
         self.run_ready_tasks();
@@ -91,7 +94,7 @@ impl ControllerManager {
         while self.run_ready_task() {}
     }
 
-    /// Runs the next background task; returns false if none is ready.
+    /// Runs the next background controller task. Returns false if no task is ready.
     fn run_ready_task(&self) -> bool {
         let _running = self.background.lock();
         let Some(task) = self.queues.background.try_get() else { return false };
@@ -110,12 +113,12 @@ impl ControllerManager {
             BackgroundTask::Namespace(name) => self.sync_namespace(name),
             BackgroundTask::CustomResources(definition) => self.sync_custom_resources(definition),
         }
-        // Deleting a role or a CRD causes prompt tasks.
+        // A background task that deletes a role or a CRD adds prompt tasks.
         self.run_prompt_tasks();
     }
 }
 
-/// Resets the flag when the task ends, even if its runtime is shut down.
+/// Resets the flag "background task is running" when the task ends, even if its runtime is shut down.
 struct Running(Arc<AtomicBool>);
 
 impl Drop for Running {
@@ -124,8 +127,8 @@ impl Drop for Running {
     }
 }
 
-/// Runs background tasks until none is left. While all of them are delayed, it does not keep the server
-/// alive.
+/// Runs background controller tasks until the queue is empty. While all remaining tasks are delayed, this
+/// function holds no strong reference to the server, so the server can be dropped.
 async fn run_in_background(server: Arc<ControllerManager>, running: Running) {
     let queue = server.queues.background.clone();
     let weak = Arc::downgrade(&server);
@@ -151,7 +154,7 @@ async fn run_in_background(server: Arc<ControllerManager>, running: Running) {
         server = Some(shared);
     }
     drop(running);
-    // A task that was added before the flag was reset found it set.
+    // A request may have added a task before the flag was reset, and then it did not start another runner.
     if let Some(server) = server.or_else(|| weak.upgrade()) {
         server.run_controllers();
     }

@@ -57,14 +57,15 @@ impl Faults {
     /// Activates a rule. It applies after the existing rules.
     ///
     /// An action that takes effect within a watch, such as [`FaultAction::Expire`], [`FaultAction::Garbage`]
-    /// or [`FaultAction::DropBookmarks`], also applies to watches that are already open. They count as
-    /// matching requests, oldest first, and their events are counted from now on. Therefore "the first watch"
-    /// means the same watch, whether a test adds the rule before or after the watch starts.
+    /// or [`FaultAction::DropBookmarks`], also applies to watches that are already open. The open watches
+    /// count as matching requests, oldest first, and their events are counted from now on. Therefore
+    /// [`nth(1)`](FaultBuilder::nth) selects the same watch, whether a test adds the rule before or after the
+    /// watch starts.
     pub fn add(&self, rule: FaultRule) -> Fault {
         let rng = StdRng::seed_from_u64(rule.when.seed);
         let mut rule_state = ActiveRule { rule, rng, matched: 0, fired: 0 };
-        // Under the lock of the rules: a watch that starts concurrently meets the rule exactly once, here or
-        // in `plan`.
+        // The lock is held while the rule is added to open watches and to the list. A watch that starts
+        // concurrently therefore gets the rule exactly once, here or in `plan`.
         let mut rules = self.rules.lock();
         self.apply_to_open_watches(&mut rule_state);
         let rule_state = Arc::new(Mutex::new(rule_state));
@@ -83,7 +84,7 @@ impl Faults {
         FaultBuilder { faults: self.clone(), on, when: FaultWhen::default() }
     }
 
-    /// Removes all rules. Faults that have begun, such as a stalled watch, continue.
+    /// Removes all rules. A fault that has already begun, such as a stalled watch, continues.
     pub fn clear(&self) {
         self.rules.lock().clear();
     }
@@ -102,8 +103,8 @@ impl Faults {
         }
     }
 
-    /// Collects the faults of a request. A watch receives faults of later rules while its [`OpenWatch`] is
-    /// held.
+    /// Returns the faults to inject into a request. For a watch, rules that are added later also apply while
+    /// its [`OpenWatch`] exists.
     pub(crate) fn plan(&self, request: &Arc<RequestRecord>) -> Plan {
         let mut plan = Plan::default();
         let rules = self.rules.lock();
@@ -123,12 +124,12 @@ impl Faults {
     }
 }
 
-/// Adds an open watch. Removes the ended ones before the list grows, so that its size is at most about four
-/// times the maximum number of concurrent watches.
+/// Adds an open watch to the list. Removes the ended watches before the list grows, so that its size is at
+/// most about four times the maximum number of concurrent watches.
 fn track_open_watch(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
     if open.len() == open.capacity() {
         open.retain(|watch| watch.strong_count() > 0);
-        // Double the capacity, so that the scan has an amortized constant cost per watch.
+        // Doubling the capacity gives the scan for ended watches an amortized constant cost per watch.
         open.reserve(open.len().max(1));
     }
     open.push(Arc::downgrade(watch));
@@ -143,7 +144,8 @@ impl ActiveRule {
             && when.to.is_none_or(|to| call <= to)
             && when.every.is_none_or(|every| every > 0 && call.is_multiple_of(every))
             && when.times.is_none_or(|times| self.fired < times)
-            // Draw last: the random sequence then depends only on the seed and the eligible requests.
+            // The random number is drawn after all other conditions, so that the sequence depends only on the
+            // seed and the requests that meet them.
             && when.probability.is_none_or(|probability| self.rng.random::<f64>() < probability)
     }
 }
@@ -175,7 +177,7 @@ pub struct FaultBuilder {
 }
 
 impl FaultBuilder {
-    /// Fires for the n-th matching request only, counted from 1.
+    /// The rule fires only for the n-th matching request, counted from 1.
     pub fn nth(mut self, nth: u64) -> Self {
         self.when.nth = Some(nth);
         self
@@ -187,20 +189,21 @@ impl FaultBuilder {
         self
     }
 
-    /// Fires with this probability for each matching request. `seed` makes the sequence reproducible.
+    /// The rule fires with this probability for each matching request. `seed` makes the sequence
+    /// reproducible.
     pub fn probability(mut self, probability: f64, seed: u64) -> Self {
         self.when.probability = Some(probability);
         self.when.seed = seed;
         self
     }
 
-    /// Sets all conditions; replaces the earlier ones.
+    /// Sets all conditions of the rule, and replaces those that were set before.
     pub fn when(mut self, when: FaultWhen) -> Self {
         self.when = when;
         self
     }
 
-    /// Activates the rule with any action.
+    /// Sets the action, and activates the rule.
     pub fn then(self, action: FaultAction) -> Fault {
         let rule = FaultRule { name: None, on: self.on, when: self.when, action };
         self.faults.add(rule)

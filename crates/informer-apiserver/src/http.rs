@@ -1,4 +1,5 @@
-//! The server over HTTP: routes, parameters, bodies, watches, and the service that clients call.
+//! The HTTP interface of the API server: routes, parameters, bodies, watches, and the service that clients
+//! call.
 
 mod accept;
 mod admission;
@@ -38,18 +39,20 @@ use crate::faults::Faults;
 use crate::requests::RequestLog;
 use watch::Lagging;
 
-/// The state shared by all requests: controllers, injected faults, the request log and the protocol options.
+/// The state shared by all HTTP requests: controllers, injected faults, the request log and the protocol
+/// options.
 #[derive(Debug)]
 pub(crate) struct Frontend {
     pub(crate) manager: Arc<ControllerManager>,
     pub(crate) faults: Faults,
     pub(crate) requests: RequestLog,
     pub(crate) lagging: Lagging,
-    /// Whether clients that request aggregated discovery get it.
+    /// True if clients that accept aggregated discovery get it.
     pub(crate) aggregated_discovery: bool,
-    /// Whether large responses are compressed for clients that accept gzip.
+    /// True if large responses are compressed for clients that accept gzip.
     pub(crate) compression: bool,
-    /// Host names that a server without authentication accepts in addition to loopback names.
+    /// Values of the `Host` header that a server without authentication accepts, in addition to loopback
+    /// names.
     pub(crate) allowed_hosts: Vec<String>,
     /// Maximum concurrent streams of one HTTP/2 connection.
     pub(crate) http2_streams: u32,

@@ -1,4 +1,4 @@
-//! Pure functions over objects and kinds. No code here uses tokio, a lock or the clock.
+//! Pure functions over objects and kinds. The code in this module does not use tokio, locks or the clock.
 
 pub(crate) mod cel;
 pub(crate) mod crd;

@@ -1,10 +1,10 @@
 //! The write pipeline: create, update, patch, delete and bulk load.
 //!
-//! A write reads the object, modifies a copy, and commits it if the stored object is unchanged. Otherwise it
-//! retries from the read. No lock is held in between.
+//! A write reads the object, modifies a copy, and commits the copy if the stored object is unchanged.
+//! Otherwise it repeats these steps. No lock is held between the read and the commit.
 //!
 //! Writes are asynchronous because admission and conversion may call webhooks. Writes of the embedding
-//! program and of the controllers call none, so their futures are [ready
+//! program and of the controllers call no webhooks, so their futures are [ready
 //! immediately](crate::pipeline::ready).
 
 pub(crate) mod allocations;
@@ -61,9 +61,9 @@ use crate::registry::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, decode_typed};
 pub(crate) use quota_usage::{Commit, QuotaUsage, UsageGuard};
 
-/// Maximum number of names tried for one `generateName`, as in kube-apiserver.
+/// Maximum number of random names that are tried for one `generateName`, as in kube-apiserver.
 const MAX_NAMES: usize = 8;
-/// `generateName` is truncated to this length, as in kube-apiserver.
+/// Maximum length of `generateName`. As in kube-apiserver, a longer one is truncated.
 const MAX_PREFIX: usize = 58;
 
 /// The group of CustomResourceDefinitions.
@@ -98,9 +98,10 @@ impl Written {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) admission: Admission,
-    /// The recorded usage of quotas. A write holds the lock from the quota check until it is stored.
+    /// The recorded usage of ResourceQuotas. A write holds its lock from the quota check until the object is
+    /// stored.
     pub(crate) quota_usage: QuotaUsage,
-    /// Addresses and node ports of Services that are being written. Locked before `quota_usage`, `registry`
+    /// Cluster IPs and node ports of Services that are being written. Locked before `quota_usage`, `registry`
     /// and `storage`.
     pub(crate) allocations: Allocations,
     /// The work queues of the controllers.
@@ -116,7 +117,8 @@ impl Deref for Pipeline {
 }
 
 impl Pipeline {
-    /// Drops all caches by object version: after a rewind, the same versions belong to other objects.
+    /// Drops all caches whose keys are resourceVersions. After a restore the same resourceVersions belong to
+    /// other objects.
     pub(crate) fn clear_version_caches(&self) {
         self.hooks.clear();
         self.quota_usage.clear();
@@ -150,7 +152,7 @@ impl Pipeline {
         }
     }
 
-    /// Creates an object that is decoded and defaulted.
+    /// Creates an object that was already decoded and defaulted.
     async fn create_decoded(
         &self,
         scope: Scope<'_>,
@@ -162,7 +164,7 @@ impl Pipeline {
         self.store_new(scope, (object, managers), mode).await
     }
 
-    /// Stores a new object. Its managed fields are in the object, or are passed as the text to store.
+    /// Stores a new object. Its managed fields are in the object, or are given as JSON text.
     async fn store_new(
         &self,
         scope: Scope<'_>,
@@ -180,7 +182,7 @@ impl Pipeline {
         self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         scope.check_escalation(self, None, &object)?;
         self.fill_new(kind, &mut object, mode);
-        // An object of a dry run may have a resourceVersion, and keeps it.
+        // In a dry run, the object may have a resourceVersion, which the response then contains, too.
         let given = metadata::version(&object)?.filter(|_| scope.dry_run);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates_name = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
@@ -198,8 +200,8 @@ impl Pipeline {
             let warnings = self.run_validating_plugins(write, api_warnings)?;
             let warned = |error: ApiError| error.warned(warnings.clone());
             self.admit(scope, Phase::Validate, Some(&mut object), None).await.map_err(warned)?;
-            // A validating webhook may not change the object, but the name of the admitted object decides the
-            // key.
+            // The storage key comes from the object after admission. Validating webhooks cannot change its
+            // name any more.
             let name = metadata::text(&object, "name").to_owned();
             if scope.converts() {
                 self.check_quotas(scope.quota_write(mode, None), &mut object).map_err(warned)?;
@@ -225,7 +227,7 @@ impl Pipeline {
                     self.after_write(scope, &name);
                     let stored = stored?;
                     let written = match unversioned {
-                        // The object in the response to a dry run has no new resourceVersion.
+                        // In a dry run the object was not stored, so the response has no new resourceVersion.
                         Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
                         None => Written::stored(stored, true),
                     };
@@ -244,8 +246,8 @@ impl Pipeline {
 
     /// Prepares and validates a new object.
     ///
-    /// A Service gets a cluster IP and node ports that are not in `taken`, or that no other Service has if
-    /// `taken` is `None`. In the latter case they are reserved until the returned allocation is dropped.
+    /// A Service gets a cluster IP and node ports that are not in `taken`. If `taken` is `None`, it gets some
+    /// that no other Service has, and they are reserved until the returned allocation is dropped.
     fn prepare_and_validate_new(
         &self,
         scope: Scope<'_>,
@@ -272,8 +274,8 @@ impl Pipeline {
         Ok(allocation)
     }
 
-    /// Decodes an object with the type or schema of its kind and applies defaults. Returns warnings. A raw
-    /// object is not changed.
+    /// Decodes an object with the type or schema of its kind and applies the defaults. Returns the warnings.
+    /// In raw mode the object stays unchanged.
     fn decode(
         &self,
         scope: Scope<'_>,
@@ -284,13 +286,14 @@ impl Pipeline {
             return self.decode_typed(scope, object, Origin::Body);
         }
         if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
-            // An invalid raw CRD is stored, too. Its names are defaulted, because the server needs them.
+            // A raw write stores an invalid CRD, too, so the errors are ignored. Only the defaults for its
+            // names are needed.
             drop(crate::model::crd::validate_crd(object));
         }
         Ok(Vec::new())
     }
 
-    /// Sets the fields that the server owns in a new object.
+    /// Sets the fields of a new object that clients cannot set, such as the UID and the creation time.
     fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
         let now = self.now();
         metadata::remove_server_fields(object);
@@ -301,7 +304,8 @@ impl Pipeline {
         if kind.traits.has(Traits::GENERATION) {
             metadata.insert("generation".into(), 1.into());
         }
-        // Only controllers write the status, but a node sets its own one when it registers.
+        // A new object has no status, because controllers write it. Nodes are an exception: they send their
+        // status when they register.
         if kind.traits.has(Traits::STATUS)
             && mode == WriteMode::Main
             && !kind.traits.has(Traits::STATUS_ON_CREATE)
@@ -332,7 +336,8 @@ impl Pipeline {
         self.remove_charged(scope, current, None)
     }
 
-    /// Removes an object whose last update was [charged](Self::charge) to quotas, if it is unchanged.
+    /// Removes an object whose last update was [charged](Self::charge) to quotas, unless another write has
+    /// changed it.
     fn remove_charged(
         &self,
         scope: Scope<'_>,

@@ -7,15 +7,16 @@ use tokio::net::TcpSocket;
 
 /// Reserves a TCP port on the loopback interface, for tests of a server that is down at first or restarts.
 ///
-/// A port that was merely free a moment ago is not reserved: the system may assign it to another test or to
-/// an outgoing connection. A test would then connect to a wrong server, or a restarted server would fail to
-/// bind.
+/// A port number of a socket that was closed is not reserved: the operating system may assign the port to
+/// another test or to an outgoing connection. A test would then connect to a wrong server, or a restarted
+/// server would fail to bind.
 ///
 /// This type keeps the port bound to a socket that never listens. Connections are refused until a server
 /// binds the address with `SO_REUSEADDR`. [`ApiServer::listen`](crate::ApiServer::listen) sets this option,
 /// and so do the listeners of Rust's standard library, tokio and Go. Dropping this value releases the port.
 ///
-/// Only Linux allows a second bind next to such a socket. On other systems the port is not reserved.
+/// Only Linux allows a server to bind the address while this socket exists. On other systems the port is not
+/// reserved.
 ///
 /// ```
 /// use informer_apiserver::{ApiServer, ReservedPort};

@@ -1,4 +1,4 @@
-//! Admission attributes: everything known about a write except its objects.
+//! Admission attributes: the user, operation, target and options of a write, but not its objects.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::hooks::GROUP;
 use crate::model::user::User;
 
-/// The operation of an admission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -50,14 +49,15 @@ impl ReviewKind {
     }
 }
 
-/// The user, target and options of a write.
+/// The user, the target and the options of a write request.
 #[derive(Debug, Clone)]
 pub(crate) struct Attributes {
     pub(crate) gvr: Gvr,
-    /// The kind of the request's object. A subresource may have a kind of its own.
+    /// The kind of the object in the request. For a subresource this can be another kind, for example
+    /// `Scale`.
     pub(crate) kind: ReviewKind,
     pub(crate) subresource: String,
-    /// The namespace of the object. For a write to a Namespace, the Namespace's own name.
+    /// The namespace of the written object. For a write to a Namespace object it is the name of that object.
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) user: User,
@@ -67,8 +67,8 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Returns true for admission policies and their bindings, which are exempt from admission. Otherwise a
-    /// broken policy could prevent its own repair.
+    /// Returns true if the target is an admission policy or binding. Policies and webhooks do not apply to
+    /// these writes. Otherwise a broken policy could block the request that repairs it.
     pub(crate) fn is_exempt(&self) -> bool {
         const EXEMPT: [&str; 4] = [
             "validatingadmissionpolicies",
@@ -79,16 +79,16 @@ impl Attributes {
         self.gvr.group == GROUP && EXEMPT.contains(&self.gvr.resource.as_str())
     }
 
-    /// Returns true for webhook configurations. They are subject to policies, but not to webhooks, so that a
-    /// broken webhook can be removed.
+    /// Returns true if the target is a webhook configuration. Policies apply to these writes, but webhooks do
+    /// not, so that a broken webhook can always be removed.
     pub(super) fn is_webhook_configuration(&self) -> bool {
         const CONFIGURATIONS: [&str; 2] =
             ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
         self.gvr.group == GROUP && CONFIGURATIONS.contains(&self.gvr.resource.as_str())
     }
 
-    /// Returns true for TokenReview and the access reviews. Policies do not apply to them, because the
-    /// cluster depends on their results.
+    /// Returns true for TokenReview and the access reviews. Admission policies do not apply to them, because
+    /// authentication and authorization of the cluster depend on their results.
     pub(super) fn is_review(&self) -> bool {
         let review = self.gvr.resource.ends_with("reviews");
         review && matches!(self.gvr.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
@@ -98,7 +98,8 @@ impl Attributes {
         self.gvr.group.is_empty() && self.gvr.resource == "namespaces"
     }
 
-    /// Returns the options for an operation. An update or patch may turn out to be a create.
+    /// Returns the request options for `operation`, for example `CreateOptions`. An update or patch request
+    /// may create the object and then has options of another type.
     pub(super) fn options(&self, operation: Operation) -> Value {
         let mut options = self.options.clone();
         if operation == Operation::Create {

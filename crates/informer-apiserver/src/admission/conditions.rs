@@ -5,7 +5,8 @@ use super::expressions::{Expression, Outcome, Run};
 /// CEL cost limit of all match conditions of one webhook or policy, as in kube-apiserver.
 pub(super) const BUDGET: u64 = 2_500_000;
 
-/// Returns true if all conditions evaluate to true. Returns an error if this cannot be decided.
+/// Returns true if all match conditions evaluate to true. Returns an error if no condition is false and one
+/// cannot be evaluated.
 pub(super) fn all_true(
     conditions: &[Expression],
     fails_open: bool,
@@ -15,7 +16,7 @@ pub(super) fn all_true(
     for condition in conditions {
         match run.evaluate(condition) {
             Ok(Outcome::Bool(true)) => {}
-            // A false condition decides, even if others fail.
+            // One false condition excludes the webhook or policy, even if other conditions fail.
             Ok(Outcome::Bool(false)) => return Ok(false),
             Ok(_) => {
                 let why = "cel expression does not evaluate to a bool";

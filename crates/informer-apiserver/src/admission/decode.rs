@@ -38,10 +38,11 @@ impl Admission {
     }
 }
 
-/// Decodes and defaults a patched object, and returns the unknown fields of built-in kinds, which are
-/// dropped.
+/// Decodes and defaults a patched object. Also returns the unknown fields of a built-in kind, which decoding
+/// drops.
 ///
-/// A custom resource is pruned only when it is stored, so later webhooks still receive its unknown fields.
+/// The unknown fields of a custom resource stay in the object, so that later webhooks receive them. They are
+/// pruned when the object is stored.
 pub(crate) fn decode_patched(
     kinds: &informer_schema::Schema,
     kind: &Kind,

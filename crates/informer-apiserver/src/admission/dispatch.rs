@@ -25,14 +25,15 @@ const USER_AGENT: &str = "kube-apiserver-admission";
 
 /// The reason why a webhook call failed.
 enum Failure {
-    /// The webhook could not be called or returned an invalid response. `failurePolicy` decides.
+    /// The webhook could not be called or returned an invalid response. Its `failurePolicy` decides whether
+    /// the write fails.
     Call(String),
     /// The write is rejected.
     Refused(ApiError),
 }
 
 impl Admission {
-    /// Runs one phase of admission and returns the object after mutation.
+    /// Runs one admission phase of a write and returns the object after mutation.
     ///
     /// The operation is CREATE if `old` is absent, and DELETE if `object` is absent.
     pub(crate) async fn run_admission(
@@ -71,15 +72,15 @@ impl Admission {
         Ok(round.versions.into_object())
     }
 
-    /// Runs the mutating plugins again on the object in the version of the request. Returns true if they
-    /// changed it.
+    /// Runs the mutating plugins again after webhooks or policies, on the object in the version of the
+    /// request. Returns true if a plugin changed the object.
     fn reinvoke_plugins(
         &self,
         context: &PhaseContext<'_>,
         versions: &mut Versions<'_>,
     ) -> Result<bool, ApiError> {
         let attributes = &context.request.attributes;
-        // On updates the plugins run only once, after the mutating webhooks.
+        // Updates do not run the mutating plugins a second time, only creates do.
         let reinvokes = context.operation == Operation::Create && attributes.subresource.is_empty();
         let Some(object) = versions.object_mut().filter(|_| reinvokes) else { return Ok(false) };
         let (kind, before) = (&context.resource.kind, object.clone());
@@ -88,7 +89,8 @@ impl Admission {
         Ok(*object != before)
     }
 
-    /// Returns the webhooks of this phase. Webhook configurations are exempt from webhooks.
+    /// Returns the webhooks to call in this admission phase; empty if the write targets a webhook
+    /// configuration.
     fn hooks_for(&self, context: &PhaseContext<'_>) -> Arc<Vec<Hook>> {
         match context.request.attributes.is_webhook_configuration() {
             true => Arc::default(),
@@ -119,8 +121,9 @@ impl Admission {
             let changed = match patched {
                 Ok(Some(object)) => {
                     round.versions.set_object(&invocation, object);
-                    // kube-apiserver compares the objects, but loses the fractional seconds of the times in
-                    // `managedFields` on the way. Each patch therefore counts as a change, there and here.
+                    // Each patch of a webhook counts as a change of the object. kube-apiserver compares the
+                    // objects, but its conversion drops the fractional seconds of the times in
+                    // `managedFields`, so it always finds a difference, too.
                     true
                 }
                 Ok(None) => false,
@@ -153,7 +156,7 @@ impl Admission {
         Ok(holds.then_some(invocation))
     }
 
-    /// Applies the patch of a webhook. Returns `None` if there is no patch or it is empty.
+    /// Applies the JSON patch in a webhook's response. Returns `None` if the patch is missing or empty.
     fn patched(
         &self,
         context: &PhaseContext<'_>,
@@ -178,7 +181,7 @@ impl Admission {
         let patched = patch.apply(Value::Object(object.clone())).map_err(|why| internal(&why))?;
         let resource = invocation.converted.as_ref().unwrap_or(&context.resource);
         match (context.request.attributes.subresource.as_str(), patched) {
-            // `status` is the only subresource whose object is the resource itself.
+            // `status` is the only subresource that has the resource's own kind in its requests.
             ("" | "status", patched) => {
                 self.decode_patched(resource, patched).map(Some).map_err(|why| internal(&why))
             }
@@ -215,7 +218,7 @@ impl Admission {
         Ok(versions.into_object())
     }
 
-    /// Calls one webhook. A response that denies the request becomes [`Failure::Refused`].
+    /// Calls one admission webhook. A response that denies the request becomes [`Failure::Refused`].
     async fn call(
         &self,
         context: &PhaseContext<'_>,
@@ -251,7 +254,7 @@ impl Admission {
     }
 }
 
-/// A write in one phase of admission.
+/// One write and the admission phase that it is in.
 pub(super) struct PhaseContext<'a> {
     pub(super) request: &'a AdmissionRequest,
     /// The resource that is written.
@@ -266,14 +269,14 @@ impl PhaseContext<'_> {
     }
 }
 
-/// State of the two rounds of mutating webhooks. The second round reinvokes webhooks if the object has
-/// changed since their call.
+/// State of the two rounds of mutating webhooks. The second round calls a webhook again if the object has
+/// changed since the webhook's first call.
 struct WebhookRound<'a> {
     versions: Versions<'a>,
     changed: bool,
     /// The second round is running.
     second_round: bool,
-    /// Webhooks called so far that must be reinvoked if the object changes.
+    /// Indices of called webhooks that must be called again if the object changes.
     called: BTreeSet<usize>,
     /// Webhooks to reinvoke.
     due: BTreeSet<usize>,
@@ -284,8 +287,8 @@ impl<'a> WebhookRound<'a> {
         Self { versions, changed: false, second_round: false, called: BTreeSet::new(), due: BTreeSet::new() }
     }
 
-    /// Starts the second round. `changed` is true if policies or plugins changed the object after the first
-    /// round.
+    /// Starts the second round of mutating webhooks. `changed` is true if policies or plugins changed the
+    /// object after the first round.
     fn start_second_round(&mut self, changed: bool) {
         self.second_round = true;
         if changed {
@@ -304,7 +307,7 @@ impl<'a> WebhookRound<'a> {
     }
 }
 
-/// Ignores a failed call if the webhook's `failurePolicy` is `Ignore`.
+/// Returns the error of a failed webhook call, unless the webhook's `failurePolicy` is `Ignore`.
 fn check_failure_policy(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
     match failure {
         Failure::Refused(error) => Err(error),

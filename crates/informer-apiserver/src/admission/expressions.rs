@@ -1,4 +1,4 @@
-//! CEL expressions of admission: variables, results and cost limits.
+//! CEL expressions of admission policies and match conditions: variables, results and cost limits.
 
 #[cfg(feature = "cel")]
 mod authorizer;
@@ -21,7 +21,7 @@ pub(super) use evaluate::{Expression, Run};
 #[cfg(not(feature = "cel"))]
 pub(super) use refuse::{Expression, Run};
 
-/// The result of an expression, as far as callers distinguish it.
+/// The result of a CEL expression. Types that admission does not distinguish are `Other`.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) why: String,
-    /// The cost budget is exhausted: no further expression is evaluated.
+    /// The cost budget is exhausted, so the caller must not evaluate further expressions.
     pub(super) budget_exhausted: bool,
 }
 
@@ -48,7 +48,7 @@ impl Failure {
 /// The variables of an expression.
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];
 
-/// The user and the attributes for the `authorizer` variable.
+/// The user and the request attributes behind the CEL variable `authorizer`.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 pub(super) struct AuthorizerInput<'a> {
     user: &'a User,
@@ -57,7 +57,7 @@ pub(super) struct AuthorizerInput<'a> {
 }
 
 impl<'a> AuthorizerInput<'a> {
-    /// Takes the user and attributes of a write.
+    /// Creates the input of the `authorizer` variable from the user and the attributes of a write.
     pub(super) fn of(write: &Write<'a>, permissions: Permissions) -> Self {
         Self { user: &write.attributes.user, permissions, attributes: write.attributes }
     }

@@ -22,7 +22,7 @@ pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// Default of `timeoutSeconds`.
 const TIMEOUT_SECONDS: u64 = 10;
 
-/// A webhook, ready to be matched and called.
+/// A webhook of a stored configuration, compiled for matching and calls.
 pub(super) struct Hook {
     pub(super) name: String,
     pub(super) client: ClientConfig,
@@ -31,15 +31,15 @@ pub(super) struct Hook {
     pub(super) fails_open: bool,
     pub(super) conditions: Vec<Expression>,
     pub(super) timeout: Duration,
-    /// The webhook has no side effects on dry run and may be called for one.
+    /// The webhook declares that it has no side effects on dry run, so dry-run requests may call it.
     pub(super) supports_dry_run: bool,
-    /// The first supported version of `admissionReviewVersions`.
+    /// The first version in `admissionReviewVersions` that this server supports.
     pub(super) review_version: Option<&'static str>,
     /// `reinvocationPolicy` is `IfNeeded`.
     pub(super) reinvoked: bool,
 }
 
-/// A webhook as stored in its configuration.
+/// One entry of `webhooks` in a stored webhook configuration.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WebhookSpec {
@@ -75,8 +75,8 @@ impl MatchConditionSpec {
 }
 
 impl Hook {
-    /// Compiles a stored webhook. Returns `None` for an undecodable one, which validation of the
-    /// configuration would have rejected.
+    /// Compiles a stored webhook. Returns `None` if it cannot be decoded; validation rejects such a
+    /// configuration, so only internal writes can store it.
     fn new(spec: &Value) -> Option<Self> {
         let spec: WebhookSpec = serde_json::from_value(spec.clone()).ok()?;
         let known = |version: &String| match version.as_str() {
@@ -105,14 +105,14 @@ impl Hook {
     }
 }
 
-/// Parses a stored label selector. An invalid one selects nothing.
+/// Parses a stored label selector. An invalid selector matches no object.
 pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
     let text = spec.map(selector_text).unwrap_or_default();
     text.parse().unwrap_or_else(|_| LabelSelector::nothing())
 }
 
-/// Compiled webhooks and policies. Each entry is valid until the resourceVersion of one of its configurations
-/// changes.
+/// Cache of compiled webhooks and policies. An entry is valid until a configuration is added or removed or
+/// its resourceVersion changes.
 #[derive(Default)]
 pub(crate) struct HookCache {
     mutating: Mutex<Compiled>,
@@ -123,7 +123,7 @@ pub(crate) struct HookCache {
 
 #[derive(Default)]
 struct Compiled {
-    /// The resourceVersions of the compiled configurations, in order.
+    /// The resourceVersions of the webhook configurations from which `hooks` was compiled, in order.
     versions: Vec<u64>,
     hooks: Arc<Vec<Hook>>,
 }
@@ -135,7 +135,8 @@ impl std::fmt::Debug for HookCache {
 }
 
 impl HookCache {
-    /// Drops all entries. After a restore the same resourceVersions may belong to other configurations.
+    /// Drops all cached webhooks and policies. After a restore of the storage, the same resourceVersions may
+    /// belong to other configurations.
     pub(crate) fn clear(&self) {
         *self.mutating.lock() = Compiled::default();
         *self.validating.lock() = Compiled::default();

@@ -16,13 +16,13 @@ use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
-/// The match criteria of a webhook or a policy.
+/// The match criteria of a webhook or policy: rules, selectors and match policy.
 pub(super) struct Criteria {
     /// `None` matches everything.
     pub(super) rules: Option<Vec<Rule>>,
     /// `excludeResourceRules`.
     pub(super) excluded: Vec<Rule>,
-    /// `matchPolicy` is `Equivalent`: rules also match other versions of the resource.
+    /// `matchPolicy` is `Equivalent`: rules also match requests to other versions of the same resource.
     pub(super) equivalent: bool,
     pub(super) namespaces: LabelSelector,
     pub(super) objects: LabelSelector,
@@ -37,11 +37,11 @@ pub(super) struct Rule {
     pub(super) api_versions: Vec<String>,
     pub(super) resources: Vec<String>,
     pub(super) scope: Option<String>,
-    /// `resourceNames`; empty matches all names. Webhook rules do not have the field.
+    /// The `resourceNames` of a policy rule; empty matches all names. Webhook rules do not have this field.
     pub(super) resource_names: Vec<String>,
 }
 
-/// A write that is matched against webhooks and policies.
+/// A write while it is matched against webhooks and policies.
 pub(super) struct Write<'a> {
     pub(super) attributes: &'a Attributes,
     pub(super) operation: Operation,
@@ -50,7 +50,8 @@ pub(super) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// Returns the name of the object. On CREATE with `generateName` it comes from the object.
+    /// Returns the name of the written object. A CREATE with `generateName` has no name in its path, so the
+    /// name comes from the object.
     pub(super) fn name(&self) -> &str {
         let generated = || self.object.and_then(|object| object.get("metadata")?.get("name")?.as_str());
         match self.attributes.name.as_str() {
@@ -60,18 +61,19 @@ impl Write<'_> {
     }
 }
 
-/// The resource and kind that a webhook or policy receives. With `matchPolicy: Equivalent` it can differ from
-/// the request's version.
+/// The version in which a webhook or policy receives a write, as resource and kind. With `matchPolicy:
+/// Equivalent` it can differ from the version of the request.
 #[derive(Debug, Clone)]
 pub(super) struct Invocation {
     pub(super) gvr: Gvr,
     pub(super) kind: ReviewKind,
-    /// The resource to which the objects are converted, if it differs from that of the request.
+    /// The resource version to which the objects are converted, or `None` if the webhook or policy receives
+    /// them in the version of the request.
     pub(super) converted: Option<Arc<Resource>>,
 }
 
 impl Invocation {
-    /// The resource and kind of the request, without conversion.
+    /// Returns the invocation in the version of the request, without conversion.
     fn of_request(attributes: &Attributes) -> Self {
         Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
     }
@@ -99,7 +101,8 @@ impl Admission {
         namespace.map(|_| Some(invocation))
     }
 
-    /// Evaluates a webhook's match conditions for a write whose objects are already converted.
+    /// Evaluates the `matchConditions` of a webhook. The objects of the write must already be in the version
+    /// of `invocation`.
     pub(super) fn conditions_hold(
         &self,
         hook: &Hook,
@@ -118,7 +121,7 @@ impl Admission {
             .map_err(|why| self.forbidden(write, &why))
     }
 
-    /// Returns the `Forbidden` error for a write.
+    /// Returns the `Forbidden` error with which a webhook or policy rejects a write.
     pub(super) fn forbidden(&self, write: &Write<'_>, why: &str) -> ApiError {
         match self.resource(&write.attributes.gvr) {
             Ok(resource) => {
@@ -150,12 +153,13 @@ impl Admission {
                 kind: ReviewKind::new(&gvr.group, &gvr.version, kind),
                 converted: Some(Arc::clone(found)),
             },
-            // Other subresources have a kind that is the same in every version.
+            // Subresources such as `scale` or `eviction` have the same kind in every version of their
+            // resource.
             _ => Invocation { gvr: gvr.clone(), ..own },
         })
     }
 
-    /// Returns the resource in its other versions. For a CRD this includes versions that are not served.
+    /// Returns all versions of the requested resource. For a CRD this includes versions that are not served.
     fn equivalents(&self, attributes: &Attributes) -> Vec<Arc<Resource>> {
         let registry = self.registry.read();
         let Some(own) = registry.get(&attributes.gvr) else { return Vec::new() };
@@ -191,7 +195,8 @@ impl Admission {
             Err(_) if self.require_namespaces => {
                 Err(ApiError::not_found(&namespaces.kind, &attributes.namespace))
             }
-            // Without namespace enforcement a missing namespace is matched with its default labels.
+            // If the server does not require namespaces to exist, the selector is matched with the labels
+            // that a missing namespace would have by default.
             Err(_) => Ok(selector.matches_with(|label| {
                 (label == "kubernetes.io/metadata.name").then_some(attributes.namespace.as_str())
             })),
@@ -231,7 +236,7 @@ fn rule_matches(rule: &Rule, write: &Write<'_>, gvr: &Gvr) -> bool {
         && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == write.name()))
 }
 
-/// Returns the kind and the resource as JSON.
+/// Returns the kind and the resource of an invocation as JSON, for the AdmissionReview.
 pub(super) fn invocation_json(invocation: &Invocation) -> (Value, Value) {
     (invocation.kind.json(), resource_json(&invocation.gvr))
 }

@@ -1,9 +1,9 @@
 //! The admission plugins that are enabled by default, in the order of kube-apiserver.
 //!
 //! A new plugin is a file below this module that implements [`AdmissionPlugin`], and an entry of [`PLUGINS`].
-//! Plugins hold no lock while they decide. Writes of the server itself and of the embedding program skip
-//! them. Webhooks and policies run after all plugins of a phase; ResourceQuota is charged after them, see
-//! `pipeline/quota_usage.rs`.
+//! No lock is held while a plugin runs. Plugins do not run for writes of the server itself or of the
+//! embedding program. In each phase all plugins run before the policies and webhooks. ResourceQuota is
+//! charged last, see `pipeline/quota_usage.rs`.
 
 mod certificates;
 mod classes;
@@ -32,20 +32,20 @@ use priority::Priority;
 use runtime_class::RuntimeClass;
 use topology::PodTopologyLabels;
 
-/// An admission plugin. Most plugins take part in one of the two phases only.
+/// An admission plugin. Most plugins implement only one of the two methods, `mutate` or `validate`.
 trait AdmissionPlugin: Sync {
-    /// Changes or rejects a new object before the mutating webhooks see it.
+    /// Changes or rejects a new object before the mutating webhooks are called.
     fn mutate(&self, _admission: &Admission, _write: &mut NewObject<'_>) -> Result<(), ApiError> {
         Ok(())
     }
 
-    /// Rejects a write before the validating webhooks see it; returns warnings for the client.
+    /// Rejects a write before the validating webhooks are called, or returns warnings for the client.
     fn validate(&self, _admission: &Admission, _write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         Ok(Vec::new())
     }
 }
 
-/// The plugins in the order in which they run.
+/// The enabled admission plugins in the order in which they run.
 const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &LimitRanger,
     &TaintNodesByCondition,
@@ -61,14 +61,15 @@ const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &PodTopologyLabels,
 ];
 
-/// An object that is being created, before the mutating webhooks see it.
+/// An object in a create request, before the mutating webhooks are called.
 struct NewObject<'a> {
     kind: &'a Kind,
     namespace: Option<&'a str>,
     object: &'a mut Object,
 }
 
-/// A write that is about to be stored. `object` is its final state, `old` the stored object.
+/// A write that is about to be stored. `object` is the state to store, and `old` is the stored state before
+/// the write.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingWrite<'a> {
     pub(crate) scope: Scope<'a>,
@@ -85,7 +86,7 @@ impl<'a> PendingWrite<'a> {
 }
 
 impl Admission {
-    /// Runs the plugins on a new object, before the mutating webhooks.
+    /// Runs all plugins on a new object, before the mutating webhooks.
     pub(crate) fn run_mutating_plugins(
         &self,
         kind: &Kind,
@@ -96,9 +97,10 @@ impl Admission {
         PLUGINS.iter().try_for_each(|plugin| plugin.mutate(self, &mut write))
     }
 
-    /// Runs the plugins on a write, before the validating webhooks.
+    /// Runs all plugins on a write, before the validating webhooks.
     ///
-    /// Adds their warnings to `warnings`. An error carries the warnings that were collected so far.
+    /// Adds the warnings of the plugins to `warnings`. If a plugin rejects the write, the warnings of the
+    /// plugins before it are kept.
     pub(crate) fn run_validating_plugins(
         &self,
         write: PendingWrite<'_>,
@@ -129,7 +131,7 @@ fn set(object: &mut Object, name: &str, value: Value) {
     object.entry("spec").or_insert(Value::Null)[name] = value;
 }
 
-/// Returns a top-level field of an object, or null.
+/// Returns a top-level field of an object, or `null` if it is missing.
 fn part<'a>(object: &'a Object, name: &str) -> &'a Value {
     const MISSING: &Value = &Value::Null;
     object.get(name).unwrap_or(MISSING)

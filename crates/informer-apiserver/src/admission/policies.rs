@@ -2,7 +2,7 @@
 //! writes.
 //!
 //! Mutating policies run before the mutating webhooks, and validating policies before the validating
-//! webhooks. Policies are evaluated in this process. No lock is held meanwhile.
+//! webhooks. The server evaluates policies itself and holds no lock meanwhile.
 
 mod apply;
 mod dispatch;
@@ -31,17 +31,17 @@ use crate::admission::Admission;
 use crate::model::json::parse;
 use crate::registry::storage::OrderedMap;
 
-/// The evaluator of a policy type (validating or mutating).
+/// The compiled expressions of a policy, either validating ([`Validator`]) or mutating ([`Mutator`]).
 pub(super) trait PolicyEvaluator: Sized {
-    /// The resource name of the policies.
+    /// The plural resource name of this type of policy.
     const POLICIES: &'static str;
-    /// The resource name of the bindings.
+    /// The plural resource name of the bindings for this type of policy.
     const BINDINGS: &'static str;
 
-    /// Compiles the `spec` of a policy.
+    /// Compiles the `spec` of a policy. `fails_open` is true if its `failurePolicy` is `Ignore`.
     fn read(spec: Value, fails_open: bool) -> Option<Self>;
 
-    /// Returns the cache of compiled policies of this type.
+    /// Returns the slot of `cache` for compiled policies of this type.
     fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>>;
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Policy<W> {
     bindings: Vec<Binding>,
 }
 
-/// The compiled `spec` of a policy.
+/// The compiled `spec` of an admission policy.
 struct Definition<W> {
     /// The resourceVersion of the policy.
     version: u64,
@@ -63,7 +63,7 @@ struct Definition<W> {
     evaluator: W,
 }
 
-/// A binding: restricts where a policy applies, and selects the actions and parameters.
+/// A policy binding: limits the requests to which the policy applies, and selects the actions and parameters.
 struct Binding {
     name: String,
     criteria: Criteria,
@@ -151,7 +151,8 @@ impl MatchResourcesSpec {
 }
 
 impl<W: PolicyEvaluator> Definition<W> {
-    /// Compiles a policy. Returns `None` for an undecodable one, which validation would have rejected.
+    /// Compiles a policy. Returns `None` if its `spec` cannot be decoded; validation rejects such a policy,
+    /// so only internal writes can store it.
     fn new(version: u64, policy: &Value) -> Option<Self> {
         let spec = policy["spec"].clone();
         let parsed: PolicySpec = serde_json::from_value(spec.clone()).ok()?;
@@ -167,7 +168,7 @@ impl<W: PolicyEvaluator> Definition<W> {
 }
 
 impl Binding {
-    /// Reads a binding. Returns the name of its policy, too.
+    /// Reads a policy binding. Also returns the name of the policy that it binds.
     fn new(binding: &Value) -> Option<(String, Self)> {
         let parsed: BindingSpec = serde_json::from_value(binding["spec"].clone()).ok()?;
         let params = parsed.param_ref.map(|parsed| ParamRef {
@@ -182,9 +183,10 @@ impl Binding {
     }
 }
 
-/// The compiled policies that have bindings. Valid until the resourceVersion of a policy or binding changes.
+/// The compiled policies that have a binding. They are valid until a policy or binding is added, removed or
+/// updated.
 pub(super) struct Compiled<W> {
-    /// The resourceVersions of the policies and of the bindings, in order.
+    /// The resourceVersions of the policies and of the bindings from which `policies` was compiled, in order.
     versions: [Vec<u64>; 2],
     policies: Arc<Vec<Policy<W>>>,
 }
@@ -196,7 +198,7 @@ impl<W> Default for Compiled<W> {
 }
 
 impl Admission {
-    /// Returns true if any policy is bound. A policy without a binding has no effect.
+    /// Returns true if any policy binding exists. A policy without a binding has no effect.
     pub(super) fn has_policies(&self) -> bool {
         [Validator::BINDINGS, Mutator::BINDINGS]
             .iter()
@@ -210,7 +212,7 @@ impl Admission {
         }
     }
 
-    /// Returns the bound policies, ordered by name.
+    /// Returns the policies that have a binding, ordered by name.
     fn policies<W: PolicyEvaluator>(&self) -> Arc<Vec<Policy<W>>> {
         let bindings = self.stored_policies(W::BINDINGS);
         let definitions = match bindings.iter().next() {
@@ -228,7 +230,8 @@ impl Admission {
     }
 }
 
-/// Compiles all bound policies. Unchanged policies are reused from `before`.
+/// Compiles all policies that have a binding. Reuses the compiled expressions in `before` of policies that
+/// are unchanged.
 fn read<W: PolicyEvaluator>(
     definitions: &OrderedMap,
     bindings: &OrderedMap,

@@ -1,11 +1,11 @@
 //! LimitRange and ResourceQuota.
 //!
-//! The decisions are pure functions ([`limits`], [`check`]). This module finds the LimitRanges and
+//! The checks are pure functions in [`limits`] and [`check`]. This module finds the LimitRanges and
 //! ResourceQuotas of a namespace.
 //!
 //! If the quota controller runs ([`Controllers::quotas`](crate::Controllers)), `status.used` follows each
-//! commit. Otherwise only admission updates it, as the plugin of kube-apiserver does, and nothing ever
-//! decreases it.
+//! commit. Otherwise only admission updates `status.used`, as the plugin of kube-apiserver does, and
+//! deletions do not decrease it.
 //!
 //! See [limit ranges](https://kubernetes.io/docs/concepts/policy/limit-range/) and [resource
 //! quotas](https://kubernetes.io/docs/concepts/policy/resource-quotas/).
@@ -13,9 +13,9 @@
 //! # Lock order
 //!
 //! The lock of [`QuotaUsage`](crate::pipeline::QuotaUsage) is held from the quota check until the object is
-//! stored and its usage recorded, so that two requests cannot use the same remaining quota. It comes after
-//! `allocations`, and before `registry` and `storage`. Within that section the status of a quota is written
-//! directly to the storage.
+//! stored and its usage recorded, so that two requests cannot use the same remaining quota. This lock is
+//! taken after `allocations`, and before `registry` and `storage`. While it is held, the status of a quota is
+//! written directly to the storage.
 
 pub(crate) mod check;
 pub(crate) mod evaluator;
@@ -40,7 +40,7 @@ use crate::registry::storage::Stored;
 /// Quantities by resource name.
 pub(crate) type ResourceList = BTreeMap<String, Amount>;
 
-/// Parses a resource list. Invalid quantities are left out.
+/// Parses a resource list such as `requests` or `limits`. Entries with an invalid quantity are left out.
 pub(crate) fn resource_list(list: &Value) -> ResourceList {
     let read = |(name, amount): (&String, &Value)| {
         let amount = match amount {
@@ -53,13 +53,13 @@ pub(crate) fn resource_list(list: &Value) -> ResourceList {
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// A write that may consume quota.
+/// A write to an object that quotas may count.
 #[derive(Clone, Copy)]
 pub(crate) struct QuotaWrite<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) namespace: &'a str,
     pub(crate) mode: WriteMode,
-    /// The stored object before the write, if there is one.
+    /// The stored object before the write; `None` for a create.
     pub(crate) old: Option<&'a Value>,
     pub(crate) dry_run: bool,
 }

@@ -9,32 +9,35 @@ use crate::model::kinds::Kind;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::registry::Resource;
 
-/// The target of a write and the options of its request.
+/// The target of a write, and the options of the request that admission and the write pipeline need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
-    /// Run all checks, but do not store the result.
+    /// `dryRun` of the request: run all checks, but do not store the object.
     pub(crate) dry_run: bool,
-    /// Validation of unknown and duplicate fields.
+    /// `fieldValidation` of the request: the handling of unknown and duplicate fields.
     pub(crate) validation: Validation,
-    /// Attributes for policies and webhooks. `None` for internal writes, which are not admitted.
+    /// The attributes for policies and webhooks. `None` for internal writes, which skip admission.
     pub(crate) admission: Option<&'a AdmissionRequest>,
-    /// Call the conversion webhook of a CRD. Internal writes keep objects in their stored version.
+    /// Convert objects with the conversion webhook of their CRD. Internal writes skip the conversion and use
+    /// objects in their stored version.
     pub(crate) conversion: bool,
-    /// The field manager. Internal writes leave `managedFields` unchanged.
+    /// The field manager of the write. `None` for internal writes, which leave `managedFields` unchanged.
     pub(crate) manager: Option<&'a str>,
-    /// The user for the RBAC escalation check (`escalate`, `bind`), and for the authorization of a create
-    /// when an update or patch targets a missing object. `None` for internal writes, which skip both checks.
+    /// The user of the request, for two checks: RBAC escalation (`escalate`, `bind`), and the permission to
+    /// create if an update or patch targets a missing object. `None` for internal writes, which skip both
+    /// checks.
     pub(crate) requester: Option<Requester<'a>>,
-    /// Duplicate keys in the request body. The decoded object has only the last value of each.
+    /// Duplicate keys in the request body. The decoded object contains only the last value of each key.
     pub(crate) twice: Option<&'a DuplicateKeys>,
-    /// The object is modified through its `scale` subresource. Plugins check the written resource itself.
+    /// The write goes through the `scale` subresource of the object. Admission plugins that check this object
+    /// do not run, because they check the Scale.
     pub(crate) scales: bool,
 }
 
 impl<'a> Scope<'a> {
-    /// A write that is stored (no dry run), without validation and admission.
+    /// Returns the scope of an internal write that is stored (no dry run), without validation and admission.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
         let validation = Validation::Unchecked;
         Self {
@@ -51,7 +54,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A write of the embedding program. It is decoded, defaulted and validated, unless `mode` is raw.
+    /// Returns the scope of a write by the embedding program. The object is decoded, defaulted and validated,
+    /// unless `mode` is raw.
     pub(crate) fn of_program(
         resource: &'a Arc<Resource>,
         namespace: Option<&'a str>,
@@ -61,7 +65,8 @@ impl<'a> Scope<'a> {
         Self { validation, ..Self::new(resource, namespace) }
     }
 
-    /// The same write with admission attributes. Conversion webhooks are called if `admission` is present.
+    /// Returns the same scope with admission attributes. Conversion webhooks are called only if `admission`
+    /// is present.
     pub(crate) fn admitted_by(self, admission: Option<&'a AdmissionRequest>) -> Self {
         Self { admission, conversion: admission.is_some(), ..self }
     }

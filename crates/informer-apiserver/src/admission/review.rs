@@ -1,4 +1,4 @@
-//! Builds `AdmissionReview` requests and reads the responses.
+//! Builds `AdmissionReview` requests for webhooks and reads their responses.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::hooks::Hook;
 use super::matching::{Invocation, Write, invocation_json};
 use crate::model::error::ApiError;
 
-/// Builds the request of an `AdmissionReview`, without its UID and objects.
+/// Builds the `request` of an `AdmissionReview`, without its UID and objects.
 pub(super) fn request(write: &Write<'_>, invocation: &Invocation) -> Value {
     let attributes = write.attributes;
     let (kind, resource) = invocation_json(invocation);
@@ -49,7 +49,8 @@ pub(super) struct Verdict {
     pub(super) patch: Option<Vec<u8>>,
 }
 
-/// Reads and validates a response. The error has the same message as in kube-apiserver.
+/// Reads and validates a webhook's `AdmissionReview` response. Error messages are the same as in
+/// kube-apiserver.
 pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
     let review = crate::webhook::decode_response(body).map_err(called)?;
@@ -116,7 +117,7 @@ fn check(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Ver
     })
 }
 
-/// Builds the error for the client from the `status` of a response that denies the request.
+/// Builds the error for the client from the `status` with which a webhook denied the request.
 pub(super) fn refusal(hook: &Hook, result: &Value) -> ApiError {
     let denied = format!("admission webhook {:?} denied the request", hook.name);
     let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();

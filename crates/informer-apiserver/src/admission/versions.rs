@@ -1,8 +1,8 @@
 //! The objects of one write, converted to the versions that webhooks and policies match.
 //!
 //! The objects are converted when the first webhook needs a version. Changes made by a webhook are converted
-//! back to the version of the request before the next conversion, and at the end. Conversions are kept to a
-//! minimum because each may call a conversion webhook.
+//! back to the version of the request before the next conversion, and after the last webhook. Conversions are
+//! kept to a minimum because each may call a conversion webhook.
 
 use std::sync::Arc;
 
@@ -13,20 +13,21 @@ use crate::model::error::ApiError;
 use crate::model::kinds::convert_version;
 use crate::registry::Resource;
 
-/// The new and the old object.
+/// The new and the old object of a write.
 pub(super) type Pair<'a> = (Option<&'a Object>, Option<&'a Object>);
 
 /// The objects of one write.
 pub(super) struct Versions<'a> {
-    /// The object in the version of the request.
+    /// The new object in the version of the request. It is stale while `dirty` is true.
     object: Option<Object>,
     old: Option<&'a Object>,
     others: Vec<Other>,
-    /// The object was changed in `others[0]`, which is then the only element. `object` is stale.
+    /// A webhook or policy has changed the object in another version, which is `others[0]` and the only
+    /// element. `object` is stale until it is converted back.
     dirty: bool,
 }
 
-/// The objects, converted to another version.
+/// The new and the old object of the write, converted to another version.
 struct Other {
     resource: Arc<Resource>,
     object: Option<Object>,
@@ -38,7 +39,7 @@ impl<'a> Versions<'a> {
         Self { object, old, others: Vec::new(), dirty: false }
     }
 
-    /// Returns the current objects, in whichever version is current.
+    /// Returns the new and old object in the version in which the new object was last changed.
     pub(super) fn current(&self) -> Pair<'_> {
         match self.others.first().filter(|_| self.dirty) {
             Some(other) => (other.object.as_ref(), self.old),
@@ -46,15 +47,15 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// Returns the object in the version of the request for modification. Call
-    /// [`convert_back`](Admission::convert_back) first.
+    /// Returns the new object in the version of the request, for modification. Call
+    /// [`convert_back`](Admission::convert_back) first, or the object may be stale.
     pub(super) fn object_mut(&mut self) -> Option<&mut Object> {
         self.others.clear();
         self.object.as_mut()
     }
 
-    /// Returns the objects in the version of an invocation. Call [`convert_for`](Admission::convert_for)
-    /// first.
+    /// Returns the objects in the version that a webhook or policy receives. Call
+    /// [`convert_for`](Admission::convert_for) first.
     pub(super) fn view(&self, invocation: &Invocation) -> Pair<'_> {
         match invocation.converted.as_ref().and_then(|resource| self.other(resource)) {
             Some(other) => (other.object.as_ref(), other.old.as_ref()),
@@ -62,7 +63,7 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// Stores the object as a webhook or policy has changed it.
+    /// Replaces the new object with the result of a webhook or policy, which has the version of `invocation`.
     pub(super) fn set_object(&mut self, invocation: &Invocation, object: Object) {
         let Some(resource) = &invocation.converted else {
             self.object = Some(object);
@@ -75,8 +76,8 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// Returns the object in the version of the request. Call [`convert_back`](Admission::convert_back)
-    /// first.
+    /// Returns the new object in the version of the request. Call [`convert_back`](Admission::convert_back)
+    /// first, or the object may be stale.
     pub(super) fn into_object(self) -> Option<Object> {
         self.object
     }
@@ -87,14 +88,15 @@ impl<'a> Versions<'a> {
 }
 
 impl Admission {
-    /// Converts the objects to the version of an invocation.
+    /// Converts the objects to the version that a webhook or policy receives, unless this was done before.
     pub(super) async fn convert_for(
         &self,
         versions: &mut Versions<'_>,
         requested: &Resource,
         invocation: &Invocation,
     ) -> Result<(), ApiError> {
-        // kube-apiserver wraps the conversion error twice, and so repeats the prefix.
+        // kube-apiserver wraps the conversion error twice, so its message repeats the prefix of an internal
+        // error.
         let internal = |error: ApiError| ApiError::internal(ApiError::internal(error.message()).message());
         if let Some(resource) = &invocation.converted
             && versions.other(resource).is_some()
@@ -109,7 +111,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Converts changes back to the version of the request.
+    /// Converts the new object back to the version of the request if a webhook changed it in another version.
     pub(super) async fn convert_back(
         &self,
         versions: &mut Versions<'_>,
@@ -124,7 +126,8 @@ impl Admission {
         Ok(())
     }
 
-    /// Converts an object to the version of a resource. The whole result of the conversion webhook is used.
+    /// Converts an object to the version of a resource. The complete result of a conversion webhook is used,
+    /// including changed labels and annotations.
     async fn in_version(
         &self,
         resource: &Resource,

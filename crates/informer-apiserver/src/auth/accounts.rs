@@ -1,8 +1,8 @@
 //! Service account tokens: issuing and validation.
 //!
 //! A token is invalid after its expiry, and after the deletion of its service account or of the object that
-//! it is bound to. These are checked on each use, so a deletion takes effect immediately. kube-apiserver may
-//! accept the token for ten more seconds.
+//! it is bound to. Each request with the token checks these objects, so a deletion takes effect immediately.
+//! kube-apiserver may accept the token for ten more seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::model::kinds::Kind;
 use crate::model::user::User;
 use crate::registry::storage::Stored;
 
-/// The default audience. In kube-apiserver it is the issuer, which is configurable.
+/// The default audience of tokens. In kube-apiserver it is the configurable issuer URL.
 pub(super) const AUDIENCE: &str = "https://example.local";
 /// Default lifetime of a token in seconds, as in kube-apiserver.
 const DEFAULT_SECONDS: i64 = 3600;
@@ -26,22 +26,23 @@ const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 /// Maximum lifetime, as in kube-apiserver.
 const MAX_SECONDS: i64 = 1 << 32;
-/// A token remains valid for this time after the `deletionTimestamp` of its object, as in kube-apiserver.
+/// Time for which a token remains valid after the `deletionTimestamp` of its service account or bound object,
+/// as in kube-apiserver.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// The reason why a token is rejected.
+/// The reason why a service account token is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TokenError {
     /// The token is unknown.
     Unknown,
-    /// The token is no longer valid, or not for this audience.
+    /// The token has expired, its objects were deleted, or it is for another audience.
     Ended(String),
 }
 
 impl TokenError {
-    /// Returns the error message for a TokenReview.
+    /// Returns the error message for the status of a TokenReview.
     pub(super) fn message(&self) -> String {
         let unknown = "invalid bearer token";
         match self {
@@ -59,7 +60,7 @@ enum BoundKind {
     Node,
 }
 
-/// The object that a token is bound to.
+/// The pod, secret or node that a token is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BoundObject {
     bound_kind: BoundKind,
@@ -89,7 +90,8 @@ impl BoundKind {
         }
     }
 
-    /// Returns the message for an object that was deleted and re-created.
+    /// Returns the error message for a bound object whose UID has changed, because it was deleted and
+    /// re-created.
     fn mismatch(self, found: &str, wanted: &str) -> String {
         let what = match self {
             Self::Pod => "pod",
@@ -101,7 +103,7 @@ impl BoundKind {
 }
 
 impl Auth {
-    /// Validates a token. Returns its user, and those of the wanted audiences that the token has.
+    /// Validates a token. Returns its user, and those of the `wanted` audiences for which the token is valid.
     pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), TokenError> {
         if let Some(user) = self.access.known(token) {
             return match wanted.contains(&AUDIENCE) {
@@ -155,7 +157,7 @@ impl Auth {
         self.find(&resource, namespace, name)
     }
 
-    /// Returns true if the object's deletion time has passed by more than the leeway.
+    /// Returns true if the `deletionTimestamp` of an object lies further in the past than [`LEEWAY`].
     fn is_over(&self, object: &Stored) -> bool {
         let metadata: Value = serde_json::from_slice(object.metadata()).unwrap_or_default();
         let due: Option<Timestamp> =
@@ -176,7 +178,7 @@ impl Auth {
             .uid(&*account.uid)
             .groups(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
         user.extra.insert(CREDENTIAL.to_owned(), vec![format!("JTI={id}")]);
-        // Webhooks may have changed the spec to anything.
+        // Mutating webhooks may have replaced the spec of the TokenRequest by any JSON value.
         let mut spec = match request["spec"].take() {
             Value::Object(spec) => spec,
             _ => Map::new(),
@@ -199,7 +201,8 @@ impl Auth {
         request["spec"] = spec.into();
         let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
         let until = self.clock.elapsed().saturating_add(lasts);
-        // An opaque random string is enough: the server looks it up and decodes nothing.
+        // The token is an opaque random string and no JWT, because only this server validates it, by a
+        // lookup.
         let text = format!("{}.{}", id.simple(), uuid::Uuid::new_v4().simple());
         if !dry_run {
             let token = Token { user, account: account.key.clone(), audiences, bound, until };
@@ -215,7 +218,8 @@ impl Auth {
         Ok(request)
     }
 
-    /// Resolves the object that a token is bound to, and records it in the user's `extra`.
+    /// Resolves the object that a token is bound to, and adds its name and UID to the `extra` of the token's
+    /// user.
     fn bind_token(
         &self,
         account: &Stored,
@@ -247,8 +251,8 @@ impl Auth {
         }
     }
 
-    /// Records the pod in the user's `extra`, and also its node. If the node does not exist, only its name is
-    /// recorded, as in kube-apiserver.
+    /// Adds the pod that a token is bound to, and the pod's node, to the `extra` of the token's user. If the
+    /// node does not exist, only its name is added, as in kube-apiserver.
     fn add_pod_extra(&self, account: &str, pod: &Stored, user: &mut User) -> Result<(), ApiError> {
         let spec = crate::model::json::parse(pod.as_slice())["spec"].take();
         let text = |name: &str| spec[name].as_str().unwrap_or_default();
@@ -287,7 +291,7 @@ pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>
     Err(ApiError::invalid(&kind, "", cause))
 }
 
-/// Records the name and UID of an object in the user's `extra`.
+/// Adds the name and UID of a bound object to the `extra` of the token's user.
 fn add_extra(user: &mut User, what: &str, name: &str, uid: &str) {
     for (member, text) in [("name", name), ("uid", uid)] {
         if !text.is_empty() {
@@ -304,7 +308,7 @@ fn token_request() -> Kind {
     Kind::custom("authentication.k8s.io", "v1", "TokenRequest")
 }
 
-/// Formats strings as Go's `%q` does for a slice.
+/// Formats a list of strings as Go's `%q` formats a slice.
 fn go_quoted(texts: &[impl AsRef<str>]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| format!("{:?}", text.as_ref())).collect();
     format!("[{}]", texts.join(" "))

@@ -1,5 +1,5 @@
-//! Request attributes for authorization. They are derived from the path alone, whether or not the resource is
-//! served.
+//! Request attributes for authorization. They are derived from the path only and do not depend on whether the
+//! server has the resource.
 
 use http::Method;
 use informer_core::{FieldOperator, FieldSelector};
@@ -14,7 +14,8 @@ use crate::model::user::User;
 pub(crate) struct Attributes {
     pub(crate) verb: String,
     pub(crate) group: String,
-    /// Includes the subresource (`pods/status`). Empty for non-resource paths.
+    /// The plural resource, with the subresource if there is one (`pods/status`). Empty for non-resource
+    /// paths.
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -33,13 +34,13 @@ impl Attributes {
                 return Self { verb, path: path.to_owned(), ..Self::default() };
             }
         };
-        // Below the deprecated prefix `watch` every request is a watch.
+        // All requests below the deprecated path prefix `watch` are watches.
         let (legacy, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
             rest => (false, rest),
         };
         let (namespace, rest) = match rest {
-            // The namespace of a Namespace is itself.
+            // A request to a Namespace object is authorized in the namespace of that name.
             ["namespaces", name] | ["namespaces", name, "status" | "finalize"] => (*name, rest),
             ["namespaces", name, rest @ ..] if !rest.is_empty() => (*name, rest),
             rest => ("", rest),
@@ -52,7 +53,7 @@ impl Attributes {
         };
         let reads = matches!(method.as_str(), "GET" | "HEAD");
         let name = match name {
-            // A list or watch with a field selector on `metadata.name` has that name.
+            // A list or watch with a field selector on `metadata.name` is authorized for that object name.
             "" if reads => one_name(query.text("fieldSelector")).unwrap_or_default(),
             name => name.to_owned(),
         };
@@ -78,7 +79,8 @@ impl Attributes {
         }
     }
 
-    /// Returns the attributes in an access review, or `None` unless exactly one kind of attributes is given.
+    /// Returns the attributes that an access review asks about, or `None` unless exactly one of
+    /// `resourceAttributes` and `nonResourceAttributes` is given.
     pub(super) fn of_review(spec: &Value) -> Option<Self> {
         let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
@@ -102,7 +104,7 @@ impl Attributes {
         }
     }
 
-    /// Returns the `Forbidden` error for a denied request.
+    /// Returns the `Forbidden` error for a request that authorization denies.
     pub(super) fn refusal(&self, user: &User, why: &str) -> ApiError {
         let Self { verb, group, resource, namespace, name, path } = self;
         let user = &user.name;
@@ -139,7 +141,7 @@ impl Attributes {
     }
 }
 
-/// Returns the name that a field selector requires, if any.
+/// Returns the value that a field selector requires for `metadata.name`, if any.
 fn one_name(selector: &str) -> Option<String> {
     let selector: FieldSelector = selector.parse().ok()?;
     let wanted = selector.requirements().iter().find(|requirement| {

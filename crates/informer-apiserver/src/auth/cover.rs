@@ -1,10 +1,10 @@
-//! RBAC rule cover: compares rules, split into their smallest parts, with the rules that a user holds.
+//! RBAC rule cover: splits rules into their smallest parts and compares these with the rules that a user has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::Rule;
 
-/// The smallest part of a rule: one verb on one resource or path.
+/// The smallest part of an RBAC rule: one verb on one resource or path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RulePart<'a> {
     verb: &'a str,
@@ -22,8 +22,8 @@ enum RuleTarget<'a> {
     Path(&'a str),
 }
 
-/// Returns the parts of `wanted` that `held` does not cover, formatted for the error message and sorted.
-/// Verbs on the same resource are combined.
+/// Returns the parts of the rules `wanted` that the rules `held` do not grant, sorted and formatted for the
+/// error message. Verbs on the same resource are combined.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     let mut verbs: BTreeMap<RuleTarget<'_>, Vec<&str>> = BTreeMap::new();
@@ -61,7 +61,7 @@ fn parts(rule: &Rule) -> Vec<RulePart<'_>> {
 }
 
 impl Rule {
-    /// Returns true if the rule grants a part.
+    /// Returns true if this rule grants the verb and the resource or path of `part`.
     fn covers(&self, part: &RulePart<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         has(&self.verbs, part.verb)
@@ -81,7 +81,8 @@ impl Rule {
     }
 }
 
-/// Compares paths as strings, as kube-apiserver does: `/a*` covers `/a/*`, and `/a/*` does not cover `/a`.
+/// Compares non-resource paths as strings, as kube-apiserver does: the rule `/a*` covers `/a/*`, and `/a/*`
+/// does not cover `/a`.
 fn covers_path(own: &str, path: &str) -> bool {
     own == path || own.ends_with('*') && path.starts_with(own.trim_end_matches('*'))
 }

@@ -16,8 +16,8 @@ use crate::model::kinds::Kind;
 type Object = Map<String, Value>;
 
 impl Auth {
-    /// Rejects a role or binding that grants more than its author holds. The check comes before the
-    /// validation of the object.
+    /// Rejects a role or binding that grants permissions which its author does not have. The check runs
+    /// before the validation of the object.
     pub(crate) fn check_escalation(
         &self,
         requester: Option<Requester<'_>>,
@@ -42,12 +42,12 @@ impl Auth {
     }
 }
 
-/// A role or binding that is written.
+/// The role or binding that a request writes, and its author.
 struct EscalationCheck<'a> {
     shared: &'a Auth,
     requester: Requester<'a>,
     kind: &'a Kind,
-    /// The namespace of the object; empty for cluster-scoped objects.
+    /// The namespace of the role or binding; empty for cluster-scoped objects.
     namespace: &'a str,
     new: &'a Object,
 }
@@ -75,7 +75,7 @@ impl EscalationCheck<'_> {
             "ClusterRole" => "clusterroles",
             _ => return Err(ApiError::new(500, "", format!("unsupported role reference kind: {kind:?}"))),
         };
-        // The API group defaults to that of RBAC.
+        // A `roleRef` without an API group refers to the RBAC group.
         let group = Some(text("apiGroup")).filter(|group| !group.is_empty()).unwrap_or(GROUP);
         if self.may("bind", (resource, group), name) {
             return Ok(());
@@ -95,7 +95,8 @@ impl EscalationCheck<'_> {
         self.shared.allows(self.requester.user, &attributes).is_ok()
     }
 
-    /// Returns the rules of the bound role. As in kube-apiserver, errors name the kind of the request.
+    /// Returns the rules of the role that a binding refers to. As in kube-apiserver, errors name the kind of
+    /// the request.
     fn rules_of(&self, resource: &str, name: &str) -> Result<Vec<Rule>, ApiError> {
         let namespace = Some(self.namespace).filter(|_| resource == "roles");
         let required = |what: &str| Err(ApiError::bad_request(format!("{what} parameter required.")));
@@ -145,13 +146,14 @@ impl EscalationCheck<'_> {
     }
 }
 
-/// Returns true if a role has an aggregation rule.
+/// Returns true if a ClusterRole has an aggregation rule with selectors.
 fn aggregates(role: &Object) -> bool {
     let selectors = role.get("aggregationRule").and_then(|rule| rule["clusterRoleSelectors"].as_array());
     selectors.is_some_and(|selectors| !selectors.is_empty())
 }
 
-/// Returns true if an update only changes fields that the garbage collector writes.
+/// Returns true if an update only changes metadata that the garbage collector writes: owner references,
+/// finalizers and managed fields.
 fn changes_owners_only(old: &Object, new: &Object) -> bool {
     const THEIRS: [&str; 3] = ["ownerReferences", "finalizers", "managedFields"];
     let metadata =
@@ -160,7 +162,7 @@ fn changes_owners_only(old: &Object, new: &Object) -> bool {
         && is_same_except(&metadata(old), &metadata(new), &THEIRS)
 }
 
-/// Compares two objects except for some members. Empty values count as missing.
+/// Returns true if two objects are equal, except for the members `but`. Empty values count as missing.
 fn is_same_except(old: &Object, new: &Object, but: &[&str]) -> bool {
     let counts = |(name, value): &(&String, &Value)| {
         let empty = match value {

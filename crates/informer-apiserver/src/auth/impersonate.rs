@@ -16,7 +16,7 @@ const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl Auth {
-    /// Returns the impersonated user of a request, if its sender may impersonate it.
+    /// Returns the user that a request impersonates, if its sender may impersonate that user.
     pub(crate) fn impersonate(
         &self,
         user: User,
@@ -28,7 +28,8 @@ impl Auth {
         {
             return Ok(with_implicit_groups(impersonated));
         }
-        // kube-apiserver reports the newer permission, which is specific to the verb, whichever check fails.
+        // Whichever permission the sender lacks, the error names the one for this verb
+        // (`impersonate-on:...`), as in kube-apiserver.
         let mode = if service_account(&impersonated.name).is_some() { "serviceaccount" } else { "user-info" };
         let mut attributes = request();
         attributes.verb = format!("impersonate-on:{mode}:{}", attributes.verb);
@@ -36,7 +37,7 @@ impl Auth {
     }
 }
 
-/// Returns the user in the headers, or `None` without impersonation headers.
+/// Returns the user in the impersonation headers, or `None` if the request has none.
 fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let text =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
@@ -64,7 +65,7 @@ fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     }
 }
 
-/// Formats a user as kube-apiserver does in this error.
+/// Formats a user for the error message as Go does in kube-apiserver.
 fn go_format(User { name, uid, groups, extra }: &User) -> String {
     let list = |texts: &[String]| match texts.is_empty() {
         true => "[]string(nil)".to_owned(),
@@ -87,7 +88,7 @@ fn go_format(User { name, uid, groups, extra }: &User) -> String {
     )
 }
 
-/// Returns the permissions that impersonation of a user requires.
+/// Returns the permissions that the sender of a request needs to impersonate a user.
 fn required_permissions(impersonated: &User) -> Vec<Attributes> {
     let of = |group: &str, resource: &str, name: &str| Attributes {
         verb: "impersonate".to_owned(),

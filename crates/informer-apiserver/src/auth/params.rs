@@ -1,5 +1,5 @@
-//! Authorization of policy parameters: policies read parameter objects on behalf of any user, so the author
-//! of a policy or binding must be allowed to read them.
+//! Authorization of policy parameters. A policy evaluates its parameter objects for the requests of all
+//! users, so the author of a policy or binding must be allowed to read these objects.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value};
@@ -14,12 +14,12 @@ use crate::model::user::User;
 type Object = Map<String, Value>;
 
 const GROUP: &str = "admissionregistration.k8s.io";
-/// Matches any resource, which requires permission to read everything.
+/// Stands for all API groups or resources in a permission check: only a user who may read everything passes.
 const ANY: &str = "*";
 
 impl Auth {
-    /// Rejects an admission policy or binding whose author cannot read its parameters. The check comes after
-    /// validation.
+    /// Rejects an admission policy or binding whose author may not read the parameter objects. The check runs
+    /// after the validation of the object.
     pub(crate) fn check_params(
         &self,
         requester: Option<Requester<'_>>,
@@ -52,7 +52,7 @@ impl Auth {
         }
     }
 
-    /// Returns an error message if the author of a policy cannot read all objects of the parameter kind.
+    /// Returns an error message if the author of a policy may not read all objects of its `paramKind`.
     fn param_kind_error(&self, user: &User, old: &Value, new: &Value) -> Option<String> {
         if !new.is_object() || old == new {
             return None;
@@ -77,8 +77,8 @@ impl Auth {
         })
     }
 
-    /// Returns an error message if the author of a binding cannot read the referenced parameters. The check
-    /// runs on each write, as in kube-apiserver.
+    /// Returns an error message if the author of a binding may not read the objects in its `paramRef`. As in
+    /// kube-apiserver, the check runs on each write of the binding.
     fn param_ref_error(&self, user: &User, policies: &str, spec: &Value) -> Option<String> {
         let wanted = Some(&spec["paramRef"]).filter(|wanted| wanted.is_object())?;
         let text = |name: &str| wanted[name].as_str().unwrap_or_default().to_owned();
@@ -108,7 +108,7 @@ impl Auth {
                 let of = format!("&{{{} {}}}", part("apiVersion"), part("kind"));
                 format!("unable to resolve paramKind {of} {least} and {everything}")
             }
-            // kube-apiserver swaps the verb and the user in this message.
+            // For bindings of mutating policies, kube-apiserver swaps the verb and the user in this message.
             _ if policies.starts_with("mutating") => {
                 format!(
                     "user {verb} does not have \"{user}\" permission on the object referenced by paramRef"
@@ -126,7 +126,7 @@ impl Auth {
         Some(parse(stored.as_slice()))
     }
 
-    /// Returns the group of a parameter kind, and its resource if it exists.
+    /// Returns the API group of a `paramKind`, and its resource if the server has it.
     fn params_of(&self, kind: &Value) -> (String, Option<String>) {
         let text = |name: &str| kind[name].as_str().unwrap_or_default();
         let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
@@ -135,7 +135,7 @@ impl Auth {
     }
 }
 
-/// Formats a user as Go does.
+/// Formats a user for the error message as Go does in kube-apiserver.
 fn go_format(user: &User) -> String {
     let extra: Vec<String> =
         user.extra.iter().map(|(name, values)| format!("{name}:[{}]", values.join(" "))).collect();

@@ -1,4 +1,4 @@
-//! RBAC: compiles the stored roles and bindings and evaluates them.
+//! RBAC: compiles the stored roles and bindings, and authorizes requests with the result.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::model::kinds::Kind;
 use crate::model::user::MASTERS;
 use crate::model::user::User;
 
-/// The compiled policy. It is compiled again after a role or binding has changed.
+/// The compiled roles and bindings. They are compiled again when a role or binding has changed.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyCache(Mutex<Option<Compiled>>);
 
 #[derive(Debug)]
 struct Compiled {
     policy: Arc<RbacPolicy>,
-    /// Notified when a role or binding changes.
+    /// Notified when a role or binding is written, which makes the compiled ones stale.
     changes: Vec<watch::Receiver<()>>,
 }
 
@@ -33,18 +33,18 @@ struct RbacPolicy {
     grants: Vec<Grant>,
 }
 
-/// A binding with the rules of its role.
+/// A role binding with the rules of its role.
 #[derive(Debug)]
 struct Grant {
     /// `None` for a ClusterRoleBinding.
     namespace: Option<String>,
-    /// The binding in reasons: `RoleBinding "readers/default" of Role "reader"`.
+    /// The name of the binding in the reason of a decision: `RoleBinding "readers/default" of Role "reader"`.
     title: String,
     subjects: Vec<Subject>,
     rules: Result<Vec<Rule>, MissingRole>,
 }
 
-/// A missing role that a binding refers to.
+/// A role that does not exist although a binding refers to it.
 #[derive(Debug, Clone)]
 pub(super) struct MissingRole {
     /// `role` or `clusterrole`.
@@ -52,11 +52,11 @@ pub(super) struct MissingRole {
     pub(super) name: String,
 }
 
-/// The rules that a user holds in a namespace.
+/// The RBAC rules that apply to a user in a namespace.
 #[derive(Debug, Default)]
 pub(super) struct HeldRules {
     pub(super) rules: Vec<Rule>,
-    /// Missing roles of the user's bindings.
+    /// Roles that do not exist although bindings of the user refer to them.
     pub(super) missing: Vec<MissingRole>,
 }
 
@@ -68,7 +68,7 @@ enum Subject {
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A snapshot of the permissions of all users.
+/// A snapshot of the RBAC permissions of all users.
 #[derive(Debug, Clone)]
 pub(crate) struct Permissions {
     /// `None` if RBAC is disabled.
@@ -77,7 +77,8 @@ pub(crate) struct Permissions {
 }
 
 impl Permissions {
-    /// Authorizes a request. Returns the reason of the decision.
+    /// Authorizes a request. Returns the reason of the decision: `Ok` if the request is allowed, `Err` if it
+    /// is denied.
     #[cfg(feature = "cel")]
     pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         match &self.policy {
@@ -95,13 +96,13 @@ impl Auth {
         Permissions { policy: self.access.rbac.then(|| self.policy()) }
     }
 
-    /// Returns `Forbidden` if a user may not make a request.
+    /// Returns a `Forbidden` error unless the user may make the request.
     pub(crate) fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
         self.allows(user, attributes).map(drop).map_err(|why| attributes.refusal(user, &why))
     }
 
-    /// Authorizes a create that results from an update or apply of a missing object. Permission to update or
-    /// patch does not imply it.
+    /// Authorizes the creation of an object by an update or apply request. The permission to update or patch
+    /// does not include the permission to create.
     pub(crate) fn authorize_creation(
         &self,
         user: &User,
@@ -115,20 +116,20 @@ impl Auth {
             verb: "create".to_owned(),
             group: kind.gvr.group.to_string(),
             resource: kind.gvr.resource.to_string(),
-            // The namespace of a Namespace is itself.
+            // The creation of a Namespace is authorized in the namespace of that name.
             namespace: namespace.unwrap_or(if kind.is("", "Namespace") { name } else { "" }).to_owned(),
             name: name.to_owned(),
             path: String::new(),
         };
-        // kube-apiserver's storage layer returns this error, so it lacks the header that the authorization
-        // filter adds.
+        // kube-apiserver returns this error from its storage layer, so the response lacks the header that its
+        // authorization filter adds.
         self.authorize(user, &attributes).map_err(|mut refused| {
             refused.unauthorized = false;
             refused
         })
     }
 
-    /// Authorizes a request. Returns the reason of the decision, which is mostly empty for a denial.
+    /// Authorizes a request. Returns the reason of the decision, which is empty for most denied requests.
     pub(super) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         if !self.access.enforces_rbac_for(user) {
             return Ok(String::new());
@@ -136,7 +137,8 @@ impl Auth {
         self.policy().decide(user, attributes)
     }
 
-    /// Returns the rules of a user in a namespace, or the cluster-wide rules if it is empty.
+    /// Returns the RBAC rules that apply to a user in a namespace, or the cluster-wide rules if `namespace`
+    /// is empty.
     pub(super) fn held(&self, user: &User, namespace: &str) -> HeldRules {
         match self.access.enforces_rbac_for(user) {
             true => self.policy().held(user, namespace),
@@ -162,7 +164,7 @@ impl Auth {
         let names = ["roles", "clusterroles", "rolebindings", "clusterrolebindings"];
         let [roles, cluster_roles, bindings, cluster_bindings] = names.map(resource);
         let all = [&roles, &cluster_roles, &bindings, &cluster_bindings];
-        // Subscribe before reading, so that no change is missed.
+        // Subscribe to changes of roles and bindings before reading them, so that no change is missed.
         let changes =
             all.iter().filter_map(|resource| Some(resource.as_ref()?.changed.subscribe())).collect();
         let role = |namespace: Option<&str>, role_ref: &Value| {
@@ -193,7 +195,7 @@ impl Auth {
 }
 
 impl RbacPolicy {
-    /// Authorizes a request. Returns the reason of the decision.
+    /// Authorizes a request with the compiled roles. Returns the reason of the decision.
     fn decide(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         self.allows(user, attributes).ok_or_else(|| {
             let missing = self.held(user, &attributes.namespace).missing;
@@ -226,12 +228,12 @@ impl RbacPolicy {
     }
 }
 
-/// Returns the error message for missing roles, or `None` if there are none.
+/// Returns the error message for roles that do not exist, or `None` if `missing` is empty.
 pub(super) fn missing_roles_error(missing: &[MissingRole]) -> Option<String> {
     join_errors(missing.iter().map(|role| format!("{}.{GROUP} {:?} not found", role.word, role.name)))
 }
 
-/// Combines errors into one message without duplicates.
+/// Combines the error messages into one without duplicates, or returns `None` if there are none.
 pub(super) fn join_errors(errors: impl Iterator<Item = String>) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for error in errors {

@@ -1,4 +1,5 @@
-//! Access reviews, rules reviews and token reviews. They are evaluated, but not stored.
+//! Access reviews, rules reviews and token reviews. The server evaluates and returns these objects, but does
+//! not store them.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::model::kinds::Kind;
 use crate::model::user::User;
 
 impl Auth {
-    /// Returns the review with its status.
+    /// Evaluates an access review, rules review or token review and returns it with its status.
     pub(crate) fn review(&self, user: &User, kind: &Kind, mut review: Value) -> Result<Value, ApiError> {
         if !review.is_object() {
             return Err(ApiError::bad_request("a review is an object"));
@@ -108,7 +109,7 @@ fn reviewed_user(kind: &Kind, spec: &Value) -> Result<User, ApiError> {
     Ok(User::new(name).groups(groups))
 }
 
-/// kube-apiserver names no kind in the errors of access reviews.
+/// Returns the error for an invalid access review. As in kube-apiserver, it does not name the kind.
 fn invalid(kind: &Kind, cause: Cause) -> ApiError {
     let message = format!(".{} \"\" is invalid: {}: {}", kind.gvr.group, cause.field, cause.message);
     let mut error = ApiError::invalid(kind, "", cause);

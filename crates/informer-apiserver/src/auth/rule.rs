@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Attributes;
 
-/// A decoded rule of a role.
+/// A decoded rule of an RBAC role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) verbs: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Returns the rules of a role.
+    /// Decodes the `rules` of an RBAC role.
     pub(super) fn all_of(role: &Value) -> Vec<Self> {
         role["rules"].as_array().into_iter().flatten().map(Self::read).collect()
     }
@@ -44,7 +44,7 @@ impl Rule {
         }
     }
 
-    /// Returns the rule as JSON for a SelfSubjectRulesReview.
+    /// Returns the RBAC rule as JSON for the status of a SelfSubjectRulesReview.
     pub(super) fn shown(&self) -> Value {
         let mut shown = json!({"verbs": self.verbs});
         if self.paths.is_empty() {

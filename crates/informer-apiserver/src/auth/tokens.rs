@@ -1,4 +1,4 @@
-//! Bearer tokens: configured ones, and those issued for service accounts.
+//! Bearer tokens: those in the token configuration, and those issued for service accounts.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use informer_core::ObjectKey;
 use super::accounts::BoundObject;
 use crate::model::user::User;
 
-/// Maximum number of issued tokens. The oldest are dropped first.
+/// Maximum number of issued service account tokens in memory. Beyond it the oldest tokens become invalid.
 const MAX_ISSUED: usize = 10_000;
 
 /// Bearer tokens and their users.
@@ -25,7 +25,7 @@ pub struct Tokens {
     users: HashMap<String, User>,
 }
 
-/// The error for an invalid token file.
+/// The error for a token file that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the token file is not `token,user,uid` or `token,user,uid,\"group,group\"`")]
 pub struct ParseTokensError {
@@ -67,7 +67,7 @@ impl std::str::FromStr for Tokens {
             if token.is_empty() || name.is_empty() || rest.len() > 1 {
                 return Err(broken);
             }
-            // As in kube-apiserver, an empty group column is one group with an empty name.
+            // As in kube-apiserver, an empty group column in a token file means one group with an empty name.
             let groups = rest.iter().flat_map(|groups| groups.split(',')).map(str::trim);
             tokens.add(token, User::new(name).uid(uid).groups(groups));
         }
@@ -75,7 +75,7 @@ impl std::str::FromStr for Tokens {
     }
 }
 
-/// Splits a line of CSV. Returns `None` if a quote is not closed.
+/// Splits a line of CSV into its fields. Returns `None` if a quote is not closed.
 fn fields(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.trim().chars().peekable();
@@ -94,21 +94,21 @@ fn fields(line: &str) -> Option<Vec<String>> {
     (!quoted).then_some(fields)
 }
 
-/// A token that this server has issued.
+/// A service account token that this server has issued.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) user: User,
-    /// The service account of the token.
+    /// The service account for which the token was issued.
     pub(super) account: ObjectKey,
     /// The audiences of the token.
     pub(super) audiences: Vec<String>,
-    /// The object that the token is bound to, in addition to its service account.
+    /// The pod, secret or node that the token is bound to, in addition to its service account.
     pub(super) bound: Option<BoundObject>,
-    /// Expiry, measured by the server's clock.
+    /// The expiry of the token, as elapsed time of the server's clock.
     pub(super) until: Duration,
 }
 
-/// The tokens that this server has issued.
+/// The service account tokens that this server has issued.
 #[derive(Default)]
 pub(super) struct Issued {
     tokens: HashMap<String, Token>,

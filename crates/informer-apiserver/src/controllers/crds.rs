@@ -24,8 +24,8 @@ pub(crate) use naming::NameCache;
 const ESTABLISHED: (&str, &str, &str) =
     ("True", "InitialNamesAccepted", "the initial names have been accepted");
 
-/// Maximum number of steps of one reconciliation. A CRD needs few steps, but each may be retried after a
-/// conflict.
+/// Maximum number of steps of one CRD reconciliation. A CRD needs few steps, but a step is repeated after a
+/// conflict with another write.
 const MAX_STEPS: usize = 32;
 
 pub(crate) fn definitions() -> Gvr {
@@ -36,14 +36,16 @@ pub(crate) fn definitions() -> Gvr {
 pub(crate) enum Step {
     /// There was nothing to do.
     Nothing,
-    /// The CRD was written. `None` if it was removed.
+    /// The reconciliation has written the CRD. The value is the new object, or `None` if the write removed
+    /// it.
     Written(Option<(Arc<Stored>, Value)>),
     /// Another write changed the CRD first, so the step must be repeated.
     Conflict,
 }
 
 impl ControllerManager {
-    /// Serves the resources of a CRD or removes them. Returns true if its accepted names have changed.
+    /// Reconciles a CRD: serves its resources, or removes them if it is deleted. Returns true if its accepted
+    /// names have changed.
     pub(crate) fn reconcile_definition(&self, name: &str) -> bool {
         let Ok(resource) = self.resource(&definitions()) else { return false };
         let read = || {
@@ -73,7 +75,7 @@ impl ControllerManager {
         renamed
     }
 
-    /// Serves a CRD once its names are accepted, and sets the condition `Established`.
+    /// Serves the resources of a CRD whose names are accepted, and sets the condition `Established`.
     fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> Step {
         if let Some(spec) = names::served_spec(&definition) {
             self.serve(&spec);
@@ -100,10 +102,10 @@ impl ControllerManager {
         }
     }
 
-    /// Registers the resources of a CRD. All versions share one table.
+    /// Registers the resources of a CRD. All its versions share one table.
     ///
-    /// If an earlier version of the CRD was served, its watches end and its history is dropped.
-    /// kube-apiserver does the same, because it creates new caches.
+    /// If the resources were already served for an earlier state of the CRD, their watches end and their
+    /// history is dropped. kube-apiserver does the same, because it creates new caches.
     pub(crate) fn serve(&self, spec: &Value) {
         let mut all = kinds(spec);
         let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
@@ -145,8 +147,8 @@ impl ControllerManager {
         }
     }
 
-    /// Encodes the stored objects again for a changed CRD, keeping their resourceVersions: prunes unknown
-    /// fields and applies new defaults.
+    /// Encodes all stored objects of a changed CRD again: prunes unknown fields and applies new defaults. The
+    /// objects keep their resourceVersions.
     fn reencode(&self, table: usize, kinds: &[Kind]) {
         let live = self.storage.read().live(table);
         let shaped = live.iter().filter_map(|stored| {
@@ -159,7 +161,8 @@ impl ControllerManager {
         self.storage.write().reshape(table, shaped);
     }
 
-    /// Stops serving a terminating CRD without objects. If there are objects, their deletion is queued.
+    /// Stops serving the resources of a CRD that is being deleted if no objects are left. Otherwise queues
+    /// the deletion of the objects.
     fn finish_removal(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
         if let Some(served) = self.storage_resource(&definition["spec"]) {
             if self.storage.read().live(served.table).iter().next().is_some() {
@@ -177,14 +180,16 @@ impl ControllerManager {
         let held = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let kept: Vec<Value> = held.iter().filter(|name| *name != CLEANUP_FINALIZER).cloned().collect();
         if kept == held {
-            // The remaining finalizers belong to clients.
+            // Only finalizers of clients are left on the CRD, so there is nothing to do until they are
+            // removed.
             return Step::Nothing;
         }
         definition["metadata"]["finalizers"] = kept.into();
         self.write_definition(resource, current, definition)
     }
 
-    /// Deletes a batch of the objects of a terminating CRD. The removal of each queues the CRD again.
+    /// Deletes a batch of the custom resources of a CRD that is being deleted. Each removed object queues the
+    /// CRD again.
     pub(crate) fn sync_custom_resources(&self, definition: &str) {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let Ok(stored) = self.find(&resource, None, definition) else { return };
@@ -197,16 +202,16 @@ impl ControllerManager {
             let scope = Scope::new(&served, stored.key.namespace());
             deleted |= ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())).is_ok();
         }
-        // Without any success, another attempt would fail, too.
+        // If no object could be deleted, another attempt would fail, too.
         if deleted && left.next().is_some() {
             self.delete_custom_resources(definition);
         }
     }
 
-    /// Returns the storage version of a CRD, or another served version if that is not served.
+    /// Returns the storage version of a CRD, or another served version if the storage version is not served.
     ///
-    /// Returns `None` while the names of the CRD are not accepted. The resources served under them then
-    /// belong to another CRD.
+    /// Returns `None` while the names of the CRD are not accepted, because the resources with these names
+    /// then belong to another CRD.
     fn storage_resource(&self, spec: &Value) -> Option<Arc<Resource>> {
         let gvrs = resources(spec);
         let first = gvrs.first()?;

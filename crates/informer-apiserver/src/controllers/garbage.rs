@@ -1,4 +1,5 @@
-//! The garbage collector: deletes dependents without owners, and completes foreground and orphan deletions.
+//! The garbage collector: deletes dependents whose owners do not exist, and completes deletions with the
+//! propagation policies `Foreground` and `Orphan`.
 
 use serde_json::Value;
 
@@ -21,7 +22,8 @@ impl ControllerManager {
     pub(crate) fn delete_if_ownerless(&self, object: &ObjectRef) {
         let Some(found) = self.find_ref(object) else { return };
         if !found.stored.owners.is_empty() && !self.has_owner(&found) {
-            // An error means that the object was deleted or changed in the meantime.
+            // An error of this deletion means that another write deleted or changed the object first, so it
+            // is ignored.
             let name = found.stored.key.name();
             drop(ready(self.delete(found.scope(), name, &DeleteOptions::now())));
         }
@@ -50,7 +52,8 @@ impl ControllerManager {
 
     pub(crate) fn delete_foreground(&self, object: &ObjectRef) {
         let Some(found) = self.find_ref(object) else { return };
-        // An error means that the object was deleted or changed in the meantime.
+        // An error of this deletion means that another write deleted or changed the dependent first, so it is
+        // ignored.
         let (name, options) = (found.stored.key.name(), DeleteOptions::foreground());
         drop(ready(self.delete(found.scope(), name, &options)));
     }
@@ -90,7 +93,7 @@ impl ControllerManager {
         });
     }
 
-    /// Updates an object, retrying on conflicts.
+    /// Applies `change` to an object and writes it. Repeats both after a conflict with another write.
     fn change(&self, of: &StoredObject, change: impl Fn(&mut Object)) {
         let name = of.stored.key.name();
         let changed = retry(&of.resource.kind, name, || {
@@ -99,16 +102,16 @@ impl ControllerManager {
             change(&mut object);
             self.put_or_remove(of.scope(), &current, &object)
         });
-        // An error means that the object was deleted in the meantime.
+        // The only possible error is that the object was deleted in the meantime, so it is ignored.
         drop(changed);
     }
 
-    /// Returns the object, unless it was removed or re-created.
+    /// Returns the referenced object, or `None` if it was removed, possibly re-created with another UID.
     fn find_ref(&self, object: &ObjectRef) -> Option<StoredObject> {
         self.find_at(object.table, &object.key).filter(|found| found.stored.uid == object.uid)
     }
 
-    /// Returns at most `max` dependents of an owner.
+    /// Returns at most `max` dependents of the owner with this UID.
     fn dependents(&self, uid: &str, max: usize) -> Vec<StoredObject> {
         let places = self.storage.read().dependents(uid, max);
         places.into_iter().filter_map(|(table, key)| self.find_at(table, &key)).collect()

@@ -1,4 +1,5 @@
-//! The namespace controller: deletes the contents of terminating namespaces, then removes their finalizer.
+//! The namespace controller: deletes all objects in a namespace that is being deleted, then removes the
+//! finalizer of the namespace.
 
 use serde_json::{Value, json};
 
@@ -15,8 +16,8 @@ use crate::pipeline::ready::ready;
 use crate::registry::select::Filter;
 
 impl ControllerManager {
-    /// Deletes a batch of the contents of a terminating namespace. The removal of objects with finalizers
-    /// queues the namespace again.
+    /// Deletes a batch of the objects in a namespace that is being deleted. Objects with finalizers remain;
+    /// each queues the namespace again when it is removed.
     pub(crate) fn sync_namespace(&self, name: &str) {
         let Ok(resource) = self.resource(&informer_core::Gvr::new("", "v1", "namespaces")) else { return };
         let Ok(stored) = self.find(&resource, None, name) else { return };
@@ -34,7 +35,8 @@ impl ControllerManager {
                 let spec = if left.is_empty() { json!({}) } else { json!({"finalizers": left}) };
                 object.insert("spec".into(), spec);
                 metadata_of_mut(&mut object).remove("resourceVersion");
-                // An error means that the namespace was removed in the meantime.
+                // An error of this update means that the namespace was removed in the meantime, so it is
+                // ignored.
                 let scope = Scope::new(&resource, None);
                 drop(ready(self.update(scope, name, Value::Object(object), WriteMode::Finalize)));
             }
@@ -50,7 +52,7 @@ impl ControllerManager {
             let inside = live.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
             for stored in inside {
                 if deletions == MAX_DELETIONS_PER_TASK {
-                    // Without any success, another attempt would fail, too.
+                    // If no object could be deleted, another attempt would fail, too.
                     return if deleted { Contents::ToDelete } else { Contents::Held };
                 }
                 if !stored.terminating {
@@ -67,7 +69,7 @@ impl ControllerManager {
     }
 }
 
-/// The remaining contents of a terminating namespace.
+/// The objects that remain in a namespace that is being deleted.
 enum Contents {
     Empty,
     /// Only objects with finalizers remain, so the namespace must wait for other controllers.

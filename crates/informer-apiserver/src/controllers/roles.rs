@@ -1,5 +1,5 @@
-//! ClusterRole aggregation: a role with an `aggregationRule` gets the rules of all roles that its selectors
-//! match.
+//! ClusterRole aggregation: a ClusterRole with an `aggregationRule` gets the rules of all ClusterRoles that
+//! its selectors match.
 
 use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
@@ -12,11 +12,12 @@ use crate::model::write_options::WriteMode;
 use crate::pipeline::ready::ready;
 use crate::pipeline::{AGGREGATION_MANAGER, Application};
 
-/// Maximum number of passes after one write. An aggregated role may select other aggregated roles.
+/// Maximum number of aggregation passes after one write. More than one is needed if an aggregated role
+/// selects other aggregated roles.
 const MAX_ROUNDS: usize = 32;
 
 impl ControllerManager {
-    /// Updates the rules of all aggregated roles.
+    /// Updates the rules of all ClusterRoles with an `aggregationRule`.
     pub(crate) fn sync_roles(&self) {
         for _ in 0..MAX_ROUNDS {
             if !self.aggregate_once() {
@@ -25,7 +26,7 @@ impl ControllerManager {
         }
     }
 
-    /// Returns true if a role has changed.
+    /// Updates each aggregated ClusterRole once. Returns true if a role has changed.
     fn aggregate_once(&self) -> bool {
         let gvr = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles");
         let Ok(resource) = self.resource(&gvr) else { return false };
@@ -49,15 +50,16 @@ impl ControllerManager {
             }
             let Value::Object(config) = config else { continue };
             let apply = Application { config, force: true, duplicates: None };
-            // A role that was deleted or changed in the meantime is queued again.
+            // An error is ignored: another write deleted or changed the role and has queued the aggregation
+            // again.
             changed |= ready(self.apply(scope, name, &apply, WriteMode::Main)).is_ok();
         }
         changed
     }
 }
 
-/// Returns the rules of all selected roles without duplicates, in the order of the selectors and then of the
-/// role names.
+/// Returns the rules of all ClusterRoles that an aggregation rule selects, without duplicates, in the order
+/// of the selectors and then of the role names.
 fn rules_of(role: &Value, roles: &[Value]) -> Vec<Value> {
     let mut rules = Vec::new();
     for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {

@@ -14,45 +14,45 @@ pub enum FaultAction {
     Status {
         /// The HTTP status code.
         code: u16,
-        /// The reason; defaults to the one that kube-apiserver uses for the code.
+        /// The `reason` of the Status; defaults to the one that kube-apiserver uses for the code.
         #[serde(default)]
         reason: Option<String>,
-        /// The message; defaults to a generic one for the code.
+        /// The `message` of the Status; defaults to a generic one for the code.
         #[serde(default)]
         message: Option<String>,
         /// Seconds in the `Retry-After` header and in `details.retryAfterSeconds`.
         #[serde(default)]
         retry_after: Option<u32>,
-        /// A raw body instead of a Status object.
+        /// A raw response body that replaces the Status object.
         #[serde(default)]
         body: Option<String>,
     },
     /// Fails with 410 Expired: as an ERROR event of a watch, or as the status of any other response.
     Expire {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the error.
         #[serde(default)]
         after_events: u64,
     },
-    /// Ends the body early. Without a position it ends before the first byte, or immediately on an open
-    /// watch.
+    /// Ends the response body early. Without `after_events` and `after_bytes` it ends before the first byte,
+    /// or immediately on an open watch.
     Cut {
-        /// Ends the body after this number of watch events. Takes precedence over `after_bytes`.
+        /// Ends the response body after this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
         after_events: Option<u64>,
-        /// Ends the body after this number of its bytes.
+        /// Ends the response body after this number of bytes.
         #[serde(default)]
         after_bytes: Option<u64>,
-        /// Resets the connection (or the HTTP/2 stream) instead of ending the body normally.
+        /// Resets the connection (or the HTTP/2 stream) instead of ending the response body normally.
         #[serde(default)]
         abrupt: bool,
     },
-    /// Stops sending the body and keeps the connection open. Without a position it stops before the first
-    /// byte, or immediately on an open watch.
+    /// Stops sending the response body and keeps the connection open. Without `after_events` and
+    /// `after_bytes` it stops before the first byte, or immediately on an open watch.
     Stall {
-        /// Stalls after this number of watch events. Takes precedence over `after_bytes`.
+        /// Stalls the response body after this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
         after_events: Option<u64>,
-        /// Stalls after this number of bytes of the body.
+        /// Stalls the response body after this number of bytes.
         #[serde(default)]
         after_bytes: Option<u64>,
     },
@@ -61,34 +61,35 @@ pub enum FaultAction {
         /// The delay in milliseconds.
         millis: u64,
     },
-    /// Sends no bookmarks, except the one that ends the initial events.
+    /// Sends no bookmarks on a watch, except the one that ends the initial events.
     DropBookmarks,
-    /// Does not send the bookmark that ends the initial events.
+    /// Does not send the bookmark that ends the initial events of a streaming list.
     NoInitialEnd,
     /// Reads return a past state, and watches replay the events since then.
     Rewind {
-        /// The number of versions to go back.
+        /// The number of resourceVersions to go back.
         by: u64,
     },
-    /// Sends a line that is not JSON.
+    /// Sends a line that is not JSON on a watch.
     Garbage {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the invalid line.
         #[serde(default)]
         after_events: u64,
     },
-    /// Sends half of the next event, then ends the watch normally.
+    /// Sends half of a watch event, then ends the watch normally.
     HalfFrame {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the truncated one.
         #[serde(default)]
         after_events: u64,
     },
-    /// Sends an event of an unknown type.
+    /// Sends a watch event of an unknown type.
     UnknownEvent {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the unknown one.
         #[serde(default)]
         after_events: u64,
     },
-    /// Rejects streaming lists with 422, as a server without the `WatchList` feature does.
+    /// Rejects streaming lists (`sendInitialEvents=true`) with 422, as a server without the `WatchList`
+    /// feature does.
     RejectInitialEvents,
     /// Ignores `sendInitialEvents`, as a server does that does not know the parameter.
     IgnoreInitialEvents,
@@ -99,92 +100,92 @@ pub enum FaultAction {
     TooLarge,
     /// Sends an ERROR event with this status, then ends the watch.
     ErrorEvent {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the ERROR event.
         #[serde(default)]
         after_events: u64,
         /// The code of the status.
         code: u16,
-        /// The reason; defaults to the one of the code.
+        /// The `reason` of the Status; defaults to the one of the code.
         #[serde(default)]
         reason: Option<String>,
-        /// The message; defaults to a generic one for the code.
+        /// The `message` of the Status; defaults to a generic one for the code.
         #[serde(default)]
         message: Option<String>,
         /// Seconds in `details.retryAfterSeconds`.
         #[serde(default)]
         retry_after: Option<u32>,
     },
-    /// Sends a custom event, for example one of another kind, without metadata or resourceVersion, or with a
-    /// huge object.
+    /// Sends a custom watch event, for example with an object of another kind, without metadata or
+    /// resourceVersion, or with a huge object.
     ///
     /// An event of type `ERROR` ends the watch. On a protobuf watch, an object without a protobuf encoding is
     /// sent as a JSON line.
     Event {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the custom one.
         #[serde(default)]
         after_events: u64,
-        /// The event type, for example `MODIFIED`.
+        /// The type of the custom event, for example `MODIFIED`.
         r#type: String,
         /// The object: any JSON value.
         #[serde(default)]
         object: Value,
     },
-    /// Drops the next event. This violates the watch contract.
+    /// Does not send one watch event. This violates the watch contract.
     SkipEvent {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the dropped one.
         #[serde(default)]
         after_events: u64,
     },
-    /// Sends the next event twice. This violates the watch contract.
+    /// Sends one watch event twice. This violates the watch contract.
     RepeatEvent {
-        /// The number of events before it.
+        /// Number of watch events that are sent before the repeated one.
         #[serde(default)]
         after_events: u64,
     },
-    /// Swaps the next two events. This violates the watch contract.
+    /// Swaps two consecutive watch events. This violates the watch contract.
     SwapEvents {
-        /// The number of events before them.
+        /// Number of watch events that are sent before the swapped ones.
         #[serde(default)]
         after_events: u64,
     },
     /// Sends each bookmark twice, including the one that ends the initial events.
     RepeatBookmarks,
-    /// Sends bookmarks with an older resourceVersion than the events before them.
+    /// Sends bookmarks whose resourceVersion is older than that of the events before them.
     OldBookmarks {
-        /// The number of versions to go back.
+        /// The number of resourceVersions that a bookmark goes back.
         by: u64,
     },
-    /// Shuffles the initial events. This violates the watch contract.
+    /// Shuffles the initial events of a streaming list. This violates the watch contract.
     ShuffleInitial {
         /// The seed of the random order.
         #[serde(default)]
         seed: u64,
     },
-    /// Delays all events of a watch, while writes are acknowledged without delay.
+    /// Delays all events of a watch. Writes are still acknowledged without delay.
     Lag {
         /// The delay in milliseconds.
         millis: u64,
     },
-    /// Ends a watch normally after this time.
+    /// Ends a watch normally when this time has passed since its start.
     Lifetime {
         /// The time in milliseconds.
         millis: u64,
     },
-    /// Sends the body in small chunks with pauses.
+    /// Sends the response body in small chunks with pauses between them.
     Trickle {
-        /// Bytes of each chunk, at least one.
+        /// Number of bytes of each chunk, at least one.
         bytes: u32,
         /// Milliseconds before each chunk.
         millis: u64,
     },
-    /// Executes the request, but responds with this status.
+    /// Executes the request, but responds with this status instead of the real response.
     FalseStatus {
         /// The HTTP status code.
         code: u16,
-        /// The reason; defaults to the one that kube-apiserver uses for the code.
+        /// The `reason` of the Status; defaults to the one that kube-apiserver uses for the code.
         #[serde(default)]
         reason: Option<String>,
-        /// The message; defaults to a generic one for the code.
+        /// The `message` of the Status; defaults to a generic one for the code.
         #[serde(default)]
         message: Option<String>,
         /// Seconds in the `Retry-After` header and in `details.retryAfterSeconds`.
@@ -193,7 +194,7 @@ pub enum FaultAction {
     },
     /// Executes the request, then resets the connection (or the HTTP/2 stream) instead of responding.
     LostAnswer,
-    /// Executes the request without delay, but delays the response.
+    /// Executes the request immediately, but delays the response.
     LateAnswer {
         /// The delay in milliseconds.
         millis: u64,
@@ -201,23 +202,23 @@ pub enum FaultAction {
     /// Closes the connection for further requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1.
     /// Requests in flight continue.
     GoAway,
-    /// Returns fewer items per page than requested, with a continue token.
+    /// Returns fewer list items per page than requested, with a continue token.
     ShortPage {
-        /// Maximum items of a page; 0 returns an empty page.
+        /// Maximum number of items of a page; 0 returns an empty page.
         items: u64,
     },
-    /// Ignores `limit` and returns the whole list in one page.
+    /// Ignores `limit` of a list request and returns the whole list in one page.
     IgnoreLimit,
     /// Returns a wrong `remainingItemCount`.
     RemainingItems {
-        /// The reported count; the field is absent by default.
+        /// The value of `remainingItemCount`; without a value the field is left out.
         #[serde(default)]
         count: Option<u64>,
     },
 }
 
 impl FaultAction {
-    /// Returns true if the action can apply to a watch that is already open.
+    /// Returns true if the fault can be injected into a watch that is already open.
     pub(super) fn applies_to_open_watch(&self) -> bool {
         match self {
             Self::Expire { .. }

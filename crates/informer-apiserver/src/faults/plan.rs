@@ -1,4 +1,4 @@
-//! The faults that apply to one request.
+//! The faults that the matching rules inject into one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{FaultAction, OpenWatch};
 use crate::model::error::ApiError;
 
-/// An event of an unknown type.
+/// A watch event of an unknown type, for [`FaultAction::UnknownEvent`].
 const UNKNOWN_EVENT: &[u8] =
     b"{\"type\":\"EXPLODED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{}}}\n";
 
@@ -23,9 +23,9 @@ pub(crate) struct Plan {
     pub(crate) ignore_initial: bool,
     pub(crate) rewind: u64,
     pub(crate) page: PagePlan,
-    /// Faults of the response, after the request was executed.
+    /// Faults of the response that are injected after the request was executed.
     pub(crate) response_faults: ResponseFaults,
-    /// The handle through which later rules add faults, if the request is a watch.
+    /// The open watch, to which later rules add faults. `None` if the request is not a watch.
     pub(crate) open: Option<Arc<OpenWatch>>,
     pub(crate) drop_bookmarks: bool,
     pub(crate) no_initial_end: bool,
@@ -35,11 +35,11 @@ pub(crate) struct Plan {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) shuffle: Option<u64>,
     pub(crate) watch_faults: Vec<(u64, WatchFault)>,
-    /// The position and the way in which the body ends, for any request.
+    /// The position and the way in which the response body ends early; for requests of all verbs.
     pub(crate) body_end: Option<(BodyPosition, BodyEnd)>,
 }
 
-/// A response that replaces the real one.
+/// A response that is sent instead of executing the request.
 #[derive(Debug)]
 pub(crate) enum InjectedResponse {
     Status(Box<ApiError>),
@@ -56,11 +56,11 @@ pub(crate) enum InjectedResponse {
 pub(crate) struct PagePlan {
     pub(crate) items: Option<u64>,
     pub(crate) ignore_limit: bool,
-    /// The value of `remainingItemCount`; `Some(None)` omits the field.
+    /// The injected value of `remainingItemCount`; `Some(None)` omits the field.
     pub(crate) remaining: Option<Option<u64>>,
 }
 
-/// Faults of the response to an executed request.
+/// Faults in the response of a request that was executed.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseFaults {
     pub(crate) delay: Duration,
@@ -69,55 +69,56 @@ pub(crate) struct ResponseFaults {
     pub(crate) go_away: bool,
 }
 
-/// Sends a body in chunks of `bytes`, each after a pause.
+/// Sends a response body in chunks of `bytes`, with a pause before each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trickle {
     pub(crate) bytes: usize,
     pub(crate) pause: Duration,
 }
 
-/// A fault between two events of a watch.
+/// A fault that is injected between two events of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WatchFault {
     Expire,
     /// Sends a line.
     Line(Bytes),
-    /// Sends a line, then ends the watch.
+    /// Sends a line instead of the next watch event, then ends the watch.
     LastLine(Bytes),
     /// Changes the next event.
     NextEvent(EventFault),
 }
 
-/// A fault of the next event.
+/// A fault that changes the next watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFault {
-    /// Sends half of it, then ends the watch.
+    /// Sends half of the watch event, then ends the watch.
     Halve,
     Skip,
     Repeat,
-    /// Sends it after the following event.
+    /// Sends the watch event after the following one.
     Swap,
 }
 
-/// The position at which a body ends.
+/// The position at which a response body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyPosition {
     Events(u64),
     Bytes(u64),
 }
 
-/// The way in which a body ends.
+/// The way in which a response body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
     Clean,
     Reset,
     Stall,
-    /// Resets the connection immediately, without flushing the written bytes.
+    /// Resets the connection immediately and discards written bytes that are not yet flushed.
     Lost,
 }
 
 impl Plan {
-    /// Returns true if no fault depends on the number of events, so that several events may be one item.
+    /// Returns true if no fault depends on the number of watch events, so that the server may send several
+    /// events in one item of the body stream.
     pub(crate) fn may_coalesce_events(&self) -> bool {
         !self.drop_bookmarks
             && !self.no_initial_end
@@ -181,7 +182,7 @@ impl Plan {
                 self.response_faults.delay += Duration::from_millis(*millis)
             }
             FaultAction::Trickle { bytes, millis } => {
-                // Empty chunks would never complete the body.
+                // A chunk has at least one byte, because empty chunks would never complete the body.
                 let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
                 self.response_faults.trickle = Some(Trickle { bytes, pause: Duration::from_millis(*millis) });
             }
@@ -191,7 +192,8 @@ impl Plan {
     }
 }
 
-/// Returns the fault between two events and the event count at which it applies, or `None` for other actions.
+/// Returns the watch fault of an action and the number of events before it, or `None` if the action is not a
+/// watch fault.
 fn watch_fault(action: &FaultAction) -> Option<(u64, WatchFault)> {
     Some(match action {
         FaultAction::Expire { after_events } => (*after_events, WatchFault::Expire),
@@ -228,7 +230,8 @@ fn point(events: Option<u64>, bytes: Option<u64>) -> BodyPosition {
     }
 }
 
-/// Returns a Status for a code, with the reason and message of kube-apiserver for the usual codes.
+/// Returns the error Status for an HTTP status code, with the reason and message of kube-apiserver for the
+/// usual codes.
 fn status(code: u16, reason: Option<&str>, message: Option<&str>, seconds: Option<u32>) -> ApiError {
     let (usual, text) = match code {
         400 => ("BadRequest", "the server rejected our request for an unknown reason"),

@@ -36,7 +36,7 @@ pub struct FaultRule {
     /// Selects the matching requests.
     #[serde(default, rename = "match")]
     pub on: FaultMatch,
-    /// Selects those of the matching requests for which the rule fires.
+    /// Selects the requests for which the rule fires, among those that match.
     #[serde(default)]
     pub when: FaultWhen,
     /// The fault to inject.
@@ -113,7 +113,8 @@ impl FaultMatch {
     }
 }
 
-/// Selects those of the matching requests for which a rule fires. All conditions that are set must hold.
+/// Selects the requests for which a rule fires, among those that match. All conditions that are set must
+/// hold.
 ///
 /// Each rule counts its matching requests from 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -125,19 +126,19 @@ pub struct FaultWhen {
     /// Fires from this request on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// Fires up to and including this request.
+    /// The rule fires up to and including the matching request with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// Fires for every n-th request; never for 0.
+    /// The rule fires for every n-th matching request; never for 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
-    /// Fires at most this many times.
+    /// The rule fires at most this many times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// Fires with this probability, between 0 and 1.
+    /// The rule fires with this probability, between 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// The seed of the random numbers for `probability`.
+    /// The seed of the random numbers that `probability` is compared with.
     #[serde(default)]
     pub seed: u64,
 }
@@ -155,9 +156,10 @@ impl FaultFile {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is neither, or if it contains an unknown field or action.
+    /// Returns an error if the text is neither JSON nor YAML, or if it contains an unknown field or action.
     pub fn parse(text: &str) -> Result<Self, ParseFaultsError> {
-        // Convert through JSON values: the YAML deserializer requires tags for enum variants.
+        // YAML is first converted to JSON values, because the YAML deserializer requires tags for enum
+        // variants.
         let value: serde_json::Value =
             serde_norway::from_str(text).map_err(|cause| ParseFaultsError { cause: cause.into() })?;
         let parsed = match value.is_array() {

@@ -1,4 +1,4 @@
-//! Faults that are injected into open watches.
+//! Faults that are injected into watches which are already open.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use super::FaultAction;
 use crate::requests::RequestRecord;
 
-/// A notification for the single task that polls a watch. The task polls it before each event, so polling
-/// must be cheap: usually two loads and a waker registration, without an atomic read-modify-write on the
-/// flag.
+/// Notifies the single task that polls a watch that a fault was added. The task polls this before each event,
+/// so polling must be cheap: usually two loads and a waker registration, without an atomic read-modify-write
+/// on the flag.
 #[derive(Debug, Default)]
 struct PollNotify {
     notified: AtomicBool,
@@ -30,8 +30,8 @@ impl PollNotify {
         if !self.notified.load(Ordering::SeqCst) {
             self.waker.register(context.waker());
         }
-        // `notify` may run before the registration, so check again. A plain load avoids the swap on the
-        // common path.
+        // `notify` may have run before the waker was registered, so check the flag again. The plain load
+        // avoids the swap if the flag is not set.
         match self.notified.load(Ordering::SeqCst) && self.notified.swap(false, Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -39,7 +39,7 @@ impl PollNotify {
     }
 }
 
-/// An open watch and the faults that rules have added since it started.
+/// An open watch, and the faults that rules have added to it since it started.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
     request: Arc<RequestRecord>,
@@ -61,7 +61,7 @@ impl OpenWatch {
         self.notify.notify();
     }
 
-    /// Waits until a rule has added a fault. Cancel safe.
+    /// Waits until a rule has added a fault to the watch. Cancel safe.
     pub(crate) async fn notified(&self) {
         poll_fn(|context| self.notify.poll(context)).await;
     }

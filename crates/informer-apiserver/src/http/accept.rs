@@ -22,18 +22,18 @@ pub(crate) enum Wants {
 pub(crate) enum Encoding {
     Json,
     Yaml,
-    /// Protobuf, which only built-in kinds support.
+    /// The Kubernetes protobuf encoding, which only built-in kinds have.
     Protobuf,
 }
 
-/// The representation of objects: as a form of the object, or as a table.
+/// The representation of objects in a response: a form of the object itself, or a `Table`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Form(Form),
     Table(TableForm),
 }
 
-/// A clause of the `Accept` header.
+/// One media type of the `Accept` header with its parameters.
 struct Clause<'a> {
     media: &'a str,
     transform: Option<&'a str>,
@@ -42,7 +42,7 @@ struct Clause<'a> {
     quality: f32,
 }
 
-/// Returns the clauses by descending quality.
+/// Parses the `Accept` header. Returns its media types by descending quality.
 fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = accept
         .split(',')
@@ -75,20 +75,20 @@ fn encoding(media: &str) -> Option<Encoding> {
     }
 }
 
-/// Returns the encoding of errors and non-resource responses.
+/// Returns the encoding for errors and for non-resource responses.
 pub(crate) fn plain_encoding(head: &request::Parts) -> Encoding {
     let accept = header(head, ACCEPT);
     clauses(accept).iter().find_map(|clause| encoding(clause.media)).unwrap_or(Encoding::Json)
 }
 
-/// Returns true if errors are indented: kube-apiserver does so if every clause requests a transformation
-/// (`as=`).
+/// Returns true if error responses are indented. As in kube-apiserver, they are if every media type in
+/// `Accept` requests a transformation (`as=`).
 pub(crate) fn indents_errors(head: &request::Parts) -> bool {
     let accept = header(head, ACCEPT);
     !accept.is_empty() && clauses(accept).iter().all(|clause| clause.transform.is_some())
 }
 
-/// Returns the shape and the encoding of the first acceptable clause of the `Accept` header.
+/// Returns the representation and the encoding of the first acceptable media type in the `Accept` header.
 pub(crate) fn negotiate(
     head: &request::Parts,
     wants: Wants,
@@ -103,7 +103,7 @@ pub(crate) fn negotiate(
     let streams = |media: &str| wants != Wants::Watch || media != "application/yaml";
     for clause in &clauses {
         let Some(encoding) = encoding(clause.media).filter(|_| streams(clause.media)) else { continue };
-        // Custom resources and tables have no protobuf encoding.
+        // Custom resources and `Table` objects have no protobuf encoding.
         if encoding == Encoding::Protobuf && (kind.is_custom() || clause.transform.is_some()) {
             continue;
         }
@@ -157,8 +157,8 @@ fn nothing_acceptable(wants: Wants, kind: &Kind, routed: bool) -> ApiError {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let streams = format!("application/json;stream=watch, {PROTOBUF};stream=watch");
     if !routed && !kind.is_custom() {
-        // kube-apiserver's router rejects the request before the handler. For it, a GET of a collection may
-        // be a list or a watch.
+        // kube-apiserver rejects the request in its router, which does not distinguish lists from watches.
+        // The message for a collection therefore also offers the media types of watches.
         let more = if wants == Wants::Item { String::new() } else { format!(", {streams}") };
         let mut error = not_acceptable(&format!(
             "406: Not Acceptable\n\nAvailable representations: {PLAIN}, {PROTOBUF}{more}"

@@ -1,4 +1,4 @@
-//! The attributes of a request that admission plugins, policies and webhooks see.
+//! The attributes of an HTTP request that admission plugins, policies and webhooks receive.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,9 @@ use crate::model::error::ApiError;
 use crate::requests::Verb;
 
 impl Call<'_> {
-    /// Returns the admission request of a write with these options, or `None` if no webhook or policy can
-    /// apply.
+    /// Returns the admission attributes of a write request, or `None` if no webhook or policy can apply.
     ///
-    /// An invalid body also returns `None`; the write then reports the error.
+    /// An invalid body also returns `None`; the decoder of the write then reports the error.
     pub(crate) fn admission(&self, body: &[u8], options: impl FnOnce() -> Value) -> Option<AdmissionRequest> {
         if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
             return None;
@@ -52,7 +51,7 @@ impl Call<'_> {
         (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
     }
 
-    /// Returns the CreateOptions or UpdateOptions of a write. A patch counts as an update.
+    /// Returns the CreateOptions or UpdateOptions of a write request. A patch has UpdateOptions, too.
     pub(crate) fn write_options(&self) -> Value {
         let kind = match self.route.verb {
             Verb::Create => "CreateOptions",
@@ -73,7 +72,7 @@ impl Call<'_> {
     }
 }
 
-/// Adds the warnings of policies and webhooks to a response or an error.
+/// Adds the warnings of policies and webhooks to the response or error of a write.
 pub(super) fn with_warnings(
     outcome: Result<ApiResponse, ApiError>,
     admission: Option<&AdmissionRequest>,

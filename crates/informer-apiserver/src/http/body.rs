@@ -15,30 +15,30 @@ use crate::clock::Clock;
 use crate::faults::{BodyEnd, BodyPosition, Trickle};
 use crate::http::list_body::{Batch, Batches};
 
-/// Bodies up to this size have a `Content-Length`; longer ones are chunked, as in kube-apiserver.
+/// Maximum size of a body with a `Content-Length` header. As in kube-apiserver, longer bodies are chunked.
 const MAX_CONTENT_LENGTH: usize = 2048;
 
-/// The byte stream of a body.
+/// A response body as a stream of bytes.
 pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + Send>>;
 
 /// The body of a response of the API server.
 ///
-/// An object or an error is one frame. A long list has several frames. A watch yields a frame for each event
-/// or group of events, and is pending while no event is available.
+/// The body is one frame for an object or an error, and several frames for a long list. A watch yields a
+/// frame for each event or group of events, and is pending while no event is available.
 pub struct ApiBody {
     inner: Inner,
-    /// Set when the body fails with [`BrokenOff`], so that the connection is reset.
+    /// The flag that is set when the body fails with [`BrokenOff`]. The connection then sends a reset.
     reset: Option<Arc<AtomicBool>>,
 }
 
 enum Inner {
     Whole(Option<Bytes>),
     Chunks(Chunks),
-    /// Batches that are joined only if the consumer needs contiguous bytes.
+    /// Batches of list items, which are joined only if the consumer needs contiguous bytes.
     Batches(Batches),
 }
 
-/// The next part of a body.
+/// The next part of a polled body: contiguous bytes, or a batch of list items.
 pub(crate) enum BodyPart {
     Bytes(Bytes),
     Batch(Batch),
@@ -86,7 +86,7 @@ impl ApiBody {
         }
     }
 
-    /// Returns the bytes of a body that is complete, or else the stream as `Err`.
+    /// Returns the bytes of the body if all are available, or else `Err` with the stream of its chunks.
     pub(crate) fn into_chunks(self) -> Result<Bytes, Chunks> {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
@@ -95,13 +95,13 @@ impl ApiBody {
         }
     }
 
-    /// Sets a flag that signals the connection when the body fails.
+    /// Adds the flag that is set when the body fails, so that the connection is reset.
     pub(crate) fn with_reset_flag(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
         self.reset = reset;
         self
     }
 
-    /// Fault: ends the body after a number of bytes.
+    /// Injects a fault: the body ends after a number of bytes.
     pub(crate) fn with_body_end(self, end: Option<(BodyPosition, BodyEnd)>) -> Self {
         let Some((BodyPosition::Bytes(bytes), end)) = end else { return self };
         let state = (self.into_stream(), bytes, end);
@@ -111,7 +111,7 @@ impl ApiBody {
                     BodyEnd::Clean => None,
                     BodyEnd::Lost => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
                     BodyEnd::Reset => {
-                        // hyper flushes the previous bytes while the body is pending. A reset would discard
+                        // Pending once lets hyper flush the previous bytes. The reset would otherwise discard
                         // them.
                         tokio::task::yield_now().await;
                         Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean)))
@@ -126,7 +126,7 @@ impl ApiBody {
         })))
     }
 
-    /// Fault: sends the body in small chunks with pauses.
+    /// Injects a fault: the body is sent in small chunks with pauses.
     pub(crate) fn with_trickle(self, trickle: Option<Trickle>, clock: &Arc<dyn Clock>) -> Self {
         let Some(Trickle { bytes, pause }) = trickle else { return self };
         let state = (self.into_stream(), Bytes::new(), Arc::clone(clock));
@@ -154,7 +154,7 @@ impl ApiBody {
         }
     }
 
-    /// Polls the next part. Batches are not joined.
+    /// Polls the next part of the body. Does not join the segments of a batch.
     pub(crate) fn poll_part(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Runs a resource request: one method for each verb.
+//! Runs a request to a resource, with one method for each verb.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use crate::requests::Verb;
 /// The content type of a server-side apply patch.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// A resource request while it is being processed.
+/// A request to a resource while the server processes it.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Frontend>,
     pub(crate) head: &'a request::Parts,
@@ -76,7 +76,8 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the field manager: `fieldManager` of the query, or else the product name of the user agent.
+    /// Returns the field manager of the request: the query parameter `fieldManager`, or else the first part
+    /// of the `User-Agent` header.
     fn manager(&self) -> &str {
         let given = self.query.text("fieldManager");
         if !given.is_empty() {
@@ -84,7 +85,7 @@ impl Call<'_> {
         }
         let agent = header(self.head, USER_AGENT).split('/').next().unwrap_or_default();
         let end = agent.len().min(options::MAX_MANAGER_BYTES);
-        // A header string is ASCII, so that the slice never splits a character.
+        // A header string is ASCII, so the end of the slice never splits a character.
         agent.get(..end).unwrap_or_default()
     }
 
@@ -135,7 +136,8 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the 410 error. For a page request it contains a token that continues at the current version.
+    /// Returns the 410 error for an expired list. If the request has a continue token, the error contains a
+    /// new token, which continues at the current resourceVersion.
     fn expired(&self) -> ApiError {
         match self.query.text("continue") {
             "" => ApiError::list_too_old(),
@@ -170,7 +172,7 @@ impl Call<'_> {
         if encoding == Encoding::Protobuf {
             match page.into_wire_batches(self.kind(), self.shared.wiring()).await {
                 Ok(batches) => return Ok((protobuf_list(Box::new(batches)), encoding)),
-                // If one item has no protobuf encoding, the whole list is sent as JSON.
+                // If one item has no protobuf encoding, the server sends the whole list as JSON.
                 Err(same) => page = same,
             }
         }
@@ -243,8 +245,8 @@ impl Call<'_> {
             by => self.find_rewound(by)?,
         };
         let resource = &self.route.resource;
-        // Without a resourceVersion, kube-apiserver reads from etcd instead of the watch cache: convert
-        // again.
+        // A GET without a resourceVersion converts the object again, because kube-apiserver reads it from
+        // etcd and not from the watch cache.
         let stored = match requested {
             None => self.shared.present_from_webhook(resource, &stored).await?,
             Some(_) => {
@@ -264,8 +266,8 @@ impl Call<'_> {
         Ok((response, encoding))
     }
 
-    /// Responds with one object: as protobuf if the client accepts it and the object has an encoding, else as
-    /// JSON.
+    /// Responds with one object. The encoding is protobuf if the client accepts it and the object has one,
+    /// else JSON.
     fn object_response(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> ApiResponse {
         let wanted = encoding == Encoding::Protobuf && form == Form::Object;
         match wanted.then(|| stored.wire(self.shared.wiring())).flatten() {
@@ -274,7 +276,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the object as it was `by` versions ago.
+    /// Returns the object as it was `by` resourceVersions ago, for an injected fault.
     fn find_rewound(&self, by: u64) -> Result<Arc<Stored>, ApiError> {
         let storage = self.shared.storage.read();
         let table = self.route.resource.table;
@@ -286,8 +288,8 @@ impl Call<'_> {
         found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
     }
 
-    /// Runs a write, then the controllers, even if the request is cancelled. Retries a 409 if the CRD has
-    /// changed in the meantime.
+    /// Runs a write, and then the controllers, even if the client cancels the request. Repeats the write
+    /// after a 409 if the CRD has changed in the meantime.
     async fn write(mut self, body: &[u8]) -> Result<(ApiResponse, Encoding), ApiError> {
         let _controllers = RunControllers(self.shared);
         loop {
@@ -298,7 +300,8 @@ impl Call<'_> {
         }
     }
 
-    /// Resolves the resource again. Returns false if it no longer exists or is unchanged.
+    /// Looks the requested resource up in the registry again. Returns false if it was removed or has not
+    /// changed.
     fn reload_resource(&mut self) -> bool {
         let Ok(now) = self.shared.resource(self.kind().gvr()) else { return false };
         !Arc::ptr_eq(&std::mem::replace(&mut self.route.resource, Arc::clone(&now)), &now)
@@ -354,8 +357,8 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a
-    /// 404.
+    /// Parses the patch in the request body. For a malformed patch the error is a 404 if the object does not
+    /// exist.
     pub(crate) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
         let report_duplicates = self.scope().validation.is_reported();
         PatchType::parse(content_type, self.kind(), body, report_duplicates).or_else(|error| {
@@ -366,7 +369,7 @@ impl Call<'_> {
         })
     }
 
-    /// Finds the duplicate keys of a body, if `fieldValidation` asks to report them.
+    /// Finds the duplicate keys of the request body if `fieldValidation` requires it.
     pub(crate) fn find_duplicates(
         &self,
         known: Option<informer_schema::KindSchema<'_>>,
@@ -437,7 +440,7 @@ impl Call<'_> {
         Ok(response::list(Box::new(page.into_batches(self.kind(), Form::Object))))
     }
 
-    /// Decodes a body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.
+    /// Decodes a request body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.
     fn decode(&self, body: &[u8]) -> Result<Reading, DecodeError> {
         let once = |value| Reading { value, doubled: false };
         match media_type(self.head) {
@@ -459,7 +462,7 @@ impl Call<'_> {
         read_json(&json).map_err(|_| DecodeError::InvalidProtobuf)
     }
 
-    /// Decodes the object in a body.
+    /// Decodes the object in a request body.
     pub(crate) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
         let decoded = self.decode(body).and_then(require_object);
         decoded.map_err(|error| match error {
@@ -503,7 +506,8 @@ impl Call<'_> {
     }
 }
 
-/// Runs the controllers when it is dropped: a collection may have been deleted in part.
+/// Runs the controllers when it is dropped. A failed write needs them, too, because a deleteCollection may
+/// have deleted some objects before the failure.
 struct RunControllers<'a>(&'a Frontend);
 
 impl Drop for RunControllers<'_> {
@@ -512,7 +516,7 @@ impl Drop for RunControllers<'_> {
     }
 }
 
-/// Requires a JSON object; `null` becomes an empty object.
+/// Returns an error unless the decoded body is a JSON object. `null` becomes an empty object.
 fn require_object(Reading { value, doubled }: Reading) -> Result<Reading, DecodeError> {
     match value {
         Value::Object(_) => Ok(Reading { value, doubled }),
@@ -521,14 +525,14 @@ fn require_object(Reading { value, doubled }: Reading) -> Result<Reading, Decode
     }
 }
 
-/// The reason why a body could not be decoded.
+/// The reason why a request body could not be decoded.
 enum DecodeError {
     MediaType,
     Syntax(String),
     Yaml(String),
-    /// The body lacks the protobuf prefix.
+    /// The request body lacks the prefix of Kubernetes protobuf messages.
     NotProtobuf,
-    /// The body has the protobuf prefix, but its message is malformed.
+    /// The request body has the protobuf prefix, but its message is malformed.
     InvalidProtobuf,
 }
 
@@ -541,12 +545,12 @@ fn unsupported_body() -> ApiError {
     )
 }
 
-/// Returns the content type without its parameters.
+/// Returns the `Content-Type` of a request without its parameters.
 pub(crate) fn media_type(head: &request::Parts) -> &str {
     header(head, CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads a whole body. Returns 413 if it exceeds the limit.
+/// Reads a whole request body. Returns 413 if it exceeds the size limit.
 async fn collect<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body,

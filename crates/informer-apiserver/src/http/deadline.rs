@@ -12,11 +12,11 @@ use crate::requests::Verb;
 const MAX_READ_TIME: Duration = Duration::from_secs(60);
 /// Maximum time of a write; the same as in kube-apiserver.
 const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
-/// A request with a shorter limit times out without being executed.
+/// Minimum time limit of a request. A request with a shorter `timeout` fails without being executed.
 pub(crate) const MIN_TIME_LIMIT: Duration = Duration::from_micros(1);
 
-/// Returns the time limit of a request. The client may shorten it with a Go duration such as `32s` or
-/// `1m30s`. Zero and negative durations are ignored.
+/// Returns the time limit of a request. The client may shorten the limit with the parameter `timeout`, a Go
+/// duration such as `32s` or `1m30s`. Zero and negative durations are ignored.
 pub(crate) fn time_limit(query: &Query, verb: Verb) -> Result<Duration, ApiError> {
     let longest = match verb {
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => MAX_WRITE_TIME,

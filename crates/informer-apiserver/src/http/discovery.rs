@@ -1,4 +1,4 @@
-//! Discovery (legacy and aggregated), version and health.
+//! Discovery (legacy and aggregated), and the version and health endpoints.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::registry::{GroupKnown, Registry, Resource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The version that the server reports.
+/// The Kubernetes version that the server reports at `/version`.
 const VERSION: &str = r#"{
   "major": "1",
   "minor": "36",
@@ -96,7 +96,8 @@ pub(crate) fn respond(
     }
 }
 
-/// Returns true if HEAD is handled like GET. kube-apiserver's handlers of these paths ignore the method.
+/// Returns true for paths where HEAD is handled like GET. kube-apiserver's handlers of these paths ignore the
+/// method.
 fn is_read_by_head(registry: &Registry, segments: &[&str]) -> bool {
     match segments {
         ["healthz" | "livez" | "readyz" | "openapi", ..] | ["apis"] | ["apis", _] => true,
@@ -277,7 +278,7 @@ fn aggregated_group(registry: &Registry, group: &str, versions: &[String]) -> Va
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    // Built-in kinds omit a group and version that equal those of the endpoint.
+    // The discovery document of a built-in kind omits a group and version that equal those of the document.
     let (group, version) = match kind.is_custom() {
         true => (kind.gvr.group.as_str(), kind.gvr.version.as_str()),
         false => ("", ""),
@@ -306,7 +307,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     })
 }
 
-/// Returns the FNV-1a hash, for ETags. It need not be collision resistant.
+/// Returns the FNV-1a hash of a document for its ETag, which need not be collision resistant.
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

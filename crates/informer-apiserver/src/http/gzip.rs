@@ -12,18 +12,18 @@ use http::request;
 use crate::http::body::{ApiBody, Chunks};
 use crate::http::response::{ApiResponse, header};
 
-/// Larger responses are compressed; the same threshold as in kube-apiserver.
+/// Maximum size of a response that is not compressed; the same as in kube-apiserver.
 const MAX_UNCOMPRESSED_BYTES: usize = 128 << 10;
-/// The compression level; the same as in kube-apiserver.
+/// The gzip compression level; the same as in kube-apiserver.
 const LEVEL: Compression = Compression::fast();
 
-/// Returns true if `Accept-Encoding` contains `gzip`. Like kube-apiserver it ignores tokens with a quality
-/// value.
+/// Returns true if the `Accept-Encoding` header contains `gzip`. As in kube-apiserver, an entry with a
+/// quality value (`gzip;q=1`) does not count.
 pub(crate) fn is_accepted(head: &request::Parts) -> bool {
     header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Compresses a response if it is large.
+/// Compresses the body of a response if it is large.
 pub(crate) async fn compress_large(response: ApiResponse) -> ApiResponse {
     let (mut head, body) = response.into_parts();
     let (body, large) = body.exceeds(MAX_UNCOMPRESSED_BYTES).await;
@@ -35,7 +35,7 @@ pub(crate) async fn compress_large(response: ApiResponse) -> ApiResponse {
     ApiResponse::from_parts(head, body.map_chunks(compress))
 }
 
-/// Compresses a stream into one gzip member.
+/// Compresses a stream of chunks into one gzip member.
 fn compress(chunks: Chunks) -> Chunks {
     let state = (chunks, Some(GzEncoder::new(Vec::new(), LEVEL)));
     let output = stream::unfold(state, |(mut chunks, encoder)| async move {
@@ -43,7 +43,8 @@ fn compress(chunks: Chunks) -> Chunks {
         loop {
             let written = match chunks.next().await {
                 None => encoder.finish().map(|last| (last, None)),
-                // The client detects the truncation by the missing gzip trailer.
+                // The body failed, so the gzip trailer is not sent. The client detects the truncation by the
+                // missing trailer.
                 Some(Err(broken)) => return Some((Err(broken), (chunks, None))),
                 Some(Ok(chunk)) => encoder.write_all(&chunk).map(|()| {
                     let piece = std::mem::take(encoder.get_mut());
@@ -61,7 +62,7 @@ fn compress(chunks: Chunks) -> Chunks {
 }
 
 impl ApiBody {
-    /// Returns the unchanged body, and true if it has more than `bytes` bytes.
+    /// Returns the same body, and true if its size exceeds `bytes`.
     async fn exceeds(self, bytes: usize) -> (Self, bool) {
         let mut chunks = match self.into_chunks() {
             Ok(whole) => {

@@ -1,4 +1,4 @@
-//! Lists: selects the version and the page, and encodes the items.
+//! List requests: select the resourceVersion and the page, and encode the items.
 
 use std::sync::Arc;
 
@@ -17,14 +17,15 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{EventType, Form, OrderedMap, Stored, Wiring};
 
-/// Size of the chunks of a list body: large enough for few system calls, small compared with the socket
-/// buffers.
+/// Size of the chunks of a list body in bytes: large enough for few system calls, small compared with the
+/// socket buffers.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Objects that a thread encodes as protobuf before the task yields: a few milliseconds of work.
+/// Number of objects that a thread encodes as protobuf before the task yields, which takes a few
+/// milliseconds.
 const ITEMS_BEFORE_YIELD: usize = 128;
 
-/// Maximum threads that encode the objects of one list. More would starve other requests.
+/// Maximum number of threads that encode the objects of one list. More threads would starve other requests.
 const MAX_ENCODER_THREADS: usize = 8;
 
 /// One page of a list.
@@ -36,7 +37,7 @@ pub(crate) struct Page {
     remaining: Option<usize>,
 }
 
-/// The content of a continue token, as in kube-apiserver.
+/// The JSON content of a continue token, in the format of kube-apiserver.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ContinueToken {
@@ -45,21 +46,21 @@ struct ContinueToken {
     start: String,
 }
 
-/// The version that a list returns.
+/// The resourceVersion that a list request selects.
 enum ListVersion {
     Newest,
     AtLeast(u64),
     Exactly(u64),
 }
 
-/// A range of a list: items from the key `start` on, at most `limit` (0 means all).
+/// The range of one list page: items from the key `start` on, at most `limit` (0 means all).
 #[derive(Clone, Copy)]
 struct PageRange<'a> {
     start: &'a str,
     limit: usize,
 }
 
-/// Lists one page. Waits until the requested version is reached.
+/// Returns one page of a list. Waits until the storage has reached the requested resourceVersion.
 pub(crate) async fn list(
     shared: &Frontend,
     resource: &Resource,
@@ -70,7 +71,7 @@ pub(crate) async fn list(
     options.check_list()?;
     let requested = parse_version(&options.version)
         .map_err(|text| ApiError::bad_request(format!("invalid resource version: {text}")))?;
-    // The watch cache ignores the limit of a list with resourceVersion 0.
+    // As in kube-apiserver's watch cache, a list with resourceVersion 0 ignores the limit.
     let limit = if requested == Some(0) && resource.kind.is_cached() {
         0
     } else {
@@ -94,7 +95,7 @@ pub(crate) async fn list(
     page(shared, resource, filter, (version, map), PageRange { start: "", limit }).await
 }
 
-/// Returns the requested state, or `None` if it is older than the history.
+/// Returns the objects at the requested resourceVersion, or `None` if that is older than the stored history.
 async fn state(
     shared: &Frontend,
     resource: &Resource,
@@ -104,7 +105,8 @@ async fn state(
     if let ListVersion::AtLeast(version) | ListVersion::Exactly(version) = target {
         match resource.kind.is_cached() {
             true => shared.reach(version).await?,
-            // Resources without a watch cache read from etcd, which does not wait for a future version.
+            // A future resourceVersion of a resource without a watch cache is an error at once, because
+            // kube-apiserver then reads from etcd, which does not wait.
             false => shared.has_reached(version)?,
         }
     }
@@ -132,7 +134,7 @@ async fn next_page(
     }
 }
 
-/// Selects the items of a page.
+/// Selects the items of one page of a list.
 async fn page(
     shared: &Frontend,
     resource: &Resource,
@@ -155,7 +157,8 @@ async fn page(
     let more = found.next().is_some();
     let last = items.last().filter(|_| more).map(|stored| stored.key.as_str());
     let continue_token = last.map(|last| {
-        // In kube-apiserver, keys of the watch cache begin with a slash; keys of etcd lists do not.
+        // The key in a continue token begins with a slash if kube-apiserver lists the resource from its watch
+        // cache, and without one if it lists it from etcd.
         let slash = if resource.kind.is_cached() { "/" } else { "" };
         encode_token(token_version(version), format!("{slash}{}\0", &last[prefix.len()..]))
     });
@@ -167,7 +170,7 @@ async fn page(
     Ok(Page { version, items, continue_token, remaining })
 }
 
-/// Lists all current items that match, in one page.
+/// Lists all current items that match the filter, in one page.
 pub(crate) async fn list_all(
     shared: &Frontend,
     resource: &Resource,
@@ -180,7 +183,8 @@ pub(crate) async fn list_all(
     page(shared, resource, filter, state, PageRange { start: "", limit: 0 }).await
 }
 
-/// Returns the error for a page whose version has expired, or `Err` if the token is invalid.
+/// Returns the error for a continue token whose resourceVersion has expired, or `Err` if the token is
+/// invalid.
 pub(crate) fn expired_token(token: &str) -> Result<ApiError, ApiError> {
     let (_, start) = decode_token(token)?;
     Ok(ApiError::continue_too_old(encode_token(-1, start)))
@@ -195,7 +199,8 @@ fn encode_token(rv: i64, start: String) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
 }
 
-/// Parses a token into the version (`None` for the current one) and the first key after the prefix.
+/// Parses a continue token into the resourceVersion (`None` for the current one) and the first key, without
+/// the prefix of the resource.
 fn decode_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     let error = |why: String| {
         ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
@@ -205,11 +210,11 @@ fn decode_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
         | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => {
             error(format!("illegal base64 data at input byte {at}"))
         }
-        // For a truncated token Go reports the position of the last byte.
+        // For a truncated continue token, Go's error names the position of the last byte.
         _ => error(format!("illegal base64 data at input byte {}", text.len().saturating_sub(1))),
     })?;
     let token = match crate::model::json::read_json(&bytes).map_err(error)? {
-        // `null` decodes to the zero value in Go.
+        // As in Go, `null` decodes to a token with default values.
         serde_json::Value::Null => ContinueToken::default(),
         value @ serde_json::Value::Object(_) => {
             serde_json::from_value(value).map_err(|cause| error(cause.to_string()))?
@@ -238,7 +243,7 @@ fn decode_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     Ok((version, start.to_owned()))
 }
 
-/// Splits a list into batches: the head, the items and the tail.
+/// Splits a list into batches: the head of the list, the items and the tail.
 fn batches(
     head: Vec<u8>,
     items: Vec<Arc<Stored>>,
@@ -264,7 +269,7 @@ fn batches(
 }
 
 impl PagePlan {
-    /// Applies the faults to the options of a list.
+    /// Applies the injected faults to the options of a list request.
     pub(crate) fn apply_to(&self, options: &mut ListOptions) {
         options.limit = match (self.items, options.limit) {
             _ if self.ignore_limit => 0,
@@ -275,11 +280,11 @@ impl PagePlan {
 }
 
 impl Page {
-    /// Applies the faults to the page.
+    /// Applies the injected faults to a page of a list.
     pub(crate) fn with_faults(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
         if plan.items == Some(0) && options.limit > 0 {
             self.items.clear();
-            // The page is empty, so the next page starts at the same key.
+            // A fault has emptied this page, so the next page starts at the same key.
             self.continue_token = Some(match options.continue_token.as_str() {
                 "" => encode_token(token_version(self.version), "/".to_owned()),
                 same => same.to_owned(),
@@ -291,7 +296,7 @@ impl Page {
         self
     }
 
-    /// Returns the JSON body in batches.
+    /// Returns the JSON body of the list in batches.
     pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);
         let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
@@ -304,9 +309,11 @@ impl Page {
         })
     }
 
-    /// Returns the protobuf body in batches, or the page itself if an item has no protobuf encoding.
+    /// Returns the protobuf body of the list in batches, or the page itself if an item has no protobuf
+    /// encoding.
     ///
-    /// The body begins with its length. Therefore all items that have no cached encoding are encoded first.
+    /// The body begins with its length. Therefore all items are encoded first, unless their encoding is
+    /// cached.
     pub(crate) async fn into_wire_batches(
         self,
         kind: &Kind,
@@ -318,7 +325,8 @@ impl Page {
         }
     }
 
-    /// Encodes the envelope before the items. Returns `None` if an item has no protobuf encoding.
+    /// Encodes all items and returns the bytes before the first item. Returns `None` if an item has no
+    /// protobuf encoding.
     async fn wire_head(&self, kind: &Kind, wiring: Wiring<'_>) -> Option<Vec<u8>> {
         let (mut json, tail) = self.frame(kind, Form::Object);
         json.extend_from_slice(&tail);
@@ -334,9 +342,10 @@ impl Page {
         Some(head)
     }
 
-    /// Encodes the items that have no cached protobuf encoding, with several threads if there are many.
+    /// Encodes the list items whose protobuf encoding is not cached, with several threads if there are many.
     ///
-    /// The threads end before this task yields. Therefore no timer of a paused runtime fires in between.
+    /// All threads have ended before this task yields. Otherwise a runtime with paused time would see an idle
+    /// task and fire its timers.
     async fn encode_items(&self, wiring: Wiring<'_>) {
         let unencoded: Vec<&Stored> =
             self.items.iter().map(|item| &**item).filter(|item| item.wired().is_none()).collect();
@@ -354,7 +363,7 @@ impl Page {
                 let mut parts = chunk.chunks(chunk.len().div_ceil(threads));
                 let first_part = parts.next().unwrap_or_default();
                 for part in parts {
-                    // Items without a thread are encoded on first use.
+                    // If no thread can be started for some items, they are encoded on first use.
                     let started = std::thread::Builder::new().spawn_scoped(scope, move || write(part));
                     if let Err(error) = started {
                         tracing::debug!(%error, "cannot start a thread; fewer threads encode the list");
@@ -366,7 +375,7 @@ impl Page {
         }
     }
 
-    /// Returns the page as a `Table`.
+    /// Returns the page of a list as a `Table`.
     pub(crate) fn table(&self, kind: &Kind, form: TableForm, now: jiff::Timestamp) -> serde_json::Value {
         let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
         if let Some(token) = &self.continue_token {
@@ -378,7 +387,7 @@ impl Page {
         form.of(kind, metadata, self.items.iter().map(|stored| &**stored), now)
     }
 
-    /// Returns the bytes before and after the items.
+    /// Returns the bytes of the list before and after its items.
     fn frame(&self, kind: &Kind, form: Form) -> (Vec<u8>, Vec<u8>) {
         let token = serde_json::Value::from(self.continue_token.as_deref().unwrap_or_default());
         let remaining =

@@ -1,5 +1,5 @@
-//! List bodies that reference the stored objects: their bytes go from the storage to the socket without a
-//! copy.
+//! List bodies that reference the stored objects, so that their bytes go from the storage to the socket
+//! without a copy.
 
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use crate::http::body::{ApiBody, BodyPart, BrokenOff};
 use crate::http::listen::InFlightGuard;
 use crate::registry::storage::{Form, Stored};
 
-/// Bytes that the storage owns, or that were made for one response.
+/// A part of a list body: bytes of a stored object, or bytes that were made for this response.
 #[derive(Debug)]
 enum Segment {
     Fixed(&'static [u8]),
     Made(Bytes),
-    /// An object in a representation, without its head and tail.
+    /// A stored object in a JSON form, as an item of a JSON list.
     Object(Arc<Stored>, Form),
-    /// An object as the item of a protobuf list.
+    /// A stored object as an item of a protobuf list.
     Item(Arc<Stored>),
 }
 
@@ -30,22 +30,22 @@ impl Segment {
             Self::Fixed(bytes) => bytes,
             Self::Made(bytes) => bytes,
             Self::Object(stored, form) => stored.part(*form),
-            // The caller of `put_item` has encoded it before.
+            // The caller of `put_item` has encoded the object before, so the encoding is cached.
             Self::Item(stored) => stored.wired().map_or(&[], |wire| wire.item()),
         }
     }
 }
 
-/// A part of a body: a sequence of segments, consumed as a [`Buf`].
+/// A part of a list body: a sequence of segments, which a [`Buf`] reads without joining them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The segments; none of them is empty.
+    /// The segments of the batch, none of which is empty.
     segments: Vec<Segment>,
     /// Index of the current segment.
     current: usize,
-    /// Bytes consumed of the current segment.
+    /// Number of bytes of the first segment that were already consumed.
     taken: usize,
-    /// Bytes that remain in all segments.
+    /// Number of bytes in all segments that were not yet consumed.
     left: usize,
 }
 
@@ -70,19 +70,19 @@ impl Batch {
         self.push(Segment::Fixed(bytes));
     }
 
-    /// Adds an object in a representation.
+    /// Adds a stored object in a JSON form to the batch.
     pub(crate) fn put_object(&mut self, stored: Arc<Stored>, form: Form) {
         self.put_fixed(form.head());
         self.push(Segment::Object(stored, form));
         self.put_fixed(form.tail());
     }
 
-    /// Adds an object as the item of a protobuf list. Its encoding must be cached.
+    /// Adds a stored object as an item of a protobuf list. Its protobuf encoding must be cached.
     pub(crate) fn put_item(&mut self, stored: Arc<Stored>) {
         self.push(Segment::Item(stored));
     }
 
-    /// Returns all bytes in one buffer.
+    /// Copies all segments of the batch into one buffer.
     pub(crate) fn into_bytes(mut self) -> Bytes {
         if let [Segment::Made(whole)] = &self.segments[..]
             && whole.len() == self.left
@@ -144,10 +144,10 @@ impl Buf for Batch {
 /// The batches of a body.
 pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 
-/// A response body that hands batches to the socket without joining them.
+/// A response body for hyper, which writes the segments of a batch to the socket without joining them.
 pub(crate) struct SocketBody {
     body: ApiBody,
-    /// Ends the in-flight state when the body is dropped.
+    /// Marks the response as in flight until the body is dropped.
     _in_flight: InFlightGuard,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Shutdown
 //!
-//! [`Listening::shutdown`] cancels the token, which closes the listener, and then ends all watches. Each
+//! [`Listening::shutdown`] first cancels a token, which closes the listener, and then ends all watches. Each
 //! connection finishes the responses in flight. After a timeout the remaining connections are closed.
 
 mod accept;
@@ -32,7 +32,8 @@ pub(crate) use in_flight::InFlightGuard;
 use crate::http::{ApiService, Frontend};
 use crate::tls::{Certificate, ListenerTls};
 
-/// Time that a shutdown waits for responses in flight. A stalled response would block it forever.
+/// Time that a shutdown waits for responses in flight. Without this limit a stalled response would block it
+/// forever.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that listens on a TCP socket. Dropping it closes the listener and all connections.
@@ -41,15 +42,15 @@ pub struct Listening {
     addr: SocketAddr,
     frontend: Arc<Frontend>,
     stop: CancellationToken,
-    /// Notifies all connections to close immediately.
+    /// Notifies all connections that they must close immediately.
     cut: watch::Sender<()>,
     connections: TaskTracker,
-    /// The CA certificates of the server, as PEM, if it uses TLS.
+    /// The CA certificates of the server as PEM; `None` without TLS.
     authorities: Option<String>,
 }
 
 impl Listening {
-    /// Serves on a bound socket. `tls` contains the TLS configuration and the CA certificates for
+    /// Starts to serve on a bound socket. `tls` contains the TLS configuration and the CA certificates for
     /// kubeconfigs.
     pub(crate) fn start(
         frontend: &Arc<Frontend>,
@@ -94,7 +95,7 @@ impl Listening {
         self.kubeconfig_for(&json!({}))
     }
 
-    /// Returns a kubeconfig for this server with a client certificate.
+    /// Returns a kubeconfig for this server that authenticates with a client certificate.
     pub fn kubeconfig_of(&self, user: &Certificate) -> String {
         self.kubeconfig_for(&json!({
             "client-certificate-data": STANDARD.encode(user.chain()),
@@ -102,7 +103,7 @@ impl Listening {
         }))
     }
 
-    /// Returns a kubeconfig for this server with a bearer token.
+    /// Returns a kubeconfig for this server that authenticates with a bearer token.
     pub fn kubeconfig_with(&self, token: &str) -> String {
         self.kubeconfig_for(&json!({"token": token}))
     }
@@ -112,7 +113,7 @@ impl Listening {
         if let Some(pem) = &self.authorities {
             cluster["certificate-authority-data"] = STANDARD.encode(pem).into();
         }
-        // The embedded objects are JSON, which is valid YAML.
+        // The objects in this YAML text are formatted as JSON, which is valid YAML.
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: informer\nclusters:\n- name: informer\n  cluster: \
              {cluster}\ncontexts:\n- name: informer\n  context:\n    cluster: informer\n    user: informer\n\
@@ -145,7 +146,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Dropping `cut` also ends the connections.
+        // Dropping the server also drops `cut`, which ends all connections.
         self.stop.cancel();
     }
 }

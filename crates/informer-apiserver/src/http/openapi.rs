@@ -1,5 +1,5 @@
-//! OpenAPI v3: the schemas of all kinds, as far as clients need them for validation, patches and `kubectl
-//! explain`.
+//! OpenAPI v3: the schemas of all kinds, with the parts that clients need for validation, patches and
+//! `kubectl explain`.
 
 mod proto;
 mod v2;
@@ -20,7 +20,7 @@ use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
-/// Returns the index of the documents, one for each group version.
+/// Returns the index of the OpenAPI v3 documents, of which there is one for each group version.
 pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
     let mut paths = serde_json::Map::new();
     for (group, version) in group_versions(shared) {
@@ -35,7 +35,7 @@ pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
     response
 }
 
-/// Returns the document of a group version.
+/// Returns the OpenAPI v3 document of a group version.
 pub(crate) fn v3_document(
     shared: &Frontend,
     head: &request::Parts,
@@ -123,7 +123,7 @@ fn document(shared: &Frontend, group: &str, version: &str) -> Value {
     })
 }
 
-/// Returns the paths of a kind: the collection and the object.
+/// Returns the OpenAPI paths of a kind: the path of the collection and the path of an object.
 fn paths_of(kind: &Kind) -> [(String, Value); 2] {
     let base = path_of(&kind.gvr.group, &kind.gvr.version);
     let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
@@ -148,7 +148,7 @@ fn paths_of(kind: &Kind) -> [(String, Value); 2] {
     ]
 }
 
-/// Adds the schema of a message and of all messages that it contains.
+/// Adds the OpenAPI schema of a message type and of all message types that it contains.
 fn add(message: Message<'_>, schemas: &mut BTreeMap<String, Value>) {
     let name = message.name();
     if schemas.contains_key(&name) {
@@ -219,7 +219,7 @@ fn base(base: BaseType<'_>) -> Value {
         BaseType::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
         BaseType::String | BaseType::Duration => json!({"type": "string"}),
         BaseType::Strings => json!({"type": "array", "items": {"type": "string"}}),
-        // OpenAPI v3.0 ignores siblings of `$ref`, so it is wrapped in `allOf`.
+        // OpenAPI v3.0 ignores siblings of `$ref`, so a reference with siblings is wrapped in `allOf`.
         BaseType::Message(message) => {
             json!({"allOf": [{"$ref": format!("#/components/schemas/{}", message.name())}]})
         }

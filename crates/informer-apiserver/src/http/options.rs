@@ -8,10 +8,10 @@ use crate::requests::Verb;
 
 /// Maximum length of a field manager name; the same as in kube-apiserver.
 pub(crate) const MAX_MANAGER_BYTES: usize = 128;
-/// The kind of the body of a delete request, in any API version.
+/// The `kind` that the body of a delete request must have, in any API version.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
-/// Validates the parameters of a create, update or patch.
+/// Validates the query parameters of a create, update or patch request.
 pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Result<(), ApiError> {
     let (kind, patch) = match verb {
         Verb::Create => ("CreateOptions", false),
@@ -59,7 +59,7 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates the types of the fields in the body of a delete request.
+/// Validates the types of the fields in the body of a delete request, which are DeleteOptions.
 pub(crate) fn delete_body(body: Value) -> Result<Value, ApiError> {
     let kind = body["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | DELETE_OPTIONS) {

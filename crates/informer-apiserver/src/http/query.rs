@@ -1,11 +1,11 @@
-//! The query parameters of lists and watches.
+//! The query parameters of list and watch requests.
 
 use std::time::Duration;
 
 use crate::model::error::{ApiError, Cause};
 use crate::model::query::Query;
 
-/// ListOptions of a list or watch.
+/// The ListOptions of a list or watch request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListOptions {
     pub(crate) labels: String,
@@ -35,7 +35,7 @@ impl ListOptions {
         })
     }
 
-    /// Validates the options of a list.
+    /// Validates the ListOptions of a list request.
     pub(crate) fn check_list(&self) -> Result<(), ApiError> {
         let mut causes = Vec::new();
         if self.initial_events.is_some() {
@@ -67,8 +67,8 @@ impl ListOptions {
         }
     }
 
-    /// Rewrites a watch without a resourceVersion, or with version 0, as a streaming list. kube-apiserver
-    /// does the same.
+    /// Rewrites a watch without a resourceVersion, or with resourceVersion 0, as a streaming list.
+    /// kube-apiserver does the same.
     pub(crate) fn rewrite_legacy_watch(&mut self) {
         if self.initial_events.is_none() && self.matching.is_empty() && matches!(&*self.version, "" | "0") {
             self.initial_events = Some(true);
@@ -76,7 +76,7 @@ impl ListOptions {
         }
     }
 
-    /// Validates the options of a watch.
+    /// Validates the ListOptions of a watch request.
     pub(crate) fn check_watch(&self) -> Result<(), ApiError> {
         let mut causes = Vec::new();
         let mut forbid = |why: &str| causes.push(Cause::forbidden("resourceVersionMatch", why));

@@ -1,4 +1,4 @@
-//! Responses: status, headers, and the conversion of the body to the negotiated encoding.
+//! HTTP responses: status, headers, and the conversion of the body to the negotiated encoding.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
@@ -56,7 +56,8 @@ pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, TEXT, ApiBody::whole(body))
 }
 
-/// Returns the 504 response of a timeout. As in kube-apiserver its body is JSON, whatever the client accepts.
+/// Returns the 504 response to a request that timed out. As in kube-apiserver its body is JSON, whatever the
+/// `Accept` header says.
 pub(crate) fn timed_out() -> ApiResponse {
     const BODY: &str = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
     text(504, format!("{BODY}\n"))
@@ -79,7 +80,7 @@ pub(crate) fn streamed_protobuf(chunks: Chunks) -> ApiResponse {
     with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
 }
 
-/// Converts JSON lines of watch events to protobuf frames. Invalid lines, which faults inject, remain
+/// Converts JSON lines of watch events to protobuf frames. Invalid lines, which injected faults add, remain
 /// unchanged.
 pub(crate) fn frame_events(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
     #[derive(serde::Deserialize)]
@@ -125,14 +126,14 @@ pub(crate) fn warn(response: &mut ApiResponse, warnings: &[String]) {
     }
 }
 
-/// Adds warnings before the existing ones.
+/// Adds API warnings to a response, before those that it already has.
 pub(crate) fn warn_first(response: &mut ApiResponse, warnings: &[String]) {
     if !warnings.is_empty() {
         response.extensions_mut().get_or_insert_default::<Warnings>().put_first(warnings);
     }
 }
 
-/// Returns the response that a fault has injected.
+/// Returns the response that an injected fault sends instead of the real one.
 pub(crate) fn injected_response(response: crate::faults::InjectedResponse) -> ApiResponse {
     match response {
         crate::faults::InjectedResponse::Status(error) => error_response(&error),
@@ -147,12 +148,12 @@ pub(crate) fn injected_response(response: crate::faults::InjectedResponse) -> Ap
     }
 }
 
-/// Adds the headers that every response has.
+/// Adds the headers that every response of the API server has.
 pub(crate) fn add_common_headers(head: &request::Parts, mut response: ApiResponse) -> ApiResponse {
     let audit = match head.headers.get("audit-id") {
         Some(id) => id.clone(),
         None => {
-            // The thread-local generator avoids a system call per request.
+            // The thread-local random number generator avoids one system call per request.
             let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
             HeaderValue::from_str(id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
                 .expect("a uuid is a header value")
@@ -168,8 +169,8 @@ pub(crate) fn add_common_headers(head: &request::Parts, mut response: ApiRespons
     response
 }
 
-/// Removes the body from the response to a HEAD request and keeps its length. hyper does not do that over
-/// HTTP/2.
+/// Removes the body from the response to a HEAD request, but keeps its `Content-Length`. hyper does not
+/// remove it over HTTP/2.
 pub(crate) fn strip_head_body(head: &request::Parts, response: ApiResponse) -> ApiResponse {
     if head.method != Method::HEAD {
         return response;
@@ -181,7 +182,8 @@ pub(crate) fn strip_head_body(head: &request::Parts, response: ApiResponse) -> A
     ApiResponse::from_parts(parts, ApiBody::none())
 }
 
-/// Returns true if the response is indented: as `pretty` says, or by default for curl, Wget and browsers.
+/// Returns true if the JSON of the response is indented: if the parameter `pretty` requires it, or without
+/// the parameter for curl, Wget and browsers.
 pub(crate) fn wants_indent(head: &request::Parts, query: &Query) -> bool {
     query.flag("pretty").unwrap_or_else(|| {
         let agent = header(head, USER_AGENT);
@@ -189,7 +191,8 @@ pub(crate) fn wants_indent(head: &request::Parts, query: &Query) -> bool {
     })
 }
 
-/// Converts a JSON response to another encoding, or indents it. Collects the body only if that is necessary.
+/// Converts a JSON response to the negotiated encoding, or indents it. Collects the body in memory only if
+/// one of these is necessary.
 pub(crate) async fn transcode(
     schema: &informer_schema::Schema,
     response: ApiResponse,
@@ -206,7 +209,8 @@ pub(crate) async fn transcode(
     };
     let body = match encoding {
         Encoding::Json => indented(&bytes).into(),
-        // A type without protobuf encoding is sent as JSON, which every protobuf client also reads.
+        // An object whose type has no protobuf encoding is sent as JSON, which every protobuf client also
+        // accepts.
         Encoding::Protobuf => match schema.to_protobuf(&bytes) {
             Ok(wire) => {
                 head.headers.insert(CONTENT_TYPE, PROTOBUF);
@@ -230,7 +234,7 @@ fn yaml(bytes: &[u8]) -> Option<String> {
     serde_norway::to_string(&value).ok()
 }
 
-/// Indents JSON by two spaces per level and keeps the order of the keys.
+/// Indents JSON by two spaces per level. Keeps the order of the keys.
 fn indented(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -272,14 +276,14 @@ fn indented(json: &[u8]) -> Vec<u8> {
             byte => out.push(byte),
         }
     }
-    // kube-apiserver ends compact bodies with a newline, indented ones without.
+    // In kube-apiserver a compact body ends with a newline, and an indented one does not.
     while out.last() == Some(&b'\n') {
         out.pop();
     }
     out
 }
 
-/// Returns the body of the response to a write, in a representation.
+/// Returns the response body of a write: the written object in the form that the client requested.
 pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     match (&written.stored, form) {
         (Some(stored), form) => object_bytes(stored, form),
@@ -297,7 +301,7 @@ pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     }
 }
 
-/// Returns an object as a response body.
+/// Returns a stored object as a response body.
 pub(crate) fn object_bytes(stored: &Stored, form: Form) -> Bytes {
     let mut out = BytesMut::with_capacity(stored.len() + 1);
     stored.write(form, &mut out);
@@ -305,7 +309,7 @@ pub(crate) fn object_bytes(stored: &Stored, form: Form) -> Bytes {
     out.freeze()
 }
 
-/// Returns a response with a JSON value.
+/// Returns a response whose body is a JSON value.
 pub(crate) fn value(status: u16, value: &Value) -> ApiResponse {
     json(status, format!("{value}\n"))
 }

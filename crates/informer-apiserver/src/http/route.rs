@@ -1,4 +1,4 @@
-//! Routes a method and a path to a resource request.
+//! Routes an HTTP method and a path to a resource request.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::requests::Verb;
 /// The target of a request.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// A non-resource request, by the segments of its path.
+    /// A request to a non-resource path, which is given by its segments.
     Other(Vec<String>),
     Resource(ResourceRoute),
 }
 
-/// A request to a served resource.
+/// A request to a resource that the server has.
 #[derive(Debug)]
 pub(crate) struct ResourceRoute {
     pub(crate) resource: Arc<Resource>,
@@ -27,11 +27,11 @@ pub(crate) struct ResourceRoute {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// Whether the path has the legacy prefix `/api/v1/watch/`.
+    /// True if the path has the legacy prefix `/api/v1/watch/`.
     pub(crate) legacy_watch: bool,
 }
 
-/// The parts of a path after its group and version.
+/// The parts of a resource path after its group and version.
 struct Parts {
     namespace: Option<String>,
     resource: String,
@@ -39,7 +39,7 @@ struct Parts {
     subresource: Option<String>,
 }
 
-/// Routes a request; `watch` is the parameter of that name.
+/// Routes a request by its method and path. `watch` is the query parameter of that name.
 pub(crate) fn route(
     registry: &Registry,
     method: &Method,
@@ -73,7 +73,8 @@ pub(crate) fn route(
     {
         return Err(unknown());
     }
-    // With the legacy prefix, a name selects one object of a collection's watch.
+    // With the legacy prefix `/watch/`, an object name in the path selects one object of a collection's
+    // watch.
     let item = parts.name.is_some() && !legacy_watch;
     // kube-apiserver supports HEAD for custom resources only.
     let method = if *method == Method::HEAD && resource.kind.is_custom() { &Method::GET } else { method };
@@ -127,7 +128,8 @@ fn verb(method: &Method, item: bool, watch: bool, sub: bool) -> Result<Verb, Api
     }
 }
 
-/// Rejects verbs and subresources that are not served, and writes to all namespaces.
+/// Rejects a verb or subresource that the resource does not have, and a write of a namespaced object without
+/// a namespace.
 fn check(resource: &Resource, verb: Verb, parts: &Parts) -> Result<(), ApiError> {
     let kind = &resource.kind;
     if let Some(sub) = parts.subresource.as_deref() {

@@ -27,11 +27,11 @@ use crate::model::query::Query;
 use crate::model::user::User;
 use crate::requests::{RequestRecord, Verb};
 
-/// Response extension: the connection accepts no further requests after this response.
+/// Response extension: the connection must not accept further requests after this response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GoAway;
 
-/// Response extension: the body is exempt from the write timeout.
+/// Response extension: the response is long-running, so the client may take any time to read its body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LongRunning;
 
@@ -40,8 +40,8 @@ pub(crate) struct LongRunning;
 /// Clones are handles to the same server.
 ///
 /// A request runs on the task that polls the returned future. A watch runs on the task that polls the
-/// response body and ends when that body is dropped. The service spawns no tasks, so it works on any runtime
-/// and with paused time.
+/// response body and ends when that body is dropped. The service works on any runtime and with paused time:
+/// only background controllers spawn a task, and they run within the request if there is no tokio runtime.
 #[derive(Debug, Clone)]
 pub struct ApiService {
     shared: Arc<Frontend>,
@@ -52,9 +52,9 @@ impl ApiService {
         Self { shared }
     }
 
-    /// Processes one request from a socket.
+    /// Processes one request that arrived on a socket.
     ///
-    /// On a server without authentication the request must pass `check`, which receives the allowed host
+    /// On a server without authentication, `check` must accept the request. It receives the allowed host
     /// names.
     pub(crate) async fn respond_remote<B>(
         &self,
@@ -73,7 +73,7 @@ impl ApiService {
         }
     }
 
-    /// Processes one request. Errors become responses.
+    /// Processes one request. An error becomes a response, too.
     pub(crate) async fn respond<B>(&self, request: Request<B>) -> ApiResponse
     where
         B: http_body::Body,
@@ -87,10 +87,11 @@ impl ApiService {
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch_param);
         let user = self.shared.authenticate(&head);
         let record = self.record(&head, &query, route.as_ref().ok());
-        // Unauthenticated requests are not logged, so that they cannot displace others from the bounded log.
+        // Unauthenticated requests are not logged, because they could displace other requests from the
+        // bounded request log.
         let record = if user.is_ok() { self.shared.requests.push(record) } else { Arc::new(record) };
-        // The route decides: `watch=true` counts for collections only, and legacy `/watch/` paths need no
-        // parameter.
+        // The router decides whether a request is a watch: `watch=true` applies to collections only, and the
+        // legacy `/watch/` paths do not need the parameter.
         let watch = record.verb == Verb::Watch;
         let mut plan = self.shared.faults.plan(&record);
         if plan.never_answer {
@@ -117,7 +118,7 @@ impl ApiService {
         let response = response_faults.status.map_or(response, |status| Err(*status));
         let failed = response.is_err();
         let response = response.unwrap_or_else(|error| error_response(&error));
-        // A watch has already negotiated its encoding, and is never compressed.
+        // A watch response was already encoded in the negotiated format, and is never compressed.
         let response = match watch && !failed {
             true => response,
             false => {
@@ -139,7 +140,8 @@ impl ApiService {
         response.map(|body| body.with_body_end(end).with_trickle(response_faults.trickle, &self.shared.clock))
     }
 
-    /// Responds with 504 if a request exceeds its time limit. Writes that it has completed by then are kept.
+    /// Responds with 504 if a request exceeds its time limit. Writes that the request has completed by then
+    /// are not undone.
     async fn run_with_timeout(
         &self,
         limit: Duration,
@@ -151,7 +153,7 @@ impl ApiService {
         }
         let started = self.shared.clock.elapsed();
         let mut run = std::pin::pin!(run);
-        // Nearly all requests complete at the first poll and need no timer.
+        // Nearly all requests complete at the first poll, so the timer is only created after it.
         if let Poll::Ready(response) = futures_util::poll!(run.as_mut()) {
             return response;
         }
@@ -162,7 +164,7 @@ impl ApiService {
         }
     }
 
-    /// Authorizes and runs a request to which no fault has responded.
+    /// Authorizes and runs a request, unless an injected fault has already responded to it.
     async fn run<B>(
         &self,
         request_head: RequestHead<'_>,
@@ -198,7 +200,8 @@ impl ApiService {
         }
     }
 
-    /// Checks authentication, impersonation and authorization. Returns the effective user.
+    /// Checks authentication, impersonation and authorization of a request. Returns the user in whose name it
+    /// runs.
     fn authorize_request(
         &self,
         RequestHead { head, query, user }: RequestHead<'_>,

@@ -1,4 +1,4 @@
-//! Writes to subresources that have their own type, and review requests.
+//! Writes to subresources that have their own type, such as `scale` or `binding`, and review requests.
 
 use informer_schema::KindSchema;
 use serde_json::{Map, Value, json};
@@ -12,14 +12,14 @@ use crate::model::json::Reading;
 use crate::pipeline::{Application, DeleteOptions, NewScale};
 use crate::requests::Verb;
 
-/// The type of the `binding` subresource.
+/// The API version and kind in requests to the `binding` subresource.
 const BINDING: (&str, &str) = ("v1", "Binding");
-/// The type of the `scale` subresource.
+/// The API version and kind in requests to the `scale` subresource.
 const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl Call<'_> {
-    /// Handles a write to a subresource that has its own type, or a review. Returns `None` for a write of the
-    /// object itself.
+    /// Handles a review request, or a write to a subresource that has its own type. Returns `None` if the
+    /// request writes the resource's own type.
     pub(crate) async fn write_special_subresource(
         &self,
         scope: Scope<'_>,
@@ -72,7 +72,8 @@ impl Call<'_> {
             let apply = NewScale::Apply(Application::parse(body, force)?);
             return self.write_scale(scope, &apply).await;
         }
-        // Scale has no lists with merge keys, so a strategic merge patch equals a merge patch.
+        // A Scale has no lists with merge keys, so for it a strategic merge patch has the same effect as a
+        // merge patch.
         let content_type = match media_type(self.head) {
             "application/strategic-merge-patch+json" => "application/merge-patch+json",
             other => other,
@@ -114,7 +115,7 @@ impl Call<'_> {
         let given = &eviction["deleteOptions"];
         let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
         scope.dry_run |= options.dry_run;
-        // The delete that an eviction causes runs no admission of its own.
+        // An eviction is admitted once. The delete that it causes does not run admission again.
         scope.admission = None;
         self.shared.evict(scope, self.name(), &eviction, &options).await?;
         Ok(created())
@@ -128,8 +129,8 @@ impl Call<'_> {
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 
-    /// Decodes the object of a subresource or a review. Returns it with the warnings about unknown and
-    /// duplicate fields.
+    /// Decodes the object in a review request or a subresource write. Also returns the warnings about unknown
+    /// and duplicate fields.
     fn decode_typed(
         &self,
         (api_version, kind): (&str, &str),
@@ -148,7 +149,8 @@ impl Call<'_> {
         Ok((object, warnings))
     }
 
-    /// Runs admission for the object of a subresource: mutation, then `check`, then validation.
+    /// Runs admission for the object in a subresource write: the mutating phase, then `check`, then the
+    /// validating phase.
     async fn admit_subresource(
         &self,
         scope: Scope<'_>,
@@ -170,7 +172,7 @@ impl Call<'_> {
     fn decode_error(&self, known: KindSchema<'_>, why: &str) -> ApiError {
         let (kind, version) = (known.name(), known.version());
         ApiError::bad_request(match self.kind().is_custom() {
-            // kube-apiserver reports an unregistered type here instead of the decoding error.
+            // For an unregistered type, kube-apiserver reports this message instead of the decoding error.
             true => "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""
                 .to_owned(),
             false => format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"),
@@ -178,7 +180,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns the Status of a subresource write without a result.
+/// Returns the success Status of a subresource write that returns no object.
 fn created() -> ApiResponse {
     value(
         201,

@@ -9,15 +9,15 @@ use crate::model::kinds::Kind;
 use crate::model::table::PrinterColumn;
 use crate::registry::storage::{EventType, Stored};
 
-/// The table that a client requests.
+/// The version and the contents of the `Table` that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableForm {
-    /// Uses `meta.k8s.io/v1beta1`, which differs from `v1` only by its name.
+    /// The client requests `meta.k8s.io/v1beta1`, which differs from `v1` only by its name.
     pub(crate) beta: bool,
     pub(crate) with: WithObject,
 }
 
-/// The object that each row contains in addition to its cells.
+/// The part of the object that each table row contains in addition to its cells (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithObject {
     None,
@@ -41,7 +41,7 @@ impl WithObject {
 }
 
 impl TableForm {
-    /// Returns a table of objects, with the metadata of their list.
+    /// Returns a `Table` of objects with the metadata of their list.
     pub(crate) fn of<'a>(
         self,
         kind: &Kind,
@@ -53,13 +53,14 @@ impl TableForm {
         self.table(metadata, definitions(kind), rows)
     }
 
-    /// Returns a table of one object.
+    /// Returns a `Table` with one object as its only row.
     pub(crate) fn of_one(self, kind: &Kind, stored: &Stored, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": stored.version.to_string()});
         self.of(kind, metadata, std::iter::once(stored), now)
     }
 
-    /// Returns a watch line: a table of one row. The `first` one contains the column definitions.
+    /// Returns the JSON line of a watch event whose object is a `Table` with one row. Only the `first` line
+    /// of a watch contains the column definitions.
     pub(crate) fn line(
         self,
         kind: &Kind,
@@ -76,7 +77,7 @@ impl TableForm {
         format!("{{\"type\":\"{}\",\"object\":{table}}}\n", event_type.name())
     }
 
-    /// Returns the watch line of a bookmark: a table whose only row contains the bookmark object.
+    /// Returns the JSON line of a watch bookmark: a `Table` whose only row contains the bookmark object.
     pub(crate) fn bookmark(self, kind: &Kind, version: u64, initial_end: bool, now: Timestamp) -> String {
         let mut metadata = json!({"resourceVersion": version.to_string()});
         let cells = kind.table_cells(&json!({"metadata": metadata}), now);

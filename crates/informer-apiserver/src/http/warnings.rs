@@ -1,17 +1,17 @@
-//! API warnings of a response: deduplicated, and limited like in kube-apiserver, because a body can cause any
-//! number of them.
+//! API warnings in a response. They are deduplicated and limited as in kube-apiserver, because a request body
+//! can cause any number of warnings.
 
 use std::collections::HashSet;
 
 use http::HeaderValue;
 
-/// Maximum characters of all warnings. If it is exceeded, each warning is truncated, and those that do not
-/// fit are dropped.
+/// Maximum number of characters of all warnings in a response. If they exceed it, each warning is truncated,
+/// and those that still do not fit are dropped.
 const MAX_TOTAL_CHARS: usize = 4096;
-/// Maximum characters of a truncated warning.
+/// Maximum number of characters of a truncated warning.
 const MAX_TRUNCATED_CHARS: usize = 256;
 
-/// The warnings of a response, in order.
+/// The API warnings of one response, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warnings(Vec<String>);
 
@@ -24,7 +24,7 @@ impl Warnings {
         self.0.splice(0..0, warnings.iter().cloned());
     }
 
-    /// Returns the values of the `Warning` headers.
+    /// Returns the values of the `Warning` headers of the response.
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let mut seen = HashSet::new();
         let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| seen.insert(*one)).collect();

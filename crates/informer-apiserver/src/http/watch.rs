@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //!
-//! 1. A stream delivers the events after its cursor as a consecutive prefix; it may end but never skips.
-//! 2. A bookmark of version X follows every event up to X that the stream has to deliver.
+//! 1. A watch stream delivers the events after its cursor in order and without gaps. It may end at any time.
+//! 2. A bookmark of version X follows every event up to X that the stream delivers.
 //! 3. A watcher buffers at most [`MAX_BATCH_EVENTS`] events. Their encoded lines exceed [`MAX_BATCH_BYTES`]
-//!    by at most one line. Everything else stays in the shared history. A watcher that falls behind the
-//!    history ends.
+//!    by at most one line. All later events stay in the shared history. The stream of a watcher that falls
+//!    behind the history ends.
 //!
 //! # Shutdown
 //!
-//! A stream ends at its deadline, when its resource is disconnected, or when the client drops the body.
+//! A watch stream ends at its deadline, when its resource is disconnected, or when the client drops the body.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,23 +32,25 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{Ended, Event, EventType, Form, OrderedMap, Pulled, Stored};
 
-/// How the server ends a watch that falls behind the event history.
+/// The way in which the server ends a watch that falls behind the event history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lagging {
-    /// The stream ends normally, as in kube-apiserver. The client gets the 410 when it watches again.
+    /// The watch stream ends normally, as in kube-apiserver. The client gets the 410 when it watches again.
     #[default]
     Ended,
-    /// The last event of the stream is an ERROR with the 410 status.
+    /// The last event of the watch stream is an ERROR with the 410 status.
     Expired,
 }
 
-/// Events pulled at a time: bounds the memory that a stalled client holds.
+/// Maximum number of events that a watch reads from the history at a time. Bounds the memory that a stalled
+/// client holds.
 const MAX_BATCH_EVENTS: usize = 256;
-/// Encoded bytes pulled at a time, so that a kind with large objects does not fill the buffer.
+/// Maximum size in bytes of the encoded events that a watch reads at a time, so that large objects do not
+/// fill its buffer.
 const MAX_BATCH_BYTES: usize = 1 << 20;
-/// Interval between bookmarks; the same as in kube-apiserver.
+/// Interval between the bookmarks of a watch; the same as in kube-apiserver.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// Time between the last bookmark and the deadline; the same as in kube-apiserver.
+/// Time between the last bookmark of a watch and its deadline; the same as in kube-apiserver.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Range of the random timeout of a watch without `timeoutSeconds`; the same as in kube-apiserver.
 const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
@@ -56,12 +58,12 @@ const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
 /// One item of a watch stream.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// One event, or several initial events if the driver may coalesce them.
+    /// One watch event, or several initial events if `coalesce` is set.
     Event(Bytes),
     Bookmark(Bytes),
-    /// The bookmark with the `k8s.io/initial-events-end` annotation.
+    /// The bookmark with the annotation `k8s.io/initial-events-end`, which ends the initial events.
     InitialEnd(Bytes),
-    /// The ERROR event; nothing follows it.
+    /// The ERROR event, which is the last item of the stream.
     Error(Bytes),
 }
 
@@ -72,11 +74,12 @@ pub(crate) struct WatchDriver {
     filter: Filter,
     form: Form,
     table: Option<TableRows>,
-    /// Events are protobuf frames instead of JSON lines.
+    /// The events are encoded as protobuf frames instead of JSON lines.
     protobuf: bool,
-    /// All events up to this version are delivered or in `queue`.
+    /// The resourceVersion up to which all events were delivered or are in `queue`.
     cursor: u64,
-    /// The version up to which the last pull was complete; reset as soon as it is used.
+    /// The resourceVersion up to which the last read of the history returned all events. It is used once, to
+    /// wait without reading again.
     complete: Option<u64>,
     epoch: u64,
     changed: watch::Receiver<()>,
@@ -84,16 +87,16 @@ pub(crate) struct WatchDriver {
     queue: VecDeque<Bytes>,
     deadline: Duration,
     next_bookmark: Option<Duration>,
-    /// The timer of the last wait. It is reused if the next wait has the same end, because a timer costs more
-    /// than an event.
+    /// The timer of the last wait. The next wait reuses it if it has the same end, because creating a timer
+    /// costs more than delivering an event.
     sleep: Option<(Duration, Sleep)>,
-    /// Whether several initial events may form one item.
+    /// True if several initial events may be one item of the stream.
     pub(crate) coalesce: bool,
     error: Option<ApiError>,
     ended: bool,
 }
 
-/// The part of a streaming list's snapshot that is not yet sent.
+/// The part of a streaming list's snapshot that was not sent yet.
 struct InitialEvents {
     items: std::vec::IntoIter<Arc<Stored>>,
     version: u64,
@@ -103,7 +106,7 @@ struct InitialEvents {
 /// Encodes events as tables.
 struct TableRows {
     form: TableForm,
-    /// The column definitions are sent in the first event only.
+    /// The first event was sent. It alone contains the column definitions of the `Table`.
     defined: bool,
 }
 
@@ -114,7 +117,7 @@ impl TableRows {
     }
 }
 
-/// Returns 429 if the existing objects cannot be converted to the requested API version.
+/// Returns 429 if existing objects of the resource cannot be converted to the requested API version.
 async fn check_convertible(shared: &Frontend, request: &WatchRequest<'_>) -> Result<(), ApiError> {
     let resource = request.resource;
     if resource.converter.is_none() {
@@ -135,20 +138,22 @@ pub(crate) struct WatchRequest<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) filter: Filter,
     pub(crate) form: Form,
-    /// Encode events as tables of this form.
+    /// Encode the watch events as tables of this form.
     pub(crate) table: Option<TableForm>,
-    /// Encode events as protobuf frames. Bookmarks and errors are still JSON; [`FaultyWatch`] frames them.
+    /// Encode watch events as protobuf frames. Bookmarks and errors are JSON, which [`FaultyWatch`] converts
+    /// to frames.
     ///
     /// [`FaultyWatch`]: crate::http::watch_faults::FaultyWatch
     pub(crate) protobuf: bool,
     pub(crate) options: &'a ListOptions,
-    /// Fault: start this many versions earlier than requested.
+    /// Injected fault: the watch starts this many resourceVersions earlier than requested.
     pub(crate) rewind: u64,
     pub(crate) ignore_initial: bool,
 }
 
 impl WatchDriver {
-    /// Starts a watch. A streaming list waits until its `resourceVersion` is reached.
+    /// Starts a watch. For a streaming list it waits until the storage has reached the requested
+    /// `resourceVersion`.
     pub(crate) async fn start(shared: &Arc<Frontend>, request: WatchRequest<'_>) -> Result<Self, ApiError> {
         let mut options = request.options.clone();
         if request.ignore_initial {
@@ -175,7 +180,7 @@ impl WatchDriver {
         Ok(driver)
     }
 
-    /// Makes an ERROR event the next and last one.
+    /// Ends the watch with an ERROR event as its next item.
     pub(crate) fn fail(&mut self, error: ApiError) {
         self.error = Some(error);
     }
@@ -185,7 +190,7 @@ impl WatchDriver {
         &self.shared.clock
     }
 
-    /// Ends the stream normally after `lifetime` at the latest.
+    /// Limits the time until the watch ends normally to `lifetime`.
     pub(crate) fn end_within(&mut self, lifetime: Duration) {
         self.deadline = self.deadline.min(self.shared.clock.elapsed() + lifetime);
     }
@@ -201,7 +206,7 @@ impl WatchDriver {
         let now = shared.clock.elapsed();
         let random_timeout = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
         let deadline = now + options.timeout.unwrap_or_else(random_timeout);
-        // Subscribe before reading the state. A change in between then wakes the first wait.
+        // Subscribe to changes before reading the state, so that a change in between ends the first wait.
         let changed = request.resource.changed.subscribe();
         let storage = shared.storage.read();
         let mut driver = Self {
@@ -273,7 +278,7 @@ impl WatchDriver {
         self.next_bookmark = Some(next).filter(|next| *next > now);
     }
 
-    /// Returns the next item, or `None` at the end. Cancel safe.
+    /// Returns the next item of the watch, or `None` at its end. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Item> {
         loop {
             if self.ended {
@@ -289,7 +294,8 @@ impl WatchDriver {
             if let Some(line) = self.queue.pop_front() {
                 return Some(Item::Event(line));
             }
-            // Usually no event has followed. This skips the lock of the storage.
+            // Usually no event has happened since the last read. Waiting without another read avoids the lock
+            // of the storage.
             if let Some(version) = self.complete.take()
                 && matches!(self.changed.has_changed(), Ok(false))
             {
@@ -350,7 +356,8 @@ impl WatchDriver {
         bookmark.then(|| Item::InitialEnd(self.bookmark(version, true)))
     }
 
-    /// Pulls events into the queue. Returns `Some(version)` if there were no events up to that version.
+    /// Reads events from the history into the queue. Returns `Some(version)` if there were no events up to
+    /// that resourceVersion.
     fn pull(&mut self, max: usize) -> Result<Option<u64>, Ended> {
         let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, max)?;
         let Pulled { events, version, complete } = pulled;
@@ -358,11 +365,13 @@ impl WatchDriver {
         let mut bytes = 0;
         for event in events {
             if bytes > MAX_BATCH_BYTES {
-                // The next pull starts at the cursor and gets the rest.
+                // The size limit is reached. The next read starts at the cursor and gets the remaining
+                // events.
                 return Ok(None);
             }
             let (at, Some(event)) = (event.version, self.presented(event)) else {
-                // The converted object was already evicted. The client gets the event when it watches again.
+                // The converted object is no longer cached, so the watch ends. The client gets this event
+                // when it watches again.
                 self.ended = true;
                 break;
             };
@@ -387,7 +396,8 @@ impl WatchDriver {
         Ok(none.then_some(version))
     }
 
-    /// Returns the event in the watched API version, or `None` if it has not been converted.
+    /// Returns the event with its objects in the watched API version, or `None` if they have not been
+    /// converted.
     fn presented(&self, event: Arc<Event>) -> Option<Arc<Event>> {
         let states = [&event.previous, &event.next];
         if states.into_iter().flatten().all(|stored| self.resource.is_shown(stored)) {
@@ -401,9 +411,10 @@ impl WatchDriver {
         Some(Arc::new(Event::new(event.version, of(&event.previous)?, of(&event.next)?)))
     }
 
-    /// Converts the next events to the watched API version. Returns how many of them could be converted.
+    /// Converts the next events to the watched API version. Returns the number of events whose objects could
+    /// be converted.
     ///
-    /// If the next event cannot be converted, the stream ends, and the next watch request returns the error.
+    /// If the next event cannot be converted, the watch ends, and the next watch request returns the error.
     /// kube-apiserver does the same. Cancel safe: no event is removed.
     async fn convert(&mut self) -> usize {
         if self.resource.converter.is_none() {
@@ -427,8 +438,8 @@ impl WatchDriver {
         events.len()
     }
 
-    /// Returns the event type for this watch: an object that starts or stops matching the selectors is ADDED
-    /// or DELETED.
+    /// Returns the event type for the selectors of this watch. An object that starts to match them is ADDED,
+    /// and one that no longer matches is DELETED.
     fn event_type(&self, event: &Event) -> Option<EventType> {
         let matches = |stored: &Option<Arc<Stored>>| stored.as_ref().is_some_and(|s| self.filter.matches(s));
         match (matches(&event.previous), matches(&event.next)) {
@@ -448,7 +459,7 @@ impl WatchDriver {
         }
     }
 
-    /// Waits for a change, the next bookmark or the deadline.
+    /// Waits until the resource changes, the next bookmark is due, or the deadline is reached.
     async fn wait(&mut self, version: u64) -> Option<Item> {
         let expiry = self.shared.next_expiry(&self.resource);
         let until = [self.next_bookmark, expiry].into_iter().flatten().fold(self.deadline, Duration::min);
@@ -458,7 +469,7 @@ impl WatchDriver {
             None => self.sleep.insert((until, clock.sleep_until(until))),
         };
         tokio::select! {
-            // Changes first: a bookmark must not overtake pending events.
+            // Changes are polled first, because a bookmark must not overtake pending events.
             biased;
             changed = self.changed.changed() => {
                 self.ended = changed.is_err();
@@ -477,7 +488,8 @@ impl WatchDriver {
             return None;
         }
         self.plan_bookmark(now);
-        // Until the storage reaches the start version of the watch, there is no progress to report.
+        // Until the storage reaches the start version of the watch, a bookmark would have an older version
+        // than the client requested.
         (version >= self.cursor).then(|| Item::Bookmark(self.bookmark(version, false)))
     }
 

@@ -13,37 +13,37 @@ use crate::http::BrokenOff;
 use crate::http::watch::{Item, WatchDriver};
 use crate::model::error::ApiError;
 
-/// A watch stream with the injected faults of its request.
+/// A watch stream into which the faults of its request are injected.
 pub(crate) struct FaultyWatch {
     driver: WatchDriver,
     plan: Plan,
     end: Option<(u64, BodyEnd)>,
-    /// Number of delivered events; faults are scheduled by this count.
+    /// Number of delivered events. The faults of the watch apply at a given number of events.
     events: u64,
-    /// Output that is sent before the next item of the driver.
+    /// Outputs that are sent before the next item of the watch driver.
     pending: VecDeque<Output>,
-    /// The fault of the next event.
+    /// The fault that applies to the next event.
     next_fault: Option<EventFault>,
-    /// The event that `EventFault::Swap` delivers after the next one.
+    /// The event that `EventFault::Swap` holds back until the next event has been sent.
     held: Option<Bytes>,
-    /// The delay buffer of a lagging watch.
+    /// Delays the items of a watch with the fault `Lag`.
     lag_buffer: Option<Box<LagBuffer>>,
-    /// The last output is truncated to half of its bytes.
+    /// The last output is truncated to half of its bytes, for the fault `HalfFrame`.
     truncated: bool,
     ended: bool,
-    /// Encodes lines that the driver does not encode itself, if the watch is not JSON.
+    /// Converts the JSON lines of bookmarks and errors to the encoding of the watch; `None` for JSON watches.
     framing: Option<Framing>,
 }
 
 /// A part of the body.
 enum Output {
-    /// One or more events, in the encoding of the watch.
+    /// One or more watch events, in the encoding of the watch.
     Event(Bytes),
-    /// A bookmark, an error or an injected line, as JSON.
+    /// A bookmark, an error or an injected line, which are always JSON at first.
     Line(Bytes),
 }
 
-/// Converts JSON lines to the encoding of the watch.
+/// Converts JSON lines of watch events to the encoding of the watch.
 pub(crate) type Framing = Box<dyn Fn(&Bytes) -> Bytes + Send>;
 
 impl FaultyWatch {
@@ -68,13 +68,13 @@ impl FaultyWatch {
         }
     }
 
-    /// Sets the conversion for a watch that is not JSON.
+    /// Sets the conversion of JSON lines for a watch with another encoding.
     pub(crate) fn with_framing(mut self, framing: Option<Framing>) -> Self {
         self.framing = framing;
         self
     }
 
-    /// Returns the next bytes of the body, or `None` at its regular end.
+    /// Returns the next bytes of the watch body, or `None` at its regular end.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         let written = match self.next_line().await? {
             Err(broken) => return Some(Err(broken)),
@@ -107,7 +107,7 @@ impl FaultyWatch {
                     BodyEnd::Clean => return None,
                     BodyEnd::Lost => return Some(Err(BrokenOff)),
                     BodyEnd::Reset => {
-                        // hyper flushes the previous bytes while the body is pending. A reset would discard
+                        // Pending once lets hyper flush the previous bytes. The reset would otherwise discard
                         // them.
                         tokio::task::yield_now().await;
                         return Some(Err(BrokenOff));
@@ -137,7 +137,7 @@ impl FaultyWatch {
         }
     }
 
-    /// Queues the output for an item, after applying the faults.
+    /// Applies the faults to an item of the watch, and queues the result for output.
     fn take(&mut self, item: Item) {
         match item {
             Item::Bookmark(_) if self.plan.drop_bookmarks => {}
@@ -159,7 +159,7 @@ impl FaultyWatch {
         match self.next_fault.take() {
             Some(EventFault::Skip) => return,
             Some(EventFault::Swap) => {
-                // Deliver an event that an earlier swap still holds.
+                // Another swap still holds an event back. Deliver that event now.
                 if let Some(held) = self.held.replace(bytes) {
                     self.push_event(held);
                 }
@@ -180,7 +180,8 @@ impl FaultyWatch {
         self.pending.push_back(Output::Event(event));
     }
 
-    /// Adds the faults that were injected while the watch is open. Their event counts start now.
+    /// Adds the faults that rules have injected since the watch was opened. The event counts of these faults
+    /// start now.
     fn apply_injected(&mut self) {
         let Some(open) = &self.plan.open else { return };
         let mut later = Plan::default();
@@ -197,15 +198,15 @@ impl FaultyWatch {
         }
         match later.body_end {
             Some((BodyPosition::Events(after), end)) => self.end = Some((events.saturating_add(after), end)),
-            // A byte position does not apply to an open watch: end it now.
+            // Bytes were not counted so far, so a fault with a byte position ends an open watch immediately.
             Some((BodyPosition::Bytes(_), end)) => self.end = Some((events, end)),
             None => {}
         }
-        // Faults that count events require one event per item.
+        // Faults that count events require that each item is one event.
         self.driver.coalesce &= self.plan.may_coalesce_events() && self.end.is_none();
     }
 
-    /// Applies the first scheduled fault whose event count is reached. Returns false if there is none.
+    /// Applies the first fault whose event count is reached. Returns false if no fault is due.
     fn apply_due_fault(&mut self) -> bool {
         let events = self.events;
         let Some(index) = self.plan.watch_faults.iter().position(|(at, _)| *at <= events) else {
@@ -227,7 +228,7 @@ impl FaultyWatch {
     }
 }
 
-/// Returns a bookmark line whose resourceVersion is `by` lower.
+/// Returns a bookmark line whose resourceVersion is reduced by `by`.
 fn rewind_bookmark(line: &Bytes, by: u64) -> Bytes {
     const MARK: &str = "\"resourceVersion\":\"";
     let Ok(mut rest) = std::str::from_utf8(line) else { return line.clone() };
@@ -251,7 +252,7 @@ async fn notified(open: Option<&OpenWatch>) {
 }
 
 impl ApiError {
-    /// The 410 error that is sent as an event of an open watch.
+    /// Returns the 410 error that an open watch receives as an ERROR event.
     fn watch_expired() -> Self {
         Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
     }

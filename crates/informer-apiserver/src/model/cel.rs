@@ -16,6 +16,6 @@ pub(crate) use check::Declared;
 #[cfg(not(feature = "cel"))]
 pub(crate) use unchecked::Declared;
 
-/// The map key under which a constructed object stores the name of its type. No field of an object can have
-/// this name.
+/// The map key that holds the type name of an object constructed in CEL. No field of an object can have this
+/// name.
 pub(crate) const TYPE_NAME: &str = "\0type";

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions, and defaulting, pruning and validation by their schemas.
+//! CustomResourceDefinitions, and defaulting, pruning and validation of objects by their schemas.
 
 pub(crate) mod conversion;
 #[cfg(feature = "cel")]
@@ -34,10 +34,10 @@ use crate::model::error::Cause;
 use crate::model::rules::as_value;
 use rules::Rules;
 
-/// The maximum number of patterns compiled for one schema, as a limit for hostile schemas.
+/// Maximum number of regular expressions that are compiled for one schema, as a limit for hostile schemas.
 const MAX_PATTERNS: usize = 1000;
 
-/// The schema of one CRD version, with its patterns and CEL rules compiled.
+/// The schema of one CRD version, with its compiled patterns and CEL rules.
 #[derive(Debug)]
 pub(crate) struct Schema {
     root: Value,
@@ -46,19 +46,20 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Compiles a schema. A pattern that the regex engine does not accept matches every string.
+    /// Compiles the schema of a CRD version. A `pattern` that the regex engine does not support matches every
+    /// string.
     pub(crate) fn new(root: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&root, &mut patterns);
         Self { rules: Rules::new(&root), root, patterns }
     }
 
-    /// Returns the schema as the CRD contains it.
+    /// Returns the uncompiled schema as in the CRD.
     pub(crate) fn root(&self) -> &Value {
         &self.root
     }
 
-    /// Prunes and defaults an object. Returns the paths of unknown fields.
+    /// Prunes and defaults a custom resource. Returns the paths of unknown fields.
     pub(crate) fn shape(&self, object: &mut Map<String, Value>) -> Vec<String> {
         shape::shape(&self.root, object)
     }
@@ -73,7 +74,7 @@ impl Schema {
         drop(shape::prune_all(&self.root, object));
     }
 
-    /// Validates an object. Values that an update leaves unchanged are not validated again.
+    /// Validates a custom resource. Values that an update leaves unchanged are not validated again.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| self.check_value(object, old))
     }

@@ -1,5 +1,5 @@
-//! Duplicate keys in JSON and YAML bodies. The last one wins. They are reported if `fieldValidation` is
-//! `Warn` or `Strict`.
+//! Duplicate keys in JSON and YAML bodies. The last value of a key is used. Duplicates are reported if
+//! `fieldValidation` is `Warn` or `Strict`.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -12,23 +12,25 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use crate::model::write_options::Validation;
 use crate::model::yaml::duplicate_keys;
 
-/// The members of a JSON patch operation.
+/// The known members of a JSON patch operation.
 const OPERATION_MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
-/// The text before the errors of the strict YAML decoder.
+/// The message prefixes that the strict YAML decoder puts before its errors.
 const YAML: [&str; 2] =
     ["yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"];
 
-/// The errors that a strict decoder reports for a body with duplicate keys.
+/// The strict decoding errors of a request body with duplicate keys.
 #[derive(Debug)]
 pub(crate) enum DuplicateKeys {
-    /// JSON of a built-in kind: all strict errors, in the order of the body.
+    /// All strict decoding errors in the order of the body, including unknown fields. Used for JSON of a
+    /// built-in kind.
     AllProblems(Vec<String>),
-    /// Other bodies: only the duplicate keys. They are reported before unknown fields.
+    /// Only the errors for duplicate keys, which are reported before unknown fields. Used for all other
+    /// bodies.
     KeysOnly(Vec<String>),
 }
 
 impl DuplicateKeys {
-    /// Finds duplicate keys in JSON. For a built-in kind it also finds unknown fields.
+    /// Finds the duplicate keys in a JSON body. For a built-in kind it also finds unknown fields.
     pub(crate) fn in_json(known: Option<KindSchema<'_>>, body: &[u8]) -> Option<Self> {
         if let Some(known) = known {
             let problems = known.strict_problems(body).ok()?;
@@ -42,13 +44,13 @@ impl DuplicateKeys {
         duplicate_keys(body).map(|why| Self::KeysOnly(vec![format!("yaml: {why}")]))
     }
 
-    /// Finds duplicate and unknown members in the operations of a JSON patch.
+    /// Finds the duplicate and unknown members in the operations of a JSON patch.
     pub(crate) fn in_operations(body: &[u8]) -> Option<Self> {
         let found = found(body, Position::Operations)?;
         Some(Self::KeysOnly(found.into_iter().map(|why| format!("json patch {why}")).collect()))
     }
 
-    /// Returns these errors together with the unknown fields.
+    /// Returns these strict decoding errors together with those for unknown fields.
     pub(crate) fn with_unknown_fields(&self, unknown: Vec<String>) -> Vec<String> {
         match self {
             Self::AllProblems(all) => all.clone(),
@@ -58,8 +60,8 @@ impl DuplicateKeys {
 }
 
 impl Validation {
-    /// Applies `fieldValidation` to strict decoding errors: returns them as warnings, or as the reason of a
-    /// rejection.
+    /// Applies `fieldValidation` to strict decoding errors: returns them as warnings, or as the reason why
+    /// the request is rejected.
     pub(crate) fn enforce(self, found: Vec<String>) -> Result<Vec<String>, String> {
         match self {
             Self::Strict if !found.is_empty() => Err(format!("strict decoding error: {}", found.join(", "))),
@@ -68,13 +70,13 @@ impl Validation {
         }
     }
 
-    /// Returns true if strict decoding errors are reported.
+    /// Returns true if `fieldValidation` requires a report of strict decoding errors.
     pub(crate) fn is_reported(self) -> bool {
         matches!(self, Self::Warn | Self::Strict)
     }
 }
 
-/// Splits strict decoding errors into warnings. For YAML each line is one warning.
+/// Splits a message with strict decoding errors into warnings. For YAML each line becomes one warning.
 pub(crate) fn warnings(found: &str) -> Vec<String> {
     match YAML.iter().find_map(|head| found.strip_prefix(head)) {
         Some(lines) => lines.split('\n').map(|line| line.trim().to_owned()).collect(),
@@ -89,7 +91,7 @@ fn found(body: &[u8], place: Position) -> Option<Vec<String>> {
     Some(found.into_inner())
 }
 
-/// The kind of value that is checked.
+/// The position in the document of the value that is checked for duplicate keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// Any value.
@@ -106,7 +108,7 @@ impl Position {
     }
 }
 
-/// Walks through JSON and records the paths of duplicate keys.
+/// Walks through a JSON document and records the paths of duplicate keys.
 struct Walk<'w> {
     path: &'w str,
     place: Position,

@@ -1,4 +1,4 @@
-//! API errors: the `Status` with code, reason, message and details.
+//! API errors: the `Status` object with its code, reason, message and details.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::kinds::Kind;
 
-/// The maximum size of a request body, as in kube-apiserver.
+/// Maximum size of a request body in bytes, as in kube-apiserver.
 pub(crate) const MAX_BODY_BYTES: usize = 3 << 20;
 
 /// A failed request: the
@@ -22,17 +22,18 @@ pub struct ApiError {
     pub(crate) details: Option<Box<Details>>,
     /// Fields that few errors have.
     extra: Option<Box<Extra>>,
-    /// The response is this text instead of a Status: an unknown path.
+    /// The response body is the plain message instead of a Status, as for an unknown path.
     pub(crate) plain: bool,
-    /// Rejected by the authorizer. Such responses have additional headers.
+    /// The authorizer has rejected the request. Such a response has additional headers.
     pub(crate) unauthorized: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Extra {
-    /// The continue token in a 410 response, with which the list can be continued inconsistently.
+    /// The continue token in a 410 response. A client can use it to continue the list at a newer
+    /// resourceVersion, which makes the list inconsistent.
     continue_token: Option<String>,
-    /// The details that a webhook returned. They replace our own.
+    /// The `details` that a webhook returned. They replace those of the server.
     given: Option<serde_json::Value>,
     /// Warnings for the client.
     warnings: Vec<String>,
@@ -69,7 +70,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The JSON encoding, with the field order of kube-apiserver.
+/// The JSON encoding of a Status, with the field order of kube-apiserver.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire<'a> {
@@ -131,7 +132,7 @@ impl ApiError {
         self
     }
 
-    /// Adds a warning before all others.
+    /// Adds a warning for the client before all other warnings.
     pub(crate) fn prepend_warning(mut self, warning: Option<String>) -> Self {
         if let Some(warning) = warning {
             self.extra.get_or_insert_default().warnings.insert(0, warning);
@@ -143,7 +144,7 @@ impl ApiError {
         self.extra.as_ref().map_or(&[], |extra| &extra.warnings)
     }
 
-    /// Replaces the details by those of a webhook.
+    /// Replaces the `details` of the Status by those that a webhook returned.
     pub(crate) fn with_details(mut self, details: serde_json::Value) -> Self {
         self.extra.get_or_insert_default().given = Some(details);
         self
@@ -158,7 +159,8 @@ impl ApiError {
         self.code
     }
 
-    /// Returns the machine-readable reason, for example `NotFound`. Empty if kube-apiserver sets none.
+    /// Returns the machine-readable reason, for example `NotFound`. It is empty for errors to which
+    /// kube-apiserver gives no reason.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -178,7 +180,7 @@ impl ApiError {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The response for an unknown path: plain text, not a Status.
+    /// Returns the error for an unknown path: a 404 with plain text instead of a Status.
     pub(crate) fn unknown_path() -> Self {
         Self { plain: true, ..Self::new(404, "NotFound", "404 page not found\n") }
     }
@@ -193,7 +195,7 @@ impl ApiError {
         Self::new(404, "NotFound", message).set_details(named(kind, name))
     }
 
-    /// Adds details that name an object.
+    /// Sets the `details` of an error to the kind and name of an object.
     pub(crate) fn named(kind: &Kind, name: &str, error: Self) -> Self {
         error.set_details(named(kind, name))
     }
@@ -230,14 +232,15 @@ impl ApiError {
         Self::conflict(kind, name, why)
     }
 
-    /// A failed deletion precondition. kube-apiserver names the kind here, not the resource.
+    /// Returns the error for a failed deletion precondition. As in kube-apiserver it names the kind and not
+    /// the resource.
     pub(crate) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified_kind());
         let details = Details { kind: kind.kind.clone(), ..named(kind, name) };
         Self::new(409, "Conflict", message).set_details(details)
     }
 
-    /// A 422 for one invalid field.
+    /// Returns the 422 error for one invalid field.
     pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
         Self::invalid_fields(kind, name, vec![cause])
     }
@@ -249,7 +252,7 @@ impl ApiError {
         Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// A 422 for invalid request options. `options` is the kind, for example `ListOptions`.
+    /// Returns the 422 error for invalid request options. `options` is their kind, for example `ListOptions`.
     pub(crate) fn invalid_options(options: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", Cause::joined(&causes));
         let details =
@@ -257,7 +260,7 @@ impl ApiError {
         Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// A patch that cannot be applied.
+    /// Returns the error for a patch that cannot be applied.
     pub(crate) fn unprocessable_patch() -> Self {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
             .set_details(Details::default())
@@ -268,7 +271,7 @@ impl ApiError {
         format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}")
     }
 
-    /// A watch from a resourceVersion that was compacted.
+    /// Returns the error for a watch from a resourceVersion that is no longer in the history.
     pub(crate) fn watch_too_old(version: u64, floor: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {version} ({floor})"))
     }
@@ -287,7 +290,7 @@ impl ApiError {
         Self { extra: Some(Box::new(extra)), ..Self::new(410, "Expired", message) }
     }
 
-    /// A resourceVersion that is newer than the current one.
+    /// Returns the error for a requested resourceVersion that is newer than the current one.
     pub(crate) fn too_large(version: u64, current: u64) -> Self {
         let text = "Too large resource version";
         let cause = Cause { reason: "ResourceVersionTooLarge", message: text.into(), field: String::new() };
@@ -312,12 +315,12 @@ impl ApiError {
             .set_details(Details { causes: vec![cause], ..Details::default() })
     }
 
-    /// Encodes the error as JSON with a trailing newline.
+    /// Encodes the error as a JSON Status with a trailing newline.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         status_json("Failure", self.code, self)
     }
 
-    /// Encodes the error as the line of an ERROR watch event.
+    /// Encodes the error as the JSON line of an ERROR watch event.
     pub(crate) fn to_event_line(&self) -> Vec<u8> {
         let mut line = br#"{"type":"ERROR","object":"#.to_vec();
         line.extend_from_slice(self.to_json().trim_ascii_end());
@@ -363,7 +366,7 @@ fn named(kind: &Kind, name: &str) -> Details {
 }
 
 impl Cause {
-    /// Formats causes as `field: message`, without duplicates.
+    /// Formats validation causes as `field: message`, without duplicates.
     pub(crate) fn joined(causes: &[Self]) -> String {
         let mut all: Vec<String> = Vec::new();
         for cause in causes {

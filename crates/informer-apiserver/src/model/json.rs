@@ -1,4 +1,4 @@
-//! JSON decoding like Go's encoding/json: invalid UTF-8 becomes U+FFFD, and errors have Go's messages.
+//! Decodes JSON like Go's encoding/json: invalid UTF-8 becomes U+FFFD, and errors have Go's messages.
 
 mod go_error;
 mod reading;
@@ -13,12 +13,12 @@ pub(crate) use self::reading::{Reading, read};
 ///
 /// # Errors
 ///
-/// Returns Go's message if the body is not JSON or nests too deeply.
+/// Returns Go's message if the body is not valid JSON or is nested too deeply.
 pub(crate) fn read_json(body: &[u8]) -> Result<Value, String> {
     Ok(read_whole(body)?.value)
 }
 
-/// Like [`read_json`], and also returns whether there are duplicate keys.
+/// Decodes JSON like [`read_json`]. Also returns whether it has duplicate keys.
 pub(crate) fn read_whole(body: &[u8]) -> Result<Reading, String> {
     if let Ok(reading) = reading::read(body) {
         return Ok(reading);
@@ -26,11 +26,11 @@ pub(crate) fn read_whole(body: &[u8]) -> Result<Reading, String> {
     if let Some(why) = syntax_error(body) {
         return Err(why);
     }
-    // The remaining errors are invalid strings and numbers out of range.
+    // The body is well-formed JSON, so the remaining errors are invalid strings and numbers out of range.
     reading::read(replace_unpaired_surrogates(&text(body)).as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Decodes UTF-8. Each invalid byte becomes one U+FFFD.
+/// Decodes UTF-8 and replaces each invalid byte by U+FFFD.
 pub(crate) fn text(body: &[u8]) -> String {
     let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
@@ -40,7 +40,7 @@ pub(crate) fn text(body: &[u8]) -> String {
     text
 }
 
-/// Replaces escapes of unpaired surrogates in well-formed JSON by that of U+FFFD.
+/// Replaces escapes of unpaired surrogates in well-formed JSON by the escape of U+FFFD.
 fn replace_unpaired_surrogates(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut rest = text;
@@ -58,7 +58,7 @@ fn replace_unpaired_surrogates(text: &str) -> String {
     whole + rest
 }
 
-/// Returns the code unit of an escape such as `\ud83d` at the start of a string.
+/// Returns the UTF-16 code unit of an escape such as `\ud83d` at the start of a string.
 fn utf16_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
@@ -66,7 +66,7 @@ fn utf16_unit(text: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests;
 
-/// Parses an object that this server has encoded.
+/// Parses the JSON of an object that this server has encoded.
 pub(crate) fn parse(bytes: &[u8]) -> Value {
     read(bytes).expect("stored objects are JSON that this server wrote").value
 }

@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902), with limits for their results.
+//! JSON patches (RFC 6902), with limits for the size and depth of their results.
 
 mod operation;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use crate::model::json::read_json;
 use crate::model::metadata::json_type;
 
-/// The maximum number of operations, as in kube-apiserver.
+/// Maximum number of operations of a JSON patch, as in kube-apiserver.
 pub(crate) const MAX_OPERATIONS: usize = 10_000;
-/// The maximum nesting depth of the result, equal to that of the JSON decoder.
+/// Maximum nesting depth of the patched object, equal to that of the JSON decoder.
 const MAX_DEPTH: usize = 128;
-/// The maximum number of bytes that the `copy` operations of one patch may add, as in kube-apiserver. Without
-/// it, copies of copies grow exponentially.
+/// Maximum number of bytes that the `copy` operations of one patch may add, as in kube-apiserver. Without
+/// this limit, copies of copies make an object grow exponentially.
 const MAX_COPIED_BYTES: usize = 3 << 20;
 
 /// The operations of a JSON patch.
@@ -22,12 +22,12 @@ const MAX_COPIED_BYTES: usize = 3 << 20;
 pub(crate) struct JsonPatch(Vec<Value>);
 
 impl JsonPatch {
-    /// Creates a patch, or returns the number of operations if there are too many.
+    /// Creates a JSON patch. Returns the number of operations as `Err` if there are too many.
     pub(crate) fn of(operations: Vec<Value>) -> Result<Self, usize> {
         if operations.len() > MAX_OPERATIONS { Err(operations.len()) } else { Ok(Self(operations)) }
     }
 
-    /// Decodes a patch that is not from a request, for example from a webhook.
+    /// Decodes a JSON patch that does not come from a patch request, for example one from a webhook.
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         match read_json(text)? {
             Value::Array(operations) if operations.iter().all(Value::is_object) => {
@@ -44,12 +44,12 @@ impl JsonPatch {
         self.0.is_empty()
     }
 
-    /// Returns true if an operation has this path.
+    /// Returns true if an operation of the JSON patch has this path.
     pub(crate) fn touches(&self, path: &str) -> bool {
         self.0.iter().any(|operation| operation["path"] == path)
     }
 
-    /// Applies all operations. The error names the operation that cannot be applied.
+    /// Applies all operations of the JSON patch. The error names the operation that cannot be applied.
     pub(crate) fn apply(&self, mut object: Value) -> Result<Value, String> {
         let mut bounds = Limits::default();
         for operation in &self.0 {
@@ -60,7 +60,7 @@ impl JsonPatch {
     }
 }
 
-/// Returns the error for an operation whose members have the wrong types.
+/// Returns the error for a JSON patch operation whose members have the wrong types.
 pub(crate) fn mistyped(members: &Map<String, Value>) -> Option<String> {
     ["op", "path", "from"].into_iter().find_map(|name| {
         let value = members.get(name).filter(|value| !value.is_string() && !value.is_null())?;
@@ -69,16 +69,16 @@ pub(crate) fn mistyped(members: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// The size and depth limits during the application of one patch. Checked before each operation, because a
-/// few hundred bytes of patch can create an object that exhausts the memory or the stack.
+/// Size and depth limits while one JSON patch is applied. They are checked before each operation, because a
+/// patch of a few hundred bytes can create an object that exhausts the memory or the stack.
 #[derive(Debug, Default)]
 struct Limits {
     copied: usize,
 }
 
 impl Limits {
-    /// Rejects an operation that exceeds a limit. Operations that cannot be applied are reported by
-    /// [`operation::apply`].
+    /// Rejects a JSON patch operation that exceeds a limit. For an operation that cannot be applied,
+    /// [`operation::apply`] returns the error.
     fn check(&mut self, object: &mut Value, operation: &Value) -> Result<(), String> {
         let text = |name: &str| operation[name].as_str().unwrap_or_default();
         let op = text("op");
@@ -105,8 +105,8 @@ impl Limits {
     }
 }
 
-/// Returns the error for an object that nests too deeply to be stored. The decoder does not check objects
-/// that a patch creates.
+/// Returns the error for a patched object that is nested too deeply to be stored. The JSON decoder checks
+/// only request bodies, and not objects that a patch creates.
 pub(crate) fn too_deep(object: &Value) -> Option<String> {
     (depth(object) > MAX_DEPTH).then(deeper)
 }

@@ -1,8 +1,8 @@
-//! The JSON paths of CRDs: members, indexes, `[*]`, and filters with one comparison.
+//! The JSON paths of CRDs. They support members, indexes, `[*]`, and filters with one comparison.
 
 use serde_json::Value;
 
-/// The maximum number of values at each step, as a limit for `[*]` over hostile objects.
+/// Maximum number of values at each step of a JSON path, as a limit for `[*]` in hostile objects.
 const MAX_VALUES: usize = 1000;
 
 /// Returns the first value that a path matches, for example `.spec.replicas` or
@@ -28,7 +28,8 @@ pub(crate) fn first<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     found.into_iter().next()
 }
 
-/// Reads a name up to the next step. Dots may be escaped, as in `annotations.example\.com/name`.
+/// Parses a member name up to the next step of a JSON path. Dots may be escaped, as in
+/// `annotations.example\.com/name`.
 fn member(text: &str) -> (String, usize) {
     let (mut name, mut escaped) = (String::new(), false);
     for (at, char) in text.char_indices() {
@@ -44,7 +45,7 @@ fn member(text: &str) -> (String, usize) {
     (name, text.len())
 }
 
-/// Returns the position of the closing bracket, ignoring quoted and nested ones.
+/// Returns the position of the closing bracket in a JSON path. Ignores quoted and nested brackets.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, char) in text.char_indices() {
@@ -90,7 +91,7 @@ fn at(value: &Value, index: i64) -> Option<&Value> {
     items.get(usize::try_from(index).ok()?)
 }
 
-/// Evaluates one comparison, for example `@.type=="Ready"`.
+/// Evaluates the comparison in a JSON path filter, for example `@.type=="Ready"`.
 fn matches_filter(value: &Value, filter: &str) -> bool {
     let (left, right, equal) = match (filter.split_once("=="), filter.split_once("!=")) {
         (Some((left, right)), _) => (left, right, true),

@@ -58,26 +58,27 @@ pub struct Kind {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Fields that field selectors support, in addition to `metadata.name` and `metadata.namespace`.
+    /// Fields that field selectors of this kind support, in addition to `metadata.name` and
+    /// `metadata.namespace`.
     pub(crate) selectable: Vec<String>,
     pub(crate) traits: Traits,
-    /// Built-in kinds: the JSON of a bookmark object after its metadata.
+    /// The JSON of a bookmark object after its metadata. Built-in kinds only.
     pub(crate) bookmark: &'static str,
-    /// Built-in kinds: the hash of the storage version, as reported in discovery.
+    /// The hash of the storage version, as reported in discovery. Built-in kinds only.
     pub(crate) storage_hash: &'static str,
     /// Built-in kinds: the supported verbs.
     pub(crate) verbs: Vec<&'static str>,
     /// Built-in kinds: the subresources.
     pub(crate) subresources: Vec<Subresource>,
-    /// Custom kinds: the JSON paths of the `/scale` subresource.
+    /// The JSON paths of the `/scale` subresource. Custom kinds only.
     pub(crate) scale: Option<ScalePaths>,
-    /// The columns of tables: of built-in kinds all, of custom kinds those after the name.
+    /// The columns of a `Table` of this kind. For a custom kind the name column comes before them.
     pub(crate) columns: Vec<PrinterColumn>,
-    /// Kinds of a CRD: the schema.
+    /// The schema of the kind, if a CRD defines it.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// The deprecation warning of this version.
+    /// The deprecation warning of this API version.
     pub(crate) deprecated: Option<String>,
-    /// The descriptor of the built-in kind.
+    /// The descriptor of a built-in kind.
     pub(crate) descriptor: &'static KindDescriptor,
 }
 
@@ -89,42 +90,43 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<String>,
 }
 
-/// How a kind differs from a plain object.
+/// Flags for the behavior of a kind that differs from kind to kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traits(pub(crate) u16);
 
 impl Traits {
     pub(crate) const NONE: Self = Self(0);
-    /// A custom resource: sorted keys, strict type meta, different 404 responses.
+    /// The kind is a custom resource: its keys are sorted, `apiVersion` and `kind` are required, and 404
+    /// responses differ.
     pub(crate) const CUSTOM: Self = Self(1);
-    /// Has a `/status` subresource. The main endpoint ignores changes of `status`.
+    /// The kind has a `/status` subresource, and writes to the main resource ignore changes of `status`.
     pub(crate) const STATUS: Self = Self(2);
-    /// `metadata.generation` counts changes of the spec.
+    /// `metadata.generation` is incremented when the spec changes.
     pub(crate) const GENERATION: Self = Self(4);
-    /// DELETE returns the object instead of a Status.
+    /// DELETE returns the deleted object instead of a Status.
     pub(crate) const RETURNS_DELETED: Self = Self(8);
-    /// PUT of a missing object creates it.
+    /// PUT creates the object if it does not exist.
     pub(crate) const UPSERT: Self = Self(16);
-    /// PUT without a resourceVersion is rejected.
+    /// PUT without a `metadata.resourceVersion` is rejected.
     pub(crate) const NEEDS_VERSION: Self = Self(32);
-    /// The kind has its own set of field selectors, and its own error for unsupported ones.
+    /// The kind does not support the usual field selectors, and has its own error for unsupported ones.
     pub(crate) const OWN_FIELDS: Self = Self(64);
-    /// A review: not stored, only `create` is served.
+    /// The kind is a review: it is not stored and supports only `create`.
     pub(crate) const REVIEW: Self = Self(256);
-    /// `/status` can also change metadata: labels, annotations, finalizers.
+    /// The `/status` subresource can also change labels, annotations and finalizers.
     pub(crate) const STATUS_METADATA: Self = Self(512 | Self::STATUS.0);
 
-    /// Changes of annotations count for `metadata.generation`.
+    /// `metadata.generation` is also incremented when annotations change.
     pub(crate) const ANNOTATIONS_COUNT: Self = Self(128);
-    /// Objects expire, and lists are not served from the watch cache.
+    /// Objects of the kind expire after some time, and lists are not served from the watch cache.
     pub(crate) const EXPIRES: Self = Self(1024);
-    /// A create keeps the status that the client sends.
+    /// A create keeps the `status` that the client sends.
     pub(crate) const STATUS_ON_CREATE: Self = Self(2048);
-    /// Field selectors do not support `metadata.namespace`.
+    /// Field selectors of the kind do not support `metadata.namespace`.
     pub(crate) const NO_NAMESPACE_FIELD: Self = Self(4096);
-    /// `/status` does not change labels, even if it changes other metadata.
+    /// The `/status` subresource does not change labels, even if it can change other metadata.
     pub(crate) const STATUS_KEEPS_LABELS: Self = Self(8192);
-    /// A deletion marks the object before it is removed, with a grace period.
+    /// A deletion has a grace period: it first marks the object, which is removed later.
     pub(crate) const GRACEFUL: Self = Self(16384);
 
     pub(crate) const SPEC_STATUS: Self = Self::STATUS.with(Self::GENERATION);
@@ -179,7 +181,7 @@ impl Kind {
         self
     }
 
-    /// Sets the short names for discovery.
+    /// Sets the short names of the kind for discovery.
     pub fn short_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.short_names = names.into_iter().map(Into::into).collect();
         self
@@ -213,7 +215,7 @@ impl Kind {
         &self.kind
     }
 
-    /// Returns true if objects of the kind expire.
+    /// Returns true if objects of the kind expire after some time.
     pub(crate) fn expires(&self) -> bool {
         self.traits.has(Traits::EXPIRES)
     }
@@ -222,17 +224,17 @@ impl Kind {
         self.traits.has(Traits::CUSTOM)
     }
 
-    /// Returns `pods` or `deployments.apps`: the resource in error messages.
+    /// Returns the resource as it appears in error messages: `pods` or `deployments.apps`.
     pub(crate) fn qualified_resource(&self) -> String {
         qualify(&self.gvr.resource, &self.gvr.group)
     }
 
-    /// Returns `Pod` or `Deployment.apps`: the kind in validation messages.
+    /// Returns the kind as it appears in validation messages: `Pod` or `Deployment.apps`.
     pub(crate) fn qualified_kind(&self) -> String {
         qualify(&self.kind, &self.gvr.group)
     }
 
-    /// Returns `core` or `apps`: the Go package of the kind's type in error messages.
+    /// Returns the Go package of the kind's type as it appears in error messages: `core` or `apps`.
     pub(crate) fn go_package(&self) -> &str {
         match (self.is_custom(), self.gvr.group.split('.').next().unwrap_or_default()) {
             (true, _) => "unstructured",
@@ -241,17 +243,18 @@ impl Kind {
         }
     }
 
-    /// Returns true if kube-apiserver serves lists from its watch cache. Events are not cached.
+    /// Returns true if kube-apiserver serves lists of the kind from its watch cache, which it does for all
+    /// kinds except events.
     pub(crate) fn is_cached(&self) -> bool {
         !self.expires()
     }
 
-    /// Returns true for this kind in this built-in group.
+    /// Returns true if this is the built-in kind with these names.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         !self.is_custom() && self.gvr.group == group && self.kind == kind
     }
 
-    /// Returns the verbs in discovery order.
+    /// Returns the verbs of the kind in the order of discovery.
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
         const CUSTOM: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -263,8 +266,8 @@ fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
-/// Converts an object to another version of the same kind, except for the schema. The object must name its
-/// own version or be of the only other one.
+/// Converts an object to another version of its built-in kind, without defaulting. An object without
+/// `apiVersion` is converted as if it had the other version.
 pub(crate) fn convert_version(to: &Kind, object: &mut Map<String, Value>) {
     let same = object.get("apiVersion").is_some_and(|version| *version == to.api_version);
     if let Some(convert) = to.descriptor.hooks.conversion.filter(|_| !same) {
@@ -273,7 +276,7 @@ pub(crate) fn convert_version(to: &Kind, object: &mut Map<String, Value>) {
     object.insert("apiVersion".into(), to.api_version.clone().into());
 }
 
-/// Returns the sort key of a version for discovery: stable before beta before alpha, then by number.
+/// Returns the sort key of an API version for discovery: stable before beta before alpha, then by number.
 pub(crate) fn version_priority(version: &str) -> (u8, u32, u32) {
     let number = |text: &str| text.parse::<u32>().ok();
     let rest = version.strip_prefix('v').unwrap_or("");
@@ -287,7 +290,7 @@ pub(crate) fn version_priority(version: &str) -> (u8, u32, u32) {
     number(rest).map_or((0, 0, 0), |major| (3, major, 0))
 }
 
-/// Returns the name of the CRD for a custom kind.
+/// Returns the name of the CRD that defines a custom kind.
 pub(crate) fn definition_of(kind: &Kind) -> Option<String> {
     kind.is_custom().then(|| kind.qualified_resource())
 }

@@ -1,4 +1,4 @@
-//! The syntax of label keys and values.
+//! The syntax of label keys and label values.
 
 pub(crate) const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
      with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
@@ -11,13 +11,13 @@ pub(crate) const VALUE_RULE: &str = "a valid label must be an empty string or co
      '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Returns why a string is not a valid label value, in the messages of kube-apiserver.
+/// Returns kube-apiserver's error messages for an invalid label value; empty if it is valid.
 pub(crate) fn label_value_problems(text: &str) -> Vec<&'static str> {
     let long = (text.len() > MAX_LABEL_BYTES).then_some("must be no more than 63 bytes");
     long.into_iter().chain((!is_label_text(text)).then_some(VALUE_RULE)).collect()
 }
 
-/// Returns why a string is not a valid label key, in the messages of kube-apiserver.
+/// Returns kube-apiserver's error messages for an invalid label key; empty if it is valid.
 pub(crate) fn label_key_problems(text: &str, is_subdomain: fn(&str) -> bool) -> Vec<String> {
     let (prefix, name) = match text.split_once('/') {
         Some((_, name)) if name.contains('/') => return vec![KEY_RULE.to_owned()],
@@ -52,5 +52,5 @@ fn is_label_text(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// The maximum length of a label name or value.
+/// Maximum length in bytes of a label value, or of a label key without its prefix.
 const MAX_LABEL_BYTES: usize = 63;

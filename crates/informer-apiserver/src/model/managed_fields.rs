@@ -1,7 +1,7 @@
-//! Managed fields and server-side apply: sets of fields, type checks of values, merging, and ownership. Pure:
-//! no clock, no lock, no access to the server.
+//! Managed fields and server-side apply: sets of fields, type checks of values, merging, and ownership. The
+//! functions are pure: they use no clock, no lock and no server state.
 //!
-//! This is structured-merge-diff of kube-apiserver ([field
+//! This module reimplements kube-apiserver's structured-merge-diff ([field
 //! management](https://kubernetes.io/docs/reference/using-api/server-side-apply/)).
 
 mod atomics;

@@ -1,4 +1,4 @@
-//! Validation of object metadata, and the metadata that the server carries over to updates.
+//! Validation of object metadata, and the metadata that an update takes from the stored object.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -12,14 +12,14 @@ use crate::model::write_options::WriteMode;
 
 pub(crate) type Object = Map<String, Value>;
 
-/// The metadata field with the managed fields.
+/// The name of the metadata field with the managed fields.
 pub(crate) const FIELDS: &str = "managedFields";
 
 pub(crate) fn metadata_of(object: &Object) -> Option<&Object> {
     object.get("metadata").and_then(Value::as_object)
 }
 
-/// Returns the metadata, created if missing.
+/// Returns the metadata of an object. Creates the metadata if it is missing or not an object.
 pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
@@ -28,7 +28,7 @@ pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
     metadata.as_object_mut().expect("the metadata was just replaced by an object")
 }
 
-/// Returns a string field of the metadata; empty if it is missing.
+/// Returns a string field of an object's metadata; empty if it is missing.
 pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     metadata_of(object).and_then(|metadata| metadata.get(name)?.as_str()).unwrap_or_default()
 }
@@ -38,7 +38,8 @@ pub(crate) fn finalizers(object: &Object) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Rejects an object that was moved to another namespace, for example by a webhook.
+/// Rejects an object whose namespace differs from that of the request, for example after a webhook changed
+/// it.
 pub(crate) fn check_namespace(namespace: Option<&str>, object: &Object) -> Result<(), ApiError> {
     match (namespace, text(object, "namespace")) {
         (Some(namespace), named) if !named.is_empty() && named != namespace => Err(ApiError::bad_request(
@@ -48,7 +49,7 @@ pub(crate) fn check_namespace(namespace: Option<&str>, object: &Object) -> Resul
     }
 }
 
-/// Removes the metadata that a client cannot set on a new object.
+/// Removes the metadata that clients cannot set from a new object.
 pub(crate) fn remove_server_fields(object: &mut Object) {
     let metadata = metadata_of_mut(object);
     for wiped in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -56,11 +57,11 @@ pub(crate) fn remove_server_fields(object: &mut Object) {
     }
 }
 
-/// Returns the resourceVersion of the object.
+/// Returns the `metadata.resourceVersion` of an object; `None` if it is empty or 0.
 pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
     match parse_version(text(object, "resourceVersion")) {
         Ok(version) => Ok(version.filter(|version| *version > 0)),
-        // kube-apiserver reports the error of `strconv` here, without the name of the field.
+        // As in kube-apiserver, the error is that of Go's `strconv` without the name of the field.
         Err(message) => {
             let why =
                 message.split_once(": strconv").map_or(message.clone(), |(_, why)| format!("strconv{why}"));
@@ -69,7 +70,8 @@ pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
     }
 }
 
-/// Checks that an object has the kind, version and namespace of the request, and sets them.
+/// Checks that the kind, version and namespace of an object are those of the request, and sets them if they
+/// are missing.
 pub(crate) fn checked(kind: &Kind, namespace: Option<&str>, object: Value) -> Result<Object, ApiError> {
     let Value::Object(mut object) = object else {
         return Err(cannot_be_handled(
@@ -150,7 +152,7 @@ fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
     ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
 
-/// Returns Go's error for decoding the type of a value that is not an object.
+/// Returns Go's error message for decoding the kind of a value that is not an object.
 pub(crate) fn type_meta_error(value: &Value) -> String {
     format!(
         "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
@@ -170,7 +172,7 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// Checks the types of the metadata fields that the server reads.
+/// Checks the JSON types of the metadata fields that the server reads.
 fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError> {
     let wrong = |value: &Value, field: &str, wanted: &str| {
         let found = json_type(value);
@@ -185,7 +187,8 @@ fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError>
         Some(value) => return wrong(value, "metadata", "v1.ObjectMeta"),
     };
     for (name, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
-        // For custom resources kube-apiserver decodes the metadata separately.
+        // kube-apiserver decodes the metadata of custom resources separately, so the error path does not
+        // begin with `metadata`.
         let field = if kind.is_custom() { name.clone() } else { format!("metadata.{name}") };
         match name.as_str() {
             "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink"
@@ -216,7 +219,7 @@ const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Copies a top-level field, or removes it if the source does not have it.
+/// Copies a top-level field from one object to another. Removes it there if the source does not have it.
 pub(crate) fn copy_member(name: &str, from: &Object, to: &mut Object) {
     match from.get(name) {
         Some(value) => to.insert(name.to_owned(), value.clone()),
@@ -329,7 +332,7 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
-/// Validates the name in the path of a request.
+/// Validates the object name in the path of a request.
 pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
     let problems: Vec<&str> = match name {
         "." => vec!["may not be '.'"],
@@ -345,7 +348,7 @@ pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Checks that the name in the body equals the name in the path.
+/// Checks that the object name in the body equals the name in the path of the request.
 pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError> {
     match text(object, "name") {
         "" => Err(ApiError::bad_request(format!(
@@ -358,7 +361,7 @@ pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError
     }
 }
 
-/// Validates the metadata of an update.
+/// Validates the metadata of an updated object.
 pub(crate) fn check_update(
     kind: &Kind,
     old: &Object,
@@ -371,9 +374,10 @@ pub(crate) fn check_update(
         causes.extend(changed(old, new));
     }
     causes.extend(field_causes(new));
-    // On update kube-apiserver validates ownerReferences twice and reports each error twice.
+    // kube-apiserver validates the ownerReferences of an update twice and reports each error twice.
     causes.extend(owner_references_causes(new));
-    // kube-apiserver validates built-in kinds a second time in their strategy and reports each error twice.
+    // kube-apiserver validates the metadata of built-in kinds a second time in their strategy and reports
+    // each error twice.
     if !kind.is_custom() {
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
     }
@@ -384,12 +388,13 @@ pub(crate) fn check_update(
     }
 }
 
-/// Reports immutable metadata fields that the client changed.
+/// Returns the errors for immutable metadata fields that the client changed.
 fn changed(old: &Object, new: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     for name in ["uid", "creationTimestamp", "deletionTimestamp"] {
         let (given, stored) = (text(new, name), text(old, name));
-        // Missing fields are taken from the stored object. A changed `creationTimestamp` is ignored.
+        // Missing metadata fields are taken from the stored object, and a changed `creationTimestamp` is
+        // ignored, so neither is an error.
         if given.is_empty() || given == stored || name == "creationTimestamp" {
             continue;
         }
@@ -398,7 +403,7 @@ fn changed(old: &Object, new: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Rejects finalizers that are added to an object that is being deleted.
+/// Returns the error for finalizers that an update adds to an object that is being deleted.
 fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
     if text(old, "deletionTimestamp").is_empty() {
         return Vec::new();
@@ -419,12 +424,13 @@ fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
     vec![Cause::forbidden("metadata.finalizers", &why)]
 }
 
-/// Returns true if a deletion increments the generation; false for CRDs.
+/// Returns true if a deletion increments `metadata.generation` of the object, which it does for all kinds
+/// except CRDs.
 pub(crate) fn counts_deletion(object: &Object) -> bool {
     object.get("kind").is_none_or(|kind| kind != "CustomResourceDefinition")
 }
 
-/// Copies the metadata that clients cannot change from the stored object.
+/// Copies the metadata that clients cannot change from the stored object to the updated one.
 pub(crate) fn carry_over(old: &Object, new: &mut Object) {
     const CARRIED: [&str; 7] = [
         "name",
@@ -447,14 +453,14 @@ pub(crate) fn carry_over(old: &Object, new: &mut Object) {
     }
 }
 
-/// Formats a time for the API. Fractions of seconds are cut off as in Go, so that no timestamp is in the
+/// Formats a time for the API. As in Go, fractions of seconds are cut off, so that no timestamp is in the
 /// future.
 pub(crate) fn wire_time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
-/// Parses a resourceVersion; `None` if it is empty. The error is a string because get, list and watch wrap it
-/// differently.
+/// Parses a resourceVersion; returns `None` if it is empty. The error is a string because get, list and watch
+/// put it into different messages.
 pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -467,7 +473,7 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Returns the name of an object for error messages: `generateName` if it has no name yet.
+/// Returns the name of an object for error messages, or its `generateName` if it has no name yet.
 pub(crate) fn display_name(object: &Object) -> &str {
     let text = |name: &str| {
         metadata_of(object).and_then(|metadata| metadata.get(name))?.as_str().filter(|text| !text.is_empty())

@@ -6,17 +6,17 @@ use std::cmp::Ordering;
 const NANO: i128 = 1_000_000_000;
 /// One thousandth, in billionths.
 const MICRO: i128 = 1_000_000;
-/// The largest quantity. Larger ones are capped, as in kube-apiserver.
+/// The largest quantity. As in kube-apiserver, larger quantities are reduced to this one.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
-/// A quantity and its suffix format.
+/// A resource quantity and the format of its suffix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
     nanos: i128,
     form: Form,
 }
 
-/// The suffix format of a quantity.
+/// The suffix format of a resource quantity: decimal, binary or exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Decimal suffixes (`m`, `k`, `M`).
@@ -48,12 +48,12 @@ impl Amount {
         Some(Self { nanos: read(text)?, form })
     }
 
-    /// Returns the value, rounded up to an integer.
+    /// Returns the quantity as an integer, rounded up.
     pub(crate) fn whole(self) -> i64 {
         i64::try_from(rounded_up(self.nanos, NANO)).unwrap_or(i64::MAX)
     }
 
-    /// Returns the value in thousandths, rounded up.
+    /// Returns the quantity in thousandths, rounded up.
     pub(crate) fn thousandths(self) -> i64 {
         i64::try_from(rounded_up(self.nanos, MICRO)).unwrap_or(i64::MAX)
     }
@@ -63,14 +63,14 @@ impl Amount {
         Self { nanos: rounded_up(self.nanos, NANO) * NANO, ..self }
     }
 
-    /// Returns the sum in the format of the first operand. If that is zero, the format is that of the second
-    /// one.
+    /// Returns the sum of two quantities in the format of the first. If the first is zero, the sum has the
+    /// format of the second.
     pub(crate) fn plus(self, other: Self) -> Self {
         let form = if self.nanos == 0 { other.form } else { self.form };
         Self { nanos: (self.nanos + other.nanos).clamp(-MAX, MAX), form }
     }
 
-    /// Returns the difference, or zero if it would be negative.
+    /// Returns the difference of two quantities, or zero if it would be negative.
     pub(crate) fn less(self, other: Self) -> Self {
         let form = if self.nanos == 0 { other.form } else { self.form };
         match self.nanos - other.nanos {
@@ -133,12 +133,12 @@ fn binary_text(whole: i64) -> String {
     format!("{number}{suffix}")
 }
 
-/// Returns true if the first quantity is larger. Returns false if one is invalid.
+/// Returns true if the quantity `left` is larger than `right`, and both are valid.
 pub(crate) fn exceeds(left: &str, right: &str) -> bool {
     matches!((read(left), read(right)), (Some(left), Some(right)) if left > right)
 }
 
-/// Parses a quantity into billionths. Finer digits are rounded away from zero.
+/// Parses a quantity. The result is in billionths; further digits are rounded away from zero.
 pub(crate) fn read(text: &str) -> Option<i128> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -156,7 +156,7 @@ pub(crate) fn read(text: &str) -> Option<i128> {
     Some(sign * scaled(&digits, tens, twos))
 }
 
-/// Returns the exponents of ten and two of a suffix.
+/// Returns the meaning of a quantity suffix as exponents of ten and of two.
 fn scale(suffix: &str) -> Option<(i32, u32)> {
     Some(match suffix {
         "" => (0, 0),
@@ -187,7 +187,7 @@ fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
         None => return 0,
     };
     let mut value: i128 = 0;
-    // Dropped digits only matter for rounding up.
+    // Digits below one billionth are dropped. They only decide whether the result is rounded up.
     let dropped = usize::try_from(-tens).unwrap_or_default();
     let kept = digits.len().saturating_sub(dropped);
     if twos > 0 {
@@ -208,7 +208,7 @@ fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
     value.min(MAX)
 }
 
-/// Like [`scaled`], for a binary suffix: the digits are dropped only after the multiplication by the power of
+/// Computes [`scaled`] for a binary suffix. Digits are dropped only after the multiplication by the power of
 /// two, because they contribute to its integer part.
 fn binary(digits: &[u8], dropped: usize, tens: i32, twos: u32) -> i128 {
     let mut value: i128 = 0;

@@ -15,7 +15,7 @@ impl Query {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// Returns the first value of a parameter; empty if it is missing.
+    /// Returns the first value of a query parameter; empty if the parameter is missing.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.given(name).unwrap_or_default()
     }
@@ -29,7 +29,7 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean: every value except `0` and `false` (case-insensitive) is true.
+    /// Parses a boolean query parameter: every value except `0` and `false` (in any case) is true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.given(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -48,7 +48,7 @@ impl Query {
     }
 }
 
-/// Splits a path into segments. The path is decoded first, as in kube-apiserver, and a trailing slash is
+/// Splits a request path into segments. As in kube-apiserver, the path is decoded first. A trailing slash is
 /// dropped. Returns `None` if a segment is empty.
 pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
     let path = crate::model::json::text(&Cow::from(percent_decode_str(path)));
@@ -58,7 +58,7 @@ pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
     if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(own).collect() }
 }
 
-/// Validates `dryRun`: `All` is the only value.
+/// Validates the parameter `dryRun`, whose only valid value is `All`.
 pub(crate) fn check_dry_run(stages: &[String], causes: &mut Vec<Cause>) {
     if stages.iter().any(|stage| stage != "All") {
         let quoted: Vec<String> = stages.iter().map(|stage| format!("{stage:?}")).collect();

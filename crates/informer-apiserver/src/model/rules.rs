@@ -1,8 +1,8 @@
-//! The rules of the built-in kinds: how defaults, validation and warnings are written down and applied. The
-//! rules themselves are in `kinds/<group>/<kind>.rs`.
+//! Types and functions for the defaults, validation and warnings of the built-in kinds. The rules of each
+//! kind are in `kinds/<group>/<kind>.rs`.
 //!
 //! A kind has a list of [`Default`]s and lists of [`Check`]s, in the order in which kube-apiserver applies
-//! them. The order matters: it is the order of the causes in a 422 response.
+//! them. The causes in a 422 response have the same order.
 
 pub(crate) mod checks;
 pub(crate) mod defaults;
@@ -27,14 +27,15 @@ use defaults::Default;
 pub(crate) struct Rules {
     defaults: &'static [Default],
     checks: &'static [Check],
-    /// Validation of an update against the old object. Runs after `checks`.
+    /// Validation of an update against the stored object. Runs after `checks`.
     changes: &'static [Check],
     /// Validation of a status update.
     status: &'static [Check],
 }
 
 impl Rules {
-    /// No rules. Objects are converted to the form that Go encodes.
+    /// Rules of a kind without defaults and validation. Its objects are still converted to the form that Go
+    /// encodes.
     pub(crate) const NORMALIZED: Self = Self::new(&[], &[]);
 
     pub(crate) const fn new(defaults: &'static [Default], checks: &'static [Check]) -> Self {
@@ -60,7 +61,7 @@ impl Rules {
         }
     }
 
-    /// Validates an update of the status.
+    /// Validates an update of an object's status.
     pub(crate) fn check_status(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
         as_value(object, |object| {
             let mut causes = Vec::new();
@@ -69,7 +70,7 @@ impl Rules {
         })
     }
 
-    /// Validates an object, and an update if there is an old object. The causes are in the order of
+    /// Validates an object, and its changes if there is an old object. The causes have the same order as in
     /// kube-apiserver.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| {
@@ -84,7 +85,7 @@ impl Rules {
     }
 }
 
-/// Passes an object to a function that takes a [`Value`], without copying it.
+/// Calls a function that needs a [`Value`] with an object, without copying the object.
 pub(crate) fn as_value<T>(object: &mut Map<String, Value>, look: impl FnOnce(&Value) -> T) -> T {
     let whole = Value::Object(std::mem::take(object));
     let seen = look(&whole);
@@ -94,7 +95,7 @@ pub(crate) fn as_value<T>(object: &mut Map<String, Value>, look: impl FnOnce(&Va
     seen
 }
 
-/// Changes an object with a function that takes a [`Value`], without copying it.
+/// Changes an object with a function that needs a [`Value`], without copying the object.
 pub(crate) fn with_value(object: &mut Object, change: impl FnOnce(&mut Value)) {
     let mut whole = Value::Object(std::mem::take(object));
     change(&mut whole);

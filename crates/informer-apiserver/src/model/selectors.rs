@@ -1,4 +1,4 @@
-//! Formats label selectors in objects, such as `spec.selector`, as strings.
+//! Formats label selectors of objects, such as `spec.selector`, as strings.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Tables: the representation of objects that kubectl prints.
+//! The `Table` representation of objects, which kubectl prints.
 
 pub(crate) mod text;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::model::rules::warnings::text as text_of;
 
-/// A column of a table or of a CRD's `additionalPrinterColumns`.
+/// A column of a `Table`, or of `additionalPrinterColumns` in a CRD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PrinterColumn {
     pub(crate) name: String,
@@ -15,12 +15,12 @@ pub(crate) struct PrinterColumn {
     pub(crate) format: String,
     pub(crate) description: String,
     pub(crate) priority: i64,
-    /// Custom kinds: the JSON path of the value.
+    /// The JSON path of the cell's value; only for custom kinds.
     pub(crate) path: String,
 }
 
 impl PrinterColumn {
-    /// Creates a column without a format, a description or a path.
+    /// Creates a table column without a format, a description or a path.
     pub(crate) fn new(name: &str, cell_type: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -33,7 +33,7 @@ impl PrinterColumn {
     }
 }
 
-/// An object that becomes a row of a table.
+/// An object that becomes a row of a `Table`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableRow<'a> {
     pub(crate) object: &'a Value,
@@ -49,12 +49,12 @@ impl<'a> TableRow<'a> {
         &self.object["status"]
     }
 
-    /// Returns the cell with the name.
+    /// Returns the table cell with the object's name.
     pub(crate) fn name(&self) -> Value {
         json!(text_of(&self.object["metadata"]["name"]))
     }
 
-    /// Returns the cell with the time since the creation.
+    /// Returns the table cell with the time since the object's creation.
     pub(crate) fn age(&self) -> Value {
         json!(text::age(&self.object["metadata"]["creationTimestamp"], self.now))
     }

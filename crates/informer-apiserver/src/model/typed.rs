@@ -1,4 +1,4 @@
-//! Type checks of objects of built-in kinds.
+//! Checks that the fields of objects of built-in kinds have the right JSON types.
 
 mod form;
 mod unconvertible;
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use crate::model::metadata::json_type;
 
-/// Checks the types of an object, and removes unknown fields and meaningless nulls. Returns the paths of
-/// unknown fields.
+/// Checks the JSON types of an object's fields, and removes unknown fields and nulls without a meaning.
+/// Returns the paths of unknown fields.
 ///
 /// # Errors
 ///
@@ -23,16 +23,17 @@ pub(crate) fn fit(message: Message<'_>, object: &mut Map<String, Value>) -> Resu
     fit_from(Source::Text, message, object)
 }
 
-/// The representation from which kube-apiserver creates the typed object. It determines the error messages.
+/// The representation from which kube-apiserver decodes the typed object, which determines the error
+/// messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// JSON.
     Text,
-    /// Untyped values, the result of a patch or an apply.
+    /// Decoded values without a type, which are the result of a patch or an apply.
     Values,
 }
 
-/// Like [`fit`], with the error messages for this source.
+/// Checks an object like [`fit`], with the error messages for this source.
 pub(crate) fn fit_from(
     source: Source,
     message: Message<'_>,
@@ -61,12 +62,12 @@ pub(crate) fn check_times(metadata: &Map<String, Value>) -> Result<(), String> {
 struct TypeCheck {
     source: Source,
     unknown: Vec<String>,
-    /// The first value of a wrong type. Go continues after it, and reports it unless a later value stops the
-    /// decoding.
+    /// The error for the first value of a wrong type. Go continues decoding after it, and reports it unless
+    /// the error of a later value stops the decoding.
     mistyped: Option<String>,
 }
 
-/// The path of a value. It is only formatted for errors, which are rare.
+/// The path of a value in an object. It is formatted only for errors.
 enum Path<'a> {
     Top,
     /// A field of a type.
@@ -77,7 +78,7 @@ enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Formats the path with list indexes, as for unknown fields.
+    /// Formats the path with list indexes, as in errors for unknown fields.
     fn full(&self) -> String {
         match self {
             Self::Top => String::new(),
@@ -87,7 +88,7 @@ impl Path<'_> {
         }
     }
 
-    /// Formats the path with field names only, as for type errors.
+    /// Formats the path with field names only, as in errors for wrong types.
     fn plain(&self) -> String {
         match self {
             Self::Top => String::new(),
@@ -146,7 +147,7 @@ impl TypeCheck {
                 }
                 Ok(())
             }
-            // Bytes are a string in JSON, although Go has a slice.
+            // In JSON, bytes are a base64 string, although their Go type is a slice.
             (Shape::List, value @ Value::String(_)) if matches!(field.base(), BaseType::Bytes) => {
                 self.value(owner, field, value, path)
             }
@@ -164,7 +165,7 @@ impl TypeCheck {
     ) -> Result<(), String> {
         let base = field.base();
         if value.is_null() && matches!(base, BaseType::String) {
-            // For null in a list or map, Go uses the empty string.
+            // Go decodes null in a list or map of strings to the empty string.
             *value = Value::String(String::new());
         }
         let right = match base {
@@ -174,7 +175,8 @@ impl TypeCheck {
                 }
                 value.is_null()
             }
-            // `Time` decodes itself and requires a string. Its error stops the decoding.
+            // Go's type `Time` has its own JSON decoder, which requires a string. Its error stops the
+            // decoding of the object.
             BaseType::Time | BaseType::MicroTime if !value.is_string() && !value.is_null() => {
                 return Err(match self.source {
                     Source::Text => owner.mismatch(value, "string"),
@@ -204,7 +206,7 @@ impl TypeCheck {
         if right { Ok(()) } else { self.scalar_mismatch(owner, base, value) }
     }
 
-    /// Reports a value that should be a list or a map.
+    /// Records the error for a value that should be a list or a map.
     fn mismatch(
         &mut self,
         owner: &ContainingType<'_>,
@@ -219,7 +221,7 @@ impl TypeCheck {
         )
     }
 
-    /// Reports a scalar of the wrong type.
+    /// Records the error for a scalar of the wrong type.
     fn scalar_mismatch(
         &mut self,
         owner: &ContainingType<'_>,
@@ -274,7 +276,7 @@ fn check_quantity(text: &str) -> Result<(), String> {
     }
 }
 
-/// The type that contains a field, for error messages.
+/// The message type that contains a field, for error messages.
 struct ContainingType<'a> {
     message: Message<'a>,
     field: &'a Path<'a>,
@@ -285,7 +287,7 @@ impl ContainingType<'_> {
         let owner = self.message.short_name().rsplit('.').next().unwrap_or_default();
         let path = self.field.plain();
         let found = match value {
-            // Go reports a number that does not fit by its value.
+            // For a number that does not fit into the integer type, Go's error contains the number.
             Value::Number(number) if matches!(wanted, "int32" | "int64") => format!("number {number}"),
             value => json_type(value).to_owned(),
         };
@@ -302,7 +304,7 @@ fn go_name(base: BaseType<'_>) -> &'static str {
         BaseType::Double => "float64",
         BaseType::Bytes => "[]uint8",
         BaseType::IntOrString => "intstr.IntOrString",
-        // Go also prints the package; only the last part is given here.
+        // Go's error contains the package of the type, too. Here it contains only the last part of the name.
         BaseType::Message(message) => message.short_name().rsplit('.').next().unwrap_or_default(),
         _ => "interface {}",
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Members of this group are authorized for everything, regardless of RBAC.
+/// The group whose members are authorized for all requests, regardless of RBAC.
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
@@ -36,7 +36,7 @@ impl User {
         self
     }
 
-    /// Sets the groups. `system:authenticated` is added to them.
+    /// Sets the groups of the user. The group `system:authenticated` is added to them.
     pub fn groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.groups = groups.into_iter().map(Into::into).collect();
         self
@@ -47,7 +47,7 @@ impl User {
         &self.name
     }
 
-    /// The user of all requests to a server without authentication.
+    /// Returns the user of all requests to a server without authentication.
     pub(crate) fn administrator() -> Self {
         Self::new("admin").groups([MASTERS]).authenticated()
     }
@@ -63,7 +63,7 @@ impl User {
         self
     }
 
-    /// Returns the user as in the status of reviews.
+    /// Returns the user as JSON for the status of a review.
     pub(crate) fn info(&self) -> Value {
         let mut info = json!({"username": self.name});
         if !self.uid.is_empty() {

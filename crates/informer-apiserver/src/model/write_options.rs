@@ -1,10 +1,11 @@
-//! Options of a write: the parts of the object that it may change, and the validation of unknown fields.
+//! Options of a write: the part of the object that the write may change, and the validation of unknown
+//! fields.
 
-/// The handling of unknown fields. They are dropped in any case.
+/// The handling of unknown fields (`fieldValidation`). They are dropped in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Validation {
-    /// The object is not decoded: writes of the server's own controllers, and writes through
-    /// [`ApiServer::raw`](crate::ApiServer::raw).
+    /// The object is not decoded, so unknown fields are not found. For writes of the server's own controllers
+    /// and of [`ApiServer::raw`](crate::ApiServer::raw).
     Unchecked,
     Ignore,
     Warn,
@@ -14,23 +15,24 @@ pub(crate) enum Validation {
 /// The part of the object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// The main endpoint: everything except a status that has its own endpoint.
+    /// A write to the main resource, which changes everything except a status that has its own subresource.
     Main,
-    /// `/status`: the status, and for some built-in kinds the metadata.
+    /// A write to `/status`, which changes the status, and for some built-in kinds the metadata.
     Status,
-    /// `/finalize` of namespaces: the finalizers in the spec.
+    /// A write to `/finalize` of a namespace, which changes the finalizers in its spec.
     Finalize,
-    /// `/scale`, which is an object of its own.
+    /// A write to `/scale`, whose body is a Scale object.
     Scale,
-    /// Writes of the embedding program: everything, including the status.
+    /// A write of the embedding program, which changes everything, including the status.
     Whole,
-    /// Like [`Whole`](Self::Whole), without defaults and validation, for objects that no request could store.
+    /// A write of the embedding program like [`Whole`](Self::Whole), but without defaults and validation, for
+    /// objects that no request could store.
     Raw,
 }
 
 impl WriteMode {
-    /// Returns true for writes of the embedding program. They need no existing namespace and bypass the
-    /// admission plugins.
+    /// Returns true for writes of the embedding program. They do not require the namespace to exist, and they
+    /// bypass the admission plugins.
     pub(crate) fn is_of_program(self) -> bool {
         matches!(self, Self::Whole | Self::Raw)
     }

@@ -1,5 +1,5 @@
-//! Allocation of cluster IPs and node ports: they are reserved from before a Service is admitted until it is
-//! stored.
+//! Allocation of cluster IPs and node ports for Services. They are reserved before a Service is admitted,
+//! until the Service is stored.
 
 use std::collections::HashMap;
 
@@ -26,14 +26,14 @@ pub(crate) struct InFlight {
 }
 
 impl Allocations {
-    /// Locks the reservations: nothing is allocated until the guard is dropped. Locked before `registry` and
-    /// `storage`.
+    /// Locks the reservations, so that no cluster IP or node port is allocated until the guard is dropped.
+    /// Locked before `registry` and `storage`.
     pub(crate) fn lock(&self) -> MutexGuard<'_, InFlight> {
         self.0.lock()
     }
 }
 
-/// Reserves the cluster IP and the node ports of a Service until it is dropped.
+/// Reserves the cluster IP and the node ports of a Service. Dropping it ends the reservation.
 pub(crate) struct Allocation<'a> {
     allocations: &'a Allocations,
     id: u64,
@@ -46,8 +46,8 @@ impl Drop for Allocation<'_> {
 }
 
 impl Pipeline {
-    /// Allocates the requested or free cluster IPs and node ports for a Service. `old` is the Service that it
-    /// replaces.
+    /// Allocates the cluster IP and the node ports that a Service requests, or free ones if it requests none.
+    /// `old` is the stored Service that an update replaces.
     pub(crate) fn allocate(
         &self,
         kind: &Kind,
@@ -66,7 +66,7 @@ impl Pipeline {
         Ok(Some(Allocation { allocations: &self.allocations, id }))
     }
 
-    /// Returns the cluster IPs and node ports of all Services, including those that are being written.
+    /// Returns the cluster IPs and node ports of all stored Services and of those that are being written.
     pub(crate) fn taken(&self, in_flight: &InFlight) -> UsedAddresses {
         let mut taken = UsedAddresses::default();
         in_flight.services.values().for_each(|service| taken.note(service));

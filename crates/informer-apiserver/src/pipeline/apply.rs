@@ -19,9 +19,9 @@ use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::{Changed, Pipeline, Written};
 use crate::registry::storage::Stored;
 
-/// The manager that takes over the fields of client-side apply.
+/// The field manager of `kubectl apply --server-side`, which takes over the fields of client-side apply.
 const KUBECTL: &str = "kubectl";
-/// The annotation with the last configuration of client-side apply.
+/// The annotation in which client-side apply stores the last applied configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An apply request.
@@ -30,7 +30,7 @@ pub(crate) struct Application {
     pub(crate) config: Object,
     /// Take over conflicting fields.
     pub(crate) force: bool,
-    /// Duplicate keys in the body: a warning or an error.
+    /// The error for duplicate keys in the body, which `fieldValidation` makes a warning or a rejection.
     pub(crate) duplicates: Option<String>,
 }
 
@@ -54,7 +54,8 @@ impl Application {
         Ok(Self { config, force, duplicates })
     }
 
-    /// Handles duplicate keys as `fieldValidation` says: returns warnings or an error.
+    /// Handles duplicate keys in the configuration as `fieldValidation` requires: returns warnings or an
+    /// error.
     pub(crate) fn check_duplicates(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
         match (&self.duplicates, validation) {
             (Some(why), Validation::Strict) => {
@@ -67,7 +68,7 @@ impl Application {
 }
 
 impl Pipeline {
-    /// Applies an object: creates it, or merges it with the stored one.
+    /// Runs a server-side apply: creates the object, or merges the configuration into the stored object.
     pub(crate) async fn apply(
         &self,
         scope: Scope<'_>,
@@ -131,19 +132,18 @@ impl Pipeline {
             return Err(ApiError::conflict(kind, name, &why));
         }
         metadata::check_url_name(&object, name)?;
-        // The apply creates the object, so a resourceVersion in its configuration cannot match a stored
-        // object.
+        // The object does not exist, so a resourceVersion in the configuration cannot match and is ignored.
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_prerequisites(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main).await {
             Ok(written) => Ok(Ok(written.warned(warnings))),
-            // Another write has created it in the meantime.
+            // Another write has created the object in the meantime, so the apply must be repeated as a merge.
             Err(error) if error.reason() == "AlreadyExists" => Ok(Err(Changed)),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the object after the apply, decoded, with its managed fields.
+    /// Returns the decoded object after the apply, with its managed fields.
     async fn applied(
         &self,
         scope: Scope<'_>,
@@ -161,7 +161,8 @@ impl Pipeline {
         let name = metadata::text(&object, "name").to_owned();
         let fields = crate::model::metadata::take_fields(&mut object);
         let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
-        // Unknown fields were rejected with the type check of the apply.
+        // The type check of the apply has already rejected unknown fields, so the decoder need not report
+        // them.
         let lenient = Scope { validation: Validation::Ignore, ..scope };
         self.decode_typed(lenient, &mut object, Origin::Apply(&apply.config))?;
         let warnings = apply.check_duplicates(scope.validation)?;
@@ -175,7 +176,7 @@ impl Pipeline {
         Ok((object, warnings))
     }
 
-    /// Merges the configuration into the object and updates the managed fields.
+    /// Merges the configuration of an apply into the object and updates the managed fields.
     pub(crate) fn apply_managed(
         &self,
         kind: &Kind,
@@ -221,8 +222,8 @@ impl Pipeline {
 }
 
 impl FieldTracker<'_> {
-    /// Returns the conflicts, except those over fields that client-side apply set and that have not changed
-    /// since.
+    /// Returns the conflicts of an apply, except for fields that client-side apply has set and that have not
+    /// changed since.
     fn not_last_applied(&self, live: &Value, conflicts: Vec<Conflict>) -> Vec<Conflict> {
         let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
         let Ok(last) = serde_json::from_str::<Value>(text) else { return conflicts };
@@ -236,7 +237,7 @@ impl FieldTracker<'_> {
     }
 }
 
-/// Updates the annotation of client-side apply, if it is present.
+/// Updates the annotation with the last configuration of client-side apply, if the object has it.
 fn refresh_last_applied(object: &mut Object, config: &Object) {
     let annotation = object
         .get_mut("metadata")
@@ -252,7 +253,7 @@ fn refresh_last_applied(object: &mut Object, config: &Object) {
     *annotation = format!("{}\n", Value::Object(config)).into();
 }
 
-/// Checks the type of the configuration, and that it has no managed fields.
+/// Checks that the configuration of an apply has the kind of the request and contains no managed fields.
 fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, found) = (text("apiVersion"), text("kind"));
@@ -266,7 +267,7 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
     }
 }
 
-/// Formats a type as Go does.
+/// Formats an API version and kind as Go formats the type.
 fn go_type(api_version: &str, kind: &str) -> String {
     let group_version = match api_version.contains('/') {
         true => api_version.to_owned(),
@@ -275,7 +276,7 @@ fn go_type(api_version: &str, kind: &str) -> String {
     format!("{group_version}, Kind={kind}")
 }
 
-/// Returns the error for an object that is invalid after the apply.
+/// Returns the error for an object that is invalid after the configuration was merged.
 pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
     let of = go_type(&kind.api_version, &kind.kind);
@@ -309,7 +310,7 @@ fn apply_error(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
     error
 }
 
-/// Formats all conflicts in one message, grouped by manager.
+/// Formats all conflicts of an apply as one message, grouped by field manager.
 fn conflict_message(conflicts: &[Conflict]) -> String {
     if let [Conflict { manager, path }] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {path}", manager.shown());

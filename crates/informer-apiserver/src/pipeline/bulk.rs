@@ -1,4 +1,4 @@
-//! Bulk load by the embedding program.
+//! Bulk load of objects by the embedding program.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::registry::Resource;
 use crate::registry::storage::{Draft, Expect};
 
 impl Pipeline {
-    /// Writes a batch of objects under one lock. Existing objects are replaced.
+    /// Writes a batch of objects while holding the storage lock once. Existing objects are replaced.
     pub(crate) fn load(
         &self,
         resource: &Arc<Resource>,
@@ -37,7 +37,8 @@ impl Pipeline {
             }
         }
         let count = drafts.len();
-        // Each CRD is served from now on. Other kinds need only one follow-up per batch.
+        // Each loaded CRD needs its own follow-up, which serves it. For other kinds one follow-up per batch
+        // is enough.
         let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
         let names = drafts.iter().take(if defines { drafts.len() } else { 1 });
         let names: Vec<String> = names.map(|draft| draft.key().to_owned()).collect();

@@ -12,10 +12,10 @@ use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
 use crate::registry::{Registry, Resource};
 
-/// The result of a commit. The inner error means that the object changed concurrently.
+/// The result of a commit. The inner error means that another write changed the object first.
 type Committed = Result<Result<Arc<Stored>, Changed>, ApiError>;
 
-/// The objects on which the creation of another object depends.
+/// The namespace and the CRD whose state decides whether an object may be created.
 struct Prerequisites<'a> {
     /// The namespace resource, the name of the namespace, and whether it must exist.
     namespace: Option<(Arc<Resource>, &'a str, bool)>,
@@ -23,8 +23,8 @@ struct Prerequisites<'a> {
 }
 
 impl Prerequisites<'_> {
-    /// Checks that the namespace exists (if required), and that neither the namespace nor the CRD is
-    /// terminating.
+    /// Checks that the namespace exists (if required), and that neither the namespace nor the CRD is being
+    /// deleted.
     fn check(&self, storage: &Storage, kind: &Kind, name: &str) -> Result<(), ApiError> {
         if let Some((namespaces, namespace, required)) = &self.namespace {
             match storage.get(namespaces.table, namespace) {
@@ -46,8 +46,8 @@ impl Prerequisites<'_> {
 }
 
 impl Pipeline {
-    /// Checks whether an object may be created. [`commit_new`](Self::commit_new) repeats the check under the
-    /// lock.
+    /// Checks whether the namespace and the CRD allow the creation of an object.
+    /// [`commit_new`](Self::commit_new) repeats the check under the storage lock.
     pub(crate) fn check_prerequisites(
         &self,
         scope: Scope<'_>,
@@ -72,10 +72,10 @@ impl Pipeline {
         Ok(Prerequisites { namespace: namespace.transpose()?, definition })
     }
 
-    /// Stores a new object if its name is free and its namespace and CRD accept it.
+    /// Stores a new object if its name is not in use and its namespace and CRD are not being deleted.
     ///
-    /// The check runs under the storage lock: the contents of a terminating namespace or CRD are deleted, so
-    /// nothing may be created later.
+    /// These conditions are checked under the storage lock. Otherwise an object could be created after the
+    /// contents of the namespace or CRD were deleted.
     pub(crate) fn commit_new(
         &self,
         scope: Scope<'_>,
@@ -96,12 +96,12 @@ impl Pipeline {
         Ok(committed)
     }
 
-    /// Stores an object if it is unchanged.
+    /// Stores an object unless another write has changed it.
     pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Committed {
         self.commit_charged(scope, draft, expect, None)
     }
 
-    /// Stores an object that was [charged](Self::charge) to quotas, if it is unchanged.
+    /// Stores an object that was [charged](Self::charge) to quotas, unless another write has changed it.
     pub(crate) fn commit_charged(
         &self,
         scope: Scope<'_>,
@@ -123,8 +123,8 @@ impl Pipeline {
         if dry_run {
             return Ok(self.commit_dry(resource, draft, expect));
         }
-        // A CRD update changes the registry first and the objects afterwards. With the registry lock, this
-        // write comes before or after both.
+        // A CRD update changes first the registry and then the stored objects. Because of the registry lock,
+        // this write happens before or after both changes.
         let registry = resource.kind.is_custom().then(|| self.registry.read());
         if let Some(registry) = &registry {
             check_served(registry, scope, &draft, expect)?;
@@ -160,7 +160,8 @@ impl Pipeline {
     }
 }
 
-/// Rejects a custom resource that was decoded with a CRD version which has changed or disappeared since.
+/// Rejects a custom resource that was decoded with the schema of a CRD version, if that version has changed
+/// or was removed since.
 ///
 /// Internal updates of existing objects are exempt.
 fn check_served(

@@ -9,8 +9,8 @@ use crate::pipeline::Pipeline;
 use crate::registry::storage::{Changed, Stored};
 
 impl Pipeline {
-    /// Stores an object, or removes it if it is terminating and has no finalizers. In the latter case the
-    /// result is `None`.
+    /// Stores an object, or removes it if it is being deleted and has no finalizers left. Returns `None` if
+    /// it was removed.
     pub(crate) fn put_or_remove(
         &self,
         scope: Scope<'_>,

@@ -1,4 +1,4 @@
-//! Deletion: immediate, with finalizers, or with a grace period.
+//! Deletes objects: immediately, after their finalizers, or with a grace period.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub(crate) struct DeleteOptions {
 #[derive(Debug)]
 pub(crate) struct Deleted {
     pub(crate) body: Bytes,
-    /// Respond with 202, because the object still exists although the client asked to wait
-    /// (`orphanDependents: false`).
+    /// The response has the status 202, because the object still exists although the client asked to wait for
+    /// its removal (`orphanDependents: false`).
     pub(crate) accepted: bool,
 }
 
@@ -49,7 +49,7 @@ impl DeleteOptions {
         Self { policy: Some("Foreground".to_owned()), ..Self::default() }
     }
 
-    /// Decodes the options from the body, or from the query if there is no body.
+    /// Decodes the delete options from the request body, or from the query if there is no body.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
         let mut options = match body {
             None => Self {
@@ -81,7 +81,7 @@ impl DeleteOptions {
         options.check(&stages)
     }
 
-    /// Returns the options as JSON for admission.
+    /// Returns the delete options as JSON for admission.
     pub(crate) fn to_admission_options(&self, body: Option<&Value>) -> Value {
         let mut options_json = body.cloned().unwrap_or_else(|| json!({}));
         let given = [
@@ -123,14 +123,14 @@ impl DeleteOptions {
         }
     }
 
-    /// Returns the options for an object that the server itself has updated: a resourceVersion precondition
-    /// is set to the new version.
+    /// Returns the delete options for an object that the server itself has just updated. A resourceVersion
+    /// precondition is replaced by the new version.
     pub(crate) fn following(&self, changed: &Stored) -> Self {
         let version = self.version.as_ref().map(|_| changed.version.to_string());
         Self { version, ..self.clone() }
     }
 
-    /// Returns the finalizers after applying the propagation policy.
+    /// Returns the finalizers of a deleted object after applying the propagation policy.
     fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
         let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         let policy = match (self.policy.as_deref(), self.orphan) {
@@ -192,7 +192,8 @@ impl Pipeline {
             mark_crd_terminating(&mut object, &self.now());
         }
         let grace = grace(kind, &object, options);
-        // A Pod is marked before it is removed, even without grace period: watchers receive two events.
+        // A Pod is marked before it is removed even if the grace period is zero, so that its watchers receive
+        // two events.
         if finalizers.is_empty() && grace == 0 && !kind.traits.has(Traits::GRACEFUL) {
             return Ok(self.remove_now(scope, current));
         }
@@ -216,7 +217,7 @@ impl Pipeline {
         })
     }
 
-    /// Marks a namespace as terminating. The namespace controller deletes the contents.
+    /// Marks a namespace as terminating. The namespace controller then deletes its contents.
     fn delete_namespace(
         &self,
         scope: Scope<'_>,
@@ -231,8 +232,8 @@ impl Pipeline {
         Ok(Ok(deleted))
     }
 
-    /// Sets the deletion metadata. Returns `None` if it is set already and the request does not shorten the
-    /// grace period or change finalizers.
+    /// Sets the deletion metadata of an object. Returns `None` if they are already set and the request
+    /// neither shortens the grace period nor changes the finalizers.
     fn mark(
         &self,
         mut object: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! The stage after a commit: queues the controllers' work that a write causes.
+//! The stage after a commit: queues the tasks of the controllers that the write makes necessary.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,40 +15,40 @@ use crate::pipeline::Pipeline;
 use crate::registry::Resource;
 use crate::registry::storage::Stored;
 
-/// A task that runs before the response to the request that caused it.
+/// A controller task that runs before the response to the request that caused it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum PromptTask {
     /// Accept the names of a CRD and serve it, or stop serving it.
     Definition(String),
-    /// Update the rules of aggregated ClusterRoles.
+    /// Update the rules of ClusterRoles with an `aggregationRule`.
     AggregateRoles,
-    /// Release the names of a removed CRD to conflicting CRDs.
+    /// Release the names of a removed CRD, so that other CRDs can use them.
     ReleaseNames(String),
 }
 
 /// A task that deletes objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum BackgroundTask {
-    /// Check the dependents of a removed owner.
+    /// Check the dependents of an owner that was removed.
     DependentsOf(Box<str>),
     /// Delete an object if none of its owners exists.
     Dependent(ObjectRef),
-    /// Orphan or delete the dependents of a terminating object, as its finalizers require.
+    /// Orphan or delete the dependents of an object that is being deleted, as its finalizers require.
     Terminating(ObjectRef),
-    /// Delete an object in the foreground, because its owner is deleted so.
+    /// Delete a dependent in the foreground, because its owner is deleted in the foreground.
     DeleteForeground(ObjectRef),
-    /// Remove an object in foreground deletion that has no dependents left.
+    /// Remove an object that is deleted in the foreground and has no dependents left.
     FinishForeground(ObjectRef),
     /// Delete the contents of a terminating namespace.
     Namespace(String),
-    /// Delete the objects of a terminating CRD.
+    /// Delete the custom resources of a CRD that is being deleted.
     CustomResources(String),
 }
 
-/// The field manager of aggregated rules, as in kube-controller-manager.
+/// The field manager of the rules in aggregated ClusterRoles, as in kube-controller-manager.
 pub(crate) const AGGREGATION_MANAGER: &str = "clusterrole-aggregation-controller";
-/// Delay before deleting an object whose owners did not exist when it was created. Without it, a controller
-/// with a stale cache could create the object again in a loop while simulated time stands still.
+/// Delay before the deletion of a new object whose owners do not exist. Without it, a controller with a stale
+/// cache could re-create the object in an endless loop while simulated time stands still.
 const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
 
 /// The work queues of the controllers.
@@ -56,7 +56,7 @@ const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
 pub(crate) struct ControllerQueues {
     pub(crate) prompt: WorkQueue<PromptTask>,
     pub(crate) background: WorkQueue<BackgroundTask>,
-    /// A task on a runtime processes the background queue.
+    /// True while a task on a runtime processes the background queue.
     pub(crate) running: Arc<AtomicBool>,
 }
 
@@ -67,7 +67,7 @@ impl Default for ControllerQueues {
 }
 
 impl ControllerQueues {
-    /// Waits until no task is queued, delayed or running.
+    /// Waits until no controller task is queued, delayed or running.
     pub(crate) async fn idle(&self) {
         self.prompt.idle().await;
         self.background.idle().await;
@@ -75,13 +75,13 @@ impl ControllerQueues {
 }
 
 impl Drop for ControllerQueues {
-    /// Stops the task that waits for delayed keys.
+    /// Stops the task that waits for delayed controller tasks.
     fn drop(&mut self) {
         self.background.shut_down();
     }
 }
 
-/// Identifies an object in the storage.
+/// Identifies a stored object by its table, key and UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectRef {
     pub(crate) table: usize,
@@ -112,19 +112,21 @@ impl StoredObject {
 }
 
 impl Pipeline {
-    /// Called after an object was written.
+    /// Queues the controller tasks for an object that was written.
     pub(crate) fn after_write(&self, scope: Scope<'_>, name: &str) {
         if !scope.dry_run && is_definition(scope.kind()) {
             self.queue_definition(name);
         }
-        // The aggregation itself runs until the roles no longer change, or for a limited number of rounds.
+        // Writes of the aggregation itself need no further aggregation, because it runs until the roles no
+        // longer change.
         let is_aggregation = scope.manager == Some(AGGREGATION_MANAGER);
         if !scope.dry_run && is_role(scope.kind()) && !is_aggregation {
             self.aggregate_roles();
         }
     }
 
-    /// Called after an object was removed. Continues the deletion of its namespace, CRD or owners.
+    /// Queues the controller tasks for an object that was removed. They continue the deletion of its
+    /// namespace, CRD or owners.
     pub(crate) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
         self.collect_after(removed);
         if is_role(scope.kind()) {
@@ -152,12 +154,12 @@ impl Pipeline {
         self.find(&resource, None, name).is_ok_and(|stored| stored.terminating)
     }
 
-    /// Queues a CRD, to update its served versions, its names or its deletion.
+    /// Queues a CRD, so that the controller updates its served versions and names, or continues its deletion.
     pub(crate) fn queue_definition(&self, name: &str) {
         self.queues.prompt.add(PromptTask::Definition(name.to_owned()));
     }
 
-    /// Queues the deletion of all objects of a terminating CRD.
+    /// Queues the deletion of all custom resources of a CRD that is being deleted.
     pub(crate) fn delete_custom_resources(&self, definition: &str) {
         self.queues.background.add(BackgroundTask::CustomResources(definition.to_owned()));
     }
@@ -175,7 +177,8 @@ impl Pipeline {
         }
     }
 
-    /// Called after an object was removed. Queues its dependents, and owners in foreground deletion.
+    /// Queues the dependents of an object that was removed, and its owners that are deleted in the
+    /// foreground.
     pub(crate) fn collect_after(&self, removed: &Stored) {
         if !self.controllers.garbage {
             return;
@@ -195,7 +198,7 @@ impl Pipeline {
         }
     }
 
-    /// Called after an object was marked as deleted. Queues the orphaning or deletion of its dependents.
+    /// Queues the orphaning or deletion of the dependents of an object that was marked as deleted.
     pub(crate) fn propagate(&self, scope: Scope<'_>, marked: &Stored) {
         if self.controllers.garbage && !scope.dry_run {
             let marked = ObjectRef::of(scope.resource, marked);
@@ -203,8 +206,7 @@ impl Pipeline {
         }
     }
 
-    /// Called after a request created an object. If none of its owners exists, it is queued for deletion
-    /// after a delay.
+    /// Queues an object that a request has created for deletion after a delay, if none of its owners exists.
     pub(crate) fn check_owners_of_new(&self, resource: &Arc<Resource>, created: &Arc<Stored>) {
         if !self.controllers.garbage || created.owners.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! Updates `managedFields` on a write. The rules are in [`managed_fields`](crate::model::managed_fields).
+//! Updates `managedFields` in a write. The rules are implemented in
+//! [`managed_fields`](crate::model::managed_fields).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,37 +22,37 @@ use crate::registry::storage::Stored;
 
 /// The field manager of the server's own writes.
 const SERVER_MANAGER: &str = "kube-apiserver";
-/// The field manager of fields that existed before the first apply.
+/// The field manager that gets the fields of an object without managed fields at its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The field manager of requests that do not name one.
+/// The field manager of requests without a manager name.
 const UNKNOWN_MANAGER: &str = "unknown";
 
-/// The field manager and the kind of a write.
+/// The field manager of a write, and the kind of the write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ManagedWrite<'a> {
     /// `None`: `managedFields` stays unchanged.
     pub(crate) manager: Option<&'a str>,
     pub(crate) mode: WriteMode,
-    /// The conversions by the webhook of a CRD. Without them objects keep their version.
+    /// Results of a CRD's conversion webhook. If absent, objects are not converted between versions.
     pub(crate) conversion: Option<&'a Conversions>,
-    /// The stored object is already normalized as Go encodes it.
+    /// The stored object already has the form that Go encodes.
     pub(crate) normalized: bool,
 }
 
 impl<'a> ManagedWrite<'a> {
-    /// Returns the manager of a scope. Its objects are [normalized](Pipeline::read_back).
+    /// Returns the field manager of a write. Objects of this write were [normalized](Pipeline::read_back).
     pub(crate) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
         let normalized = scope.validation != Validation::Unchecked;
         Self { manager: scope.manager, mode, conversion: None, normalized }
     }
 }
 
-/// Tracks the field managers of one kind during a request.
+/// Tracks the field managers of objects of one kind during a request.
 pub(crate) struct FieldTracker<'a> {
     shared: &'a Pipeline,
     kind: &'a Kind,
     mode: WriteMode,
-    /// Other versions of the kind that occur in `managedFields`.
+    /// Other versions of the kind to which field sets in `managedFields` belong.
     others: Vec<Arc<Resource>>,
     conversion: Option<&'a Conversions>,
     normalized: bool,
@@ -66,8 +67,8 @@ impl<'a> FieldTracker<'a> {
         Self { shared, kind, mode, others: Vec::new(), conversion, normalized, ignored, now: shared.now() }
     }
 
-    /// Converts an object to another version. It must conform to the schema of that version, as in
-    /// kube-apiserver.
+    /// Converts an object to another version of its kind. As in kube-apiserver, the object must conform to
+    /// the schema of that version.
     pub(crate) fn convert(&self, version: &str, object: &Value) -> Result<Value, Failed> {
         let other = self.others.iter().find(|other| other.kind.api_version == version);
         let (Some(other), Value::Object(members)) = (other, object) else { return Ok(object.clone()) };
@@ -94,7 +95,7 @@ impl<'a> FieldTracker<'a> {
         }
     }
 
-    /// Looks up the versions that occur in `managedFields`.
+    /// Looks up the versions of the kind to which field sets in `managedFields` belong.
     pub(crate) fn with_versions_of(mut self, managed: &Managed) -> Self {
         let registry = self.shared.registry.read();
         let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
@@ -128,7 +129,7 @@ impl<'a> FieldTracker<'a> {
         }
     }
 
-    /// Returns the object before creation, to which a new object is compared.
+    /// Returns the empty object with which a new object is compared.
     pub(crate) fn empty(&self) -> Object {
         let mut object = match self.shared.message(self.kind) {
             Some(message) => zero(message),
@@ -139,7 +140,7 @@ impl<'a> FieldTracker<'a> {
         object
     }
 
-    /// Returns the stored object for comparison: normalized, without managed fields.
+    /// Returns the stored object for the comparison with a new one: normalized, and without managed fields.
     pub(crate) fn live(&self, object: &Object) -> Value {
         let mut object = without_fields(object);
         if let Some(message) = self.shared.message(self.kind).filter(|_| !self.normalized) {
@@ -159,8 +160,8 @@ impl<'a> FieldTracker<'a> {
         self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
     }
 
-    /// Returns the managed fields of a new object as JSON text, or `None` if [`update`](Self::update) must
-    /// compute them.
+    /// Returns the managed fields of a new object as JSON text, or `None` if the caller must use
+    /// [`update`](Self::update).
     fn created_text(&self, empty: &Value, new: &mut Object, manager: &str) -> Option<String> {
         let id = self.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
@@ -172,12 +173,12 @@ impl<'a> FieldTracker<'a> {
         text
     }
 
-    /// Returns the managed fields of an object that is updated to `new`.
+    /// Returns the managed fields of an object after an update from `live` to `new`.
     fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
         let tracker = self.with_versions_of(&managed);
         let id = tracker.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
-        // Without a successful comparison there are no managed fields.
+        // If the objects cannot be compared, the managed fields are dropped.
         let convert = |version: &str, object: &Value| tracker.convert(version, object);
         let managed = tracker.updater(&convert).update(live, &value, managed, &id).unwrap_or_default();
         if let Value::Object(object) = value {
@@ -195,8 +196,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the managed fields of a new object and removes the given ones from it. `None` if they are not
-    /// tracked.
+    /// Returns the managed fields of a new object, and removes those that the client sent. Returns `None` if
+    /// managed fields are not tracked for this write.
     pub(crate) fn managers_of_new(
         &self,
         kind: &Kind,
@@ -210,8 +211,8 @@ impl Pipeline {
         Some(tracker.update(&empty, object, given, manager))
     }
 
-    /// Like [`managers_of_new`](Self::managers_of_new), but as the text that [`Managed::text`] writes. `None`
-    /// also if there are none.
+    /// Returns the managed fields like [`managers_of_new`](Self::managers_of_new), but as the text that
+    /// [`Managed::text`] writes. Returns `None` also if there are no managed fields.
     pub(crate) fn managers_text_of_new(
         &self,
         kind: &Kind,
@@ -226,7 +227,7 @@ impl Pipeline {
         text.or_else(|| tracker.update(&empty, object, given, manager).text())
     }
 
-    /// Sets the managed fields of a status that the server itself writes.
+    /// Sets the managed fields after the server itself has written a status.
     pub(crate) fn update_status_managers(
         &self,
         resource: &Arc<Resource>,
@@ -240,7 +241,7 @@ impl Pipeline {
         }
     }
 
-    /// Sets the managed fields of a review, which is returned without being stored.
+    /// Sets the managed fields of a review, which the server returns without storing it.
     pub(crate) fn set_review_managers(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
         if let Value::Object(object) = review
             && object.get("metadata").is_none_or(Value::is_object)
@@ -277,7 +278,7 @@ impl Pipeline {
         None
     }
 
-    /// Updates the managed fields of an object that replaces `old`.
+    /// Updates the managed fields of an object that replaces the stored object `old`.
     pub(crate) async fn manage_updated(
         &self,
         scope: Scope<'_>,
@@ -300,7 +301,7 @@ impl Pipeline {
         *object = managed.await;
     }
 
-    /// Updates the managed fields of an object that is changed from `old`.
+    /// Updates the managed fields of an object that was changed from `old`.
     pub(crate) fn update_managers(
         &self,
         kind: &Kind,
@@ -316,7 +317,7 @@ impl Pipeline {
         if held.is_none() && given.is_none() || whole && Managed::is_reset(given.as_ref()) {
             return;
         }
-        // Only writes to the main resource may set managed fields.
+        // Managed fields that the client sends are used only in writes to the main resource.
         let given = given.filter(|_| whole).and_then(|given| Managed::read(Some(&given)));
         let managed = match given {
             Some(given) if !given.0.is_empty() => given,
@@ -330,7 +331,8 @@ impl Pipeline {
     }
 }
 
-/// Removes the given managed fields and the deletion metadata from a new object. Returns the managed fields.
+/// Removes the deletion metadata and the managed fields that a client sent from a new object. Returns these
+/// managed fields.
 fn take_given_managers(object: &mut Object) -> Managed {
     let given = take_fields(object);
     for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -342,12 +344,12 @@ fn take_given_managers(object: &mut Object) -> Managed {
     }
 }
 
-/// The managed fields of an object.
+/// Returns the managed fields of an object as stored.
 pub(crate) fn managed_fields_of(object: &Object) -> Option<&Value> {
     metadata_of(object)?.get(FIELDS)
 }
 
-/// Copies an object without its managed fields, which are often as large as the rest.
+/// Copies an object without its managed fields, which often need as much memory as all other fields.
 fn without_fields(object: &Object) -> Object {
     let member = |(name, value): (&String, &Value)| match value {
         Value::Object(metadata) if name == "metadata" => {
@@ -364,7 +366,7 @@ pub(crate) fn set_managed_fields(object: &mut Object, managed: &Managed) {
     set_fields(object, managed.write());
 }
 
-/// Compares managed fields, ignoring their timestamps.
+/// Returns true if two values of `managedFields` are equal except for their timestamps.
 pub(crate) fn are_same(old: Option<&Value>, new: Option<&Value>) -> bool {
     let same = |left: &Value, right: &Value| match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
@@ -390,7 +392,7 @@ fn subresource(mode: WriteMode) -> &'static str {
     }
 }
 
-/// Returns the fields that the server resets on a write. No manager owns them.
+/// Returns the fields that the server resets in a write of this kind, so that no manager owns them.
 fn reset_fields(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
     match mode {
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],

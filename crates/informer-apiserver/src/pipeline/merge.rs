@@ -1,4 +1,4 @@
-//! Decodes objects in request bodies and merges them with the stored object.
+//! Decodes objects in request bodies, and merges updates with the stored object.
 
 use serde_json::Value;
 
@@ -11,12 +11,13 @@ use crate::model::typed::Source;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::DEFINITIONS;
 
-/// The source of an object. It decides the form of decode errors.
+/// The source of a decoded object, which decides the format of decoding errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Origin<'a> {
     /// A request body.
     Body,
-    /// A JSON patch or merge patch. The function returns the patched object before fields were dropped.
+    /// A JSON patch or merge patch. The function returns the patched object before unknown fields were
+    /// dropped.
     Patch(&'a dyn Fn() -> Option<Value>),
     /// A strategic merge patch.
     Strategic(&'a Value),
@@ -25,8 +26,8 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// Strategic merge patches and apply work on decoded values. The result is not encoded as text in
-    /// between.
+    /// Returns the source for type errors. kube-apiserver applies strategic merge patches and apply
+    /// configurations to decoded values, without encoding the result as text.
     fn source(self) -> Source {
         match self {
             Self::Body | Self::Patch(_) => Source::Text,
@@ -35,8 +36,8 @@ impl Origin<'_> {
     }
 }
 
-/// Decodes an object with the type or schema of its kind and applies defaults. Returns warnings about dropped
-/// fields.
+/// Decodes an object with the type or schema of its kind and applies the defaults. Returns warnings about
+/// dropped fields.
 pub(crate) fn decode_typed(
     kinds: &informer_schema::Schema,
     scope: Scope<'_>,
@@ -59,7 +60,8 @@ pub(crate) fn decode_typed(
             let fitted = crate::model::typed::fit_from(origin.source(), known.message(), object);
             let mut unknown = fitted.map_err(|why| undecodable(kind, origin, &why))?;
             if origin.source() == Source::Values {
-                // kube-apiserver finds unknown fields in map order and reports them sorted.
+                // Unknown fields are sorted, because kube-apiserver finds them in map order and sorts them
+                // for the error.
                 unknown.sort_unstable();
             }
             kind.fill_defaults(known.message(), object);
@@ -74,7 +76,7 @@ pub(crate) fn decode_typed(
         if let Some(complete) = kind.descriptor.hooks.after_decode {
             complete(object);
         }
-        // An empty list of managed fields is significant and must be kept.
+        // An empty list in `managedFields` resets the managers, so it is kept although Go omits empty lists.
         let managed = metadata::take_fields(object);
         crate::model::typed::form(known.message(), object);
         if let Some(change) = kind.descriptor.hooks.after_normalization {
@@ -85,7 +87,7 @@ pub(crate) fn decode_typed(
     scope.check_fields(unknown).map_err(|why| undecodable(kind, origin, &why))
 }
 
-/// Validates a new object of a built-in kind: metadata first, then the other fields.
+/// Validates a new object of a built-in kind: first its metadata, then the other fields.
 pub(crate) fn check_new(
     kind: &Kind,
     name: &str,
@@ -109,7 +111,8 @@ pub(crate) fn check_new(
     }
 }
 
-/// Checks the timestamps in the metadata of a custom resource. An apply drops invalid ones instead.
+/// Checks the timestamps in the metadata of a custom resource. An apply is exempt, because it drops invalid
+/// timestamps.
 fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
     match (origin, metadata_of(object)) {
         (Origin::Apply(_), _) | (_, None) => Ok(()),
@@ -117,8 +120,8 @@ fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
     }
 }
 
-/// Builds the error for an undecodable object. For a patch, kube-apiserver prints the patched object or the
-/// patch.
+/// Returns the error for an object that cannot be decoded. For a patch, it contains the patched object or the
+/// patch, as in kube-apiserver.
 pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiError {
     let shown = match origin {
         Origin::Body => {
@@ -146,7 +149,8 @@ pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>
     }
 }
 
-/// Merges an update with the stored object: fields that clients cannot change are carried over.
+/// Merges an update with the stored object: copies the fields that clients cannot change from the stored
+/// object.
 pub(crate) fn merge_update(
     kind: &Kind,
     whole: &Value,
@@ -154,7 +158,7 @@ pub(crate) fn merge_update(
     mode: WriteMode,
 ) -> Result<Object, ApiError> {
     let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
-    // The managed fields of the write replace the stored ones.
+    // The managed fields of this write replace the stored ones, so they are kept aside during the merge.
     let managed = match mode {
         WriteMode::Status | WriteMode::Finalize => Some(metadata::take_fields(&mut new)),
         _ => None,
@@ -199,7 +203,7 @@ pub(crate) fn merge_update(
     Ok(new)
 }
 
-/// Validates a changed object of a built-in kind.
+/// Validates an updated object of a built-in kind against the stored object.
 fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     match old {
         Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
@@ -230,7 +234,8 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
             };
         }
     }
-    // `metadata::check_update` compares these with the stored values.
+    // `metadata::check_update` rejects changes of these metadata fields, so it must see the values of the
+    // client.
     for name in ["uid", "deletionTimestamp"] {
         if let Some(value) = metadata_of(new).and_then(|metadata| metadata.get(name)) {
             metadata_of_mut(&mut merged).insert(name.to_owned(), value.clone());
@@ -239,10 +244,10 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     merged
 }
 
-/// Returns true if a change increments `metadata.generation`.
+/// Returns true if the difference between two objects increments `metadata.generation`.
 fn increments_generation(kind: &Kind, old: &Object, new: &Object) -> bool {
     let skipped = ["metadata", "status", "kind", "apiVersion"];
-    // Without a status subresource, the status counts like any other field.
+    // If the kind has no status subresource, a changed status increments the generation like any other field.
     let skips = |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
     let [before, after] = [old, new].map(|object| object.iter().filter(|(name, _)| !skips(name)));
     let annotations = |object| metadata_of(object).and_then(|metadata| metadata.get("annotations"));

@@ -11,7 +11,8 @@ use crate::pipeline::Pipeline;
 use crate::registry::storage::{Changed, Expect, Stored, draft};
 
 impl Pipeline {
-    /// Marks a namespace as terminating. Its contents or its finalizers then block the removal.
+    /// Marks a namespace as terminating. It is removed when its contents are deleted and it has no finalizers
+    /// left.
     pub(crate) fn mark_namespace(
         &self,
         scope: Scope<'_>,

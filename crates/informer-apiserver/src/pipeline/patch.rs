@@ -29,8 +29,8 @@ impl PatchType {
     /// Decodes a patch by its content type.
     ///
     /// `reports_unknown` is true if unknown fields are reported (`fieldValidation` is not `Ignore`).
-    /// Otherwise kube-apiserver decodes the patch with its patch libraries only, which accept other inputs
-    /// and have other error messages.
+    /// Otherwise kube-apiserver decodes the patch with its patch libraries only, which accept more inputs and
+    /// have other error messages.
     pub(crate) fn parse(
         content_type: &str,
         kind: &Kind,
@@ -65,7 +65,7 @@ impl PatchType {
         }
     }
 
-    /// Applies the patch to an object.
+    /// Applies the patch to an object and returns the result.
     pub(crate) fn apply(&self, schema: &Schema, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
         match self {
             Self::Strategic(patch) => return strategic(schema, object, patch),
@@ -83,10 +83,11 @@ impl PatchType {
         Err(crate::pipeline::merge::undecodable(kind, Origin::Patch(&|| Some(object.clone())), &why))
     }
 
-    /// Returns the duplicate keys in the text of the patch.
+    /// Returns the duplicate keys in the JSON of the patch.
     pub(crate) fn twice(&self, body: &[u8]) -> Option<DuplicateKeys> {
         match self {
-            // Parsing the body a second time is cheap compared to applying the patch.
+            // Only the decoder of a whole body finds duplicate keys, so the body is parsed a second time.
+            // This is cheap compared with applying the patch.
             Self::Merge(_) | Self::Strategic(_) => {
                 read_whole(body).ok().filter(|reading| reading.doubled)?;
                 DuplicateKeys::in_json(None, body)
@@ -95,7 +96,7 @@ impl PatchType {
         }
     }
 
-    /// Returns the origin of the patched object. `again` applies the patch again.
+    /// Returns the origin of the patched object for decoding errors. `again` applies the patch once more.
     pub(crate) fn origin<'a>(&'a self, again: &'a dyn Fn() -> Option<Value>) -> Origin<'a> {
         match self {
             Self::Strategic(patch) => Origin::Strategic(patch),
@@ -103,7 +104,8 @@ impl PatchType {
         }
     }
 
-    /// Returns true if the patch sets the resourceVersion. Then it must not be retried after a conflict.
+    /// Returns true if the patch sets the resourceVersion. Such a patch must not be repeated after a
+    /// conflict.
     pub(crate) fn sets_version(&self) -> bool {
         match self {
             Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"]["resourceVersion"].is_string(),
@@ -131,8 +133,8 @@ fn merge(body: &[u8]) -> Result<PatchType, String> {
     }
 }
 
-/// Decodes a merge patch like kube-apiserver's library, which also accepts a list. A list replaces the
-/// object.
+/// Decodes a merge patch like kube-apiserver's library, which also accepts a list. Such a patch replaces the
+/// object by the list.
 fn lenient_merge(body: &[u8]) -> Option<PatchType> {
     match read_json(body).ok()? {
         patch @ (Value::Object(_) | Value::Array(_)) => Some(PatchType::Merge(patch)),

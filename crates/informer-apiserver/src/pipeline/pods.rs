@@ -70,12 +70,12 @@ impl Pipeline {
                 }),
             );
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
-            // `put` keeps the generation, and includes the status.
+            // The pod is stored with `put`, which does not change the generation and also stores the status.
             Ok(self.put(scope, &current, &pod)?.map(drop))
         })
     }
 
-    /// Deletes a pod unless a PDB forbids it.
+    /// Evicts a pod: deletes it unless a PDB forbids it.
     pub(crate) async fn evict(
         &self,
         scope: Scope<'_>,
@@ -100,7 +100,7 @@ impl Pipeline {
         self.delete(scope, name, &options.following(&marked)).await.map(drop)
     }
 
-    /// Decrements `disruptionsAllowed` of the PDB that selects a pod.
+    /// Decrements `disruptionsAllowed` of the PDB that selects the evicted pod.
     async fn consume_disruption(
         &self,
         scope: Scope<'_>,
@@ -169,7 +169,7 @@ impl Pipeline {
         let live = self.storage.read().live(scope.resource.table);
         let applies = |stored: &Arc<Stored>| {
             let selector = &parse(stored.as_slice())["spec"]["selector"];
-            // A PDB without a selector selects no pod, and one with an empty selector all pods.
+            // A PDB without a selector selects no pod, and a PDB with an empty selector selects all pods.
             selector.is_object()
                 && selector_text(selector)
                     .parse()
@@ -178,7 +178,7 @@ impl Pipeline {
         live.iter().filter(|stored| filter.matches(stored) && applies(stored)).cloned().collect()
     }
 
-    /// Sets the condition `DisruptionTarget` and returns the updated pod.
+    /// Sets the condition `DisruptionTarget` of an evicted pod and returns the updated pod.
     fn mark_evicted(
         &self,
         scope: Scope<'_>,

@@ -5,12 +5,13 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, text};
 use crate::registry::storage::Stored;
 
-/// Checks the UID in the body of an update, which is a precondition.
+/// Checks the UID in the body of an update, which must be that of the stored object.
 pub(crate) fn check_precondition(kind: &Kind, old: &Stored, new: &Object) -> Result<(), ApiError> {
     check_state(kind, old, [("UID", text(new, "uid"), &old.uid)])
 }
 
-/// Checks preconditions, given as name, expected value (empty: no precondition) and stored value.
+/// Checks preconditions of a write. Each has a name, an expected value (empty for no precondition) and a
+/// stored value.
 pub(crate) fn check_state<const N: usize>(
     kind: &Kind,
     old: &Stored,

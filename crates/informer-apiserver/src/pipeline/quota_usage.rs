@@ -1,11 +1,11 @@
 //! Quota usage: maintains `status.used` of ResourceQuotas.
 //!
-//! Each commit adds the difference between the usage of the new and the old object, so its cost does not
-//! depend on the size of the namespace. All objects are counted only if a quota is new or its `spec.hard` has
-//! changed.
+//! Each commit adds the difference between the usage of the new and the old object, so the cost of a commit
+//! does not depend on the number of objects. All objects of the namespace are counted only if a quota is new
+//! or its `spec.hard` has changed.
 //!
-//! Commits run concurrently, so a full count may include a commit before that commit reports its difference.
-//! The version of the last full count identifies such commits, and their differences are ignored.
+//! Commits run concurrently, so a full count may include a commit that has not yet added its difference. Such
+//! a commit has an older resourceVersion than the full count, and its difference is then ignored.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,20 +32,21 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{Changed, Expect, Stored};
 
-/// Number of retries if a quota changes while it is charged, as in kube-apiserver.
+/// Maximum number of retries if another write changes a quota while it is charged, as in kube-apiserver.
 pub(crate) const MAX_RETRIES: usize = 3;
-/// Field managers of the status: of the admission plugin and of the controller, as in Kubernetes.
+/// The field managers of a quota's status, as in Kubernetes: `PLUGIN` for writes of the admission plugin, and
+/// `CONTROLLER` for those of the quota controller.
 const PLUGIN: &str = "kube-apiserver";
 const CONTROLLER: &str = "kube-controller-manager";
 
-/// The version of the storage at the last full count of each quota.
+/// The resourceVersion of the storage at the last full count of each quota.
 type CountedVersions = HashMap<ObjectKey, u64>;
 
-/// The lock under which quotas are checked and their usage is updated.
+/// The lock under which ResourceQuotas are checked and their usage is updated.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaUsage(Mutex<CountedVersions>);
 
-/// Guard that is held until the admitted object is stored and its usage is updated.
+/// The lock of the quota usage. It is held until the admitted object is stored and its usage is recorded.
 pub(crate) type UsageGuard<'a> = MutexGuard<'a, CountedVersions>;
 
 impl QuotaUsage {
@@ -53,7 +54,7 @@ impl QuotaUsage {
         self.0.lock()
     }
 
-    /// Drops the state after a restore.
+    /// Forgets all full counts, because resourceVersions have another meaning after a restore.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
@@ -68,8 +69,8 @@ pub(crate) struct Commit<'a> {
 }
 
 impl Pipeline {
-    /// Checks quotas and rejects a write that exceeds one. Pass the returned guard to the commit, so that no
-    /// other request can use the same remaining quota.
+    /// Checks the quotas of a namespace and rejects a write that exceeds one. The caller must pass the
+    /// returned guard to the commit, so that no other request can use the same remaining quota.
     pub(crate) fn charge(
         &self,
         quota_write: Option<QuotaWrite<'_>>,
@@ -80,7 +81,7 @@ impl Pipeline {
         for _ in 0..=MAX_RETRIES {
             let quotas = self.quotas_in(quota_write.namespace);
             let used = check_write(&quotas, quota_write, &evaluator, object)?;
-            // If the quota controller runs, it updates the usage after the commit.
+            // With a running quota controller, the usage is updated after the commit and not here.
             if quota_write.dry_run || self.controllers.quotas {
                 return Ok(Some(guard));
             }
@@ -91,8 +92,9 @@ impl Pipeline {
         Err(ApiError::internal("quotas change faster than they can be charged"))
     }
 
-    /// Rejects a write that exceeds a quota now. For a write that calls a conversion webhook before it is
-    /// [charged](Self::charge), as kube-apiserver checks quotas before it converts an object.
+    /// Rejects a write that exceeds a quota, without charging it. Used before a conversion webhook is called,
+    /// because kube-apiserver checks quotas before it converts an object. The write is
+    /// [charged](Self::charge) afterwards.
     pub(crate) fn check_quotas(
         &self,
         quota_write: Option<QuotaWrite<'_>>,
@@ -102,7 +104,8 @@ impl Pipeline {
         check_write(&self.quotas_in(quota_write.namespace), quota_write, &evaluator, object).map(drop)
     }
 
-    /// Returns the write with its evaluator if a quota of its namespace may count it.
+    /// Returns the write with the quota evaluator of its kind, or `None` if no quota of its namespace can
+    /// count it.
     fn counted_write<'a>(
         &self,
         quota_write: Option<QuotaWrite<'a>>,
@@ -114,7 +117,7 @@ impl Pipeline {
         (counted && self.has_quotas(quota_write.namespace)).then_some((quota_write, evaluator))
     }
 
-    /// Writes the usage that the admission plugin computed.
+    /// Writes the usage that the admission plugin computed to the status of the quotas.
     fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> PutStatus {
         for (index, used) in all {
             let quota = &quotas[*index];
@@ -127,7 +130,7 @@ impl Pipeline {
         Ok(Ok(()))
     }
 
-    /// Updates the usage after a commit, if the quota controller runs. `guard` is the one that
+    /// Updates the usage of quotas after a commit, if the quota controller runs. `guard` is the one that
     /// [`charge`](Self::charge) returned, if the write was charged.
     pub(crate) fn update_quota_usage(&self, commit: &Commit<'_>, guard: Option<UsageGuard<'_>>) {
         let Commit { kind, before, after, version } = *commit;
@@ -154,14 +157,15 @@ impl Pipeline {
                 match check::usage_after_change(&quota.object, &evaluator, (before.as_ref(), after.as_ref()))
                 {
                     Some(used) => self.write_used(&quota, &used),
-                    // The commit that added the removed object has not reported its usage yet.
+                    // The usage would become negative: the commit that created the removed object has not
+                    // recorded its usage yet.
                     None => self.recount(&mut guard, &quota),
                 }
             }
         }
     }
 
-    /// Counts all objects again after a bulk load of a kind.
+    /// Counts the objects of all quotas again after a bulk load of this kind.
     pub(crate) fn recount_quotas(&self, kind: &Kind) {
         let (Some(evaluator), true) = (Evaluator::of(kind), self.controllers.quotas) else { return };
         let Ok(resource) = self.resource(&quotas()) else { return };
@@ -187,12 +191,14 @@ impl Pipeline {
         let status = json!({"hard": quota.object["spec"]["hard"], "used": to_json(used)});
         let same = |list: &str| resource_list(&status[list]) == resource_list(&quota.object["status"][list]);
         if !same("hard") || !same("used") {
-            // The quota was deleted or changed concurrently. The usage is then updated by that commit.
+            // An error means that another write deleted or changed the quota first. The commit of that write
+            // then updates the usage.
             drop(self.write_quota_status(quota, status, CONTROLLER));
         }
     }
 
-    /// Counts the objects in a snapshot. Returns the usage and the version of the snapshot.
+    /// Counts the objects of a namespace in a snapshot of the storage. Returns the usage and the
+    /// resourceVersion of the snapshot.
     fn count_usage(&self, namespace: &str, quota: &Value) -> (ResourceList, u64) {
         let hard = resource_list(&quota["spec"]["hard"]);
         let tracked_resources = self.tracked_resources(&hard);
@@ -217,10 +223,10 @@ impl Pipeline {
         (used, version)
     }
 
-    /// Returns the resources that a quota counts, with their evaluators.
+    /// Returns the resources that a quota limits, with their evaluators.
     fn tracked_resources(&self, hard: &ResourceList) -> Vec<(Arc<Resource>, Evaluator)> {
         let registry = self.registry.read();
-        // Of several served versions, only the storage version is counted.
+        // If several versions of a resource are served, only the storage version is counted.
         let own = registry.iter().filter(|resource| resource.kind.namespaced && resource.stored_as.is_none());
         let measured =
             own.filter_map(|resource| Some((Arc::clone(resource), Evaluator::of(&resource.kind)?)));
@@ -231,10 +237,11 @@ impl Pipeline {
         self.stored_in_namespace("resourcequotas", namespace).into_iter().map(Quota::of).collect()
     }
 
-    /// Stores the status of a quota if the quota is unchanged.
+    /// Stores the status of a quota, unless another write has changed the quota.
     ///
-    /// The caller holds the lock of the usage. A status changes no usage, so the write goes to the storage
-    /// without [`update_quota_usage`](Self::update_quota_usage), which would wait for that lock.
+    /// The caller holds the lock of the quota usage. The write bypasses
+    /// [`update_quota_usage`](Self::update_quota_usage), which would wait for that lock. This is possible
+    /// because writing a status consumes no quota.
     fn write_quota_status(&self, quota: &Quota, status: Value, manager: &str) -> PutStatus {
         let resource = self.resource(&quotas())?;
         let Quota { stored: current, object: old } = quota;
@@ -249,7 +256,7 @@ impl Pipeline {
     }
 }
 
-/// The result of writing a status. The inner error means that the quota changed concurrently.
+/// The result of writing a quota's status. The inner error means that another write changed the quota first.
 type PutStatus = Result<Result<(), Changed>, ApiError>;
 
 /// A stored quota, and its parsed object.
@@ -269,8 +276,8 @@ fn quotas() -> Gvr {
     Gvr::new("", "v1", "resourcequotas")
 }
 
-/// Returns the new usage of each quota that a write changes, with its index, or an error if the write exceeds
-/// a quota.
+/// Returns the new usage of each quota that a write changes, with the quota's index. Returns an error if the
+/// write exceeds a quota.
 fn check_write(
     quotas: &[Quota],
     quota_write: QuotaWrite<'_>,
@@ -292,7 +299,7 @@ fn to_json(all: &ResourceList) -> Value {
     )
 }
 
-/// Returns true if quotas evaluate this write.
+/// Returns true if ResourceQuotas count this write: creates, and updates that can change the usage.
 fn is_counted(evaluator: &Evaluator, QuotaWrite { mode, old, .. }: QuotaWrite<'_>, object: &Value) -> bool {
     match (evaluator, old, mode) {
         (Evaluator::Claims, Some(_), WriteMode::Main | WriteMode::Status)

@@ -1,4 +1,4 @@
-//! Runs writes from synchronous functions, which cannot await them.
+//! Runs writes from synchronous functions, which cannot await futures.
 
 use futures_util::FutureExt;
 

@@ -1,13 +1,14 @@
-//! Retries of writes after conflicts (optimistic concurrency).
+//! Repeats writes after conflicts with other writes (optimistic concurrency).
 
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::storage::Changed;
 
-/// Maximum number of attempts before a write fails with 409. kube-apiserver tries a patch five times.
+/// Maximum number of attempts before a write fails with 409. In kube-apiserver this number is five for
+/// patches.
 pub(crate) const MAX_ATTEMPTS: usize = 16;
 
-/// Retries a write of one object while it conflicts with other writes.
+/// Repeats a write of one object as long as it conflicts with other writes.
 pub(crate) fn retry<T>(
     kind: &Kind,
     name: &str,

@@ -20,7 +20,7 @@ use crate::registry::storage::{Changed, Stored};
 
 const API_VERSION: &str = "autoscaling/v1";
 
-/// A requested change of the scale.
+/// A requested change of an object's Scale.
 #[derive(Debug)]
 pub(crate) enum NewScale {
     Put(Value),
@@ -31,18 +31,18 @@ pub(crate) enum NewScale {
 /// The scale to write.
 struct DesiredScale {
     scale: Value,
-    /// The new managed fields of the object, if they are tracked.
+    /// The new managed fields of the scaled object, if they are tracked.
     managed: Option<Managed>,
     warnings: Vec<String>,
 }
 
 impl Pipeline {
-    /// Returns the scale of an object.
+    /// Returns the Scale of an object.
     pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
         scale(kind, &parse(stored.as_slice()))
     }
 
-    /// Changes the replicas of an object through its scale. Returns the new scale and warnings.
+    /// Changes the replicas of an object through its Scale. Returns the new Scale and warnings.
     pub(crate) async fn write_scale(
         &self,
         scope: Scope<'_>,
@@ -81,7 +81,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Runs admission for the Scale object. The subsequent write of the scaled object skips admission.
+    /// Runs admission for a Scale. The following write of the scaled object does not run admission again.
     async fn admit_scale(
         &self,
         scope: Scope<'_>,
@@ -98,7 +98,7 @@ impl Pipeline {
         Ok(Value::Object(scale))
     }
 
-    /// Applies the requested change to the current scale.
+    /// Applies the requested change to the current Scale.
     fn desired_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<DesiredScale, ApiError> {
         let kind = scope.kind();
         let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Pipeline {
         Ok(DesiredScale { scale: desired, managed, warnings })
     }
 
-    /// Decodes a patched scale and returns warnings.
+    /// Decodes a patched Scale and returns warnings.
     fn decode_patched_scale(
         &self,
         scope: Scope<'_>,
@@ -167,7 +167,8 @@ impl Pipeline {
         }
         let write = ManagedWrite { manager, mode: WriteMode::Scale, conversion: None, normalized: false };
         self.update_managers(scales, live, object, write);
-        // Restore the scale that was sent, because validation must see it. Keep only the new managed fields.
+        // Validation must see the Scale that the client sent, so it is restored. Only the managed fields are
+        // replaced by the new ones.
         let managed = take_fields(object);
         *object = sent;
         set_fields(object, managed);
@@ -215,7 +216,7 @@ fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
             let path = &paths.spec;
             return Err(ApiError::internal(&format!("the spec replicas field \".{path}\" does not exist")));
         }
-        // Without `spec.replicas`, every built-in kind with a scale has one replica.
+        // If `spec.replicas` is missing, objects of all built-in kinds with a Scale have one replica.
         None => 1,
     };
     let mut status =
@@ -234,7 +235,7 @@ fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
             metadata.insert(name.to_owned(), value.clone());
         }
     }
-    // Zero is omitted, as by Go's `omitempty`.
+    // Zero replicas are omitted, as with Go's `omitempty`.
     let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };
     Ok(json!({
         "kind": "Scale", "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": status,

@@ -1,4 +1,4 @@
-//! Conversion of the object of a write between its request version and its storage version.
+//! Converts the object of a write between the version of the request and the storage version.
 
 use std::sync::Arc;
 
@@ -15,34 +15,34 @@ use crate::pipeline::Pipeline;
 use crate::registry::conversion::Converted;
 use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed};
 
-/// An object that is ready to be stored.
+/// An object in the form in which it is stored.
 pub(crate) struct Drafted {
     pub(crate) draft: Draft,
-    /// The object converted back to the version of the request, if the conversion webhook was called.
+    /// The stored object converted back to the version of the request, if the conversion webhook was called.
     pub(crate) back: Option<Result<Object, ApiError>>,
 }
 
 impl<'a> Scope<'a> {
-    /// Returns true if the conversion webhook of the CRD is called for this write.
+    /// Returns true if this write must call the conversion webhook of the CRD.
     pub(crate) fn converts(&self) -> bool {
         self.conversion && self.resource.converter.is_some()
     }
 
-    /// Returns a stored object in the version of the resource, or in its stored version if only the webhook
-    /// could convert it.
+    /// Returns a stored object in the version of the resource. If only a conversion webhook could convert it,
+    /// the object stays in its stored version.
     pub(crate) fn present_without_webhook(&self, stored: &Arc<Stored>) -> Arc<Stored> {
         self.resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored))
     }
 
-    /// Returns true if nothing reads the managed fields of a new object before it is stored. They are then
-    /// generated as text.
+    /// Returns true if no code reads the managed fields of a new object before it is stored. The managed
+    /// fields are then generated as text, which is faster.
     pub(crate) fn stores_managers_as_text(&self) -> bool {
         let plain = self.resource.stored_as.is_none() && self.resource.converter.is_none();
         plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
     }
 
-    /// Returns the object as it is stored, with the defaults of the storage version. A CRD with a conversion
-    /// webhook keeps the version of the object, see [`Pipeline::drafted`].
+    /// Returns the object in the form in which it is stored, with the defaults of the storage version. Does
+    /// not call the conversion webhook of a CRD; [`Pipeline::drafted`] does.
     pub(crate) fn draft(&self, key: ObjectKey, object: &mut Object) -> Draft {
         if self.resource.stored_as.is_none() {
             self.prune(object);
@@ -61,14 +61,15 @@ impl<'a> Scope<'a> {
         draft(&kind, key, object)
     }
 
-    /// Prunes fields that webhooks have added and that the schema does not specify.
+    /// Prunes fields that admission webhooks have added to a custom resource and that its schema does not
+    /// contain.
     fn prune(&self, object: &mut Object) {
         if let (Some(_), Some(schema)) = (self.admission, &self.kind().schema) {
             schema.prune(object);
         }
     }
 
-    /// Returns the stored object in the version of the request.
+    /// Returns an object that was just stored in the version of the request.
     pub(crate) fn in_request_version(
         &self,
         stored: Arc<Stored>,
@@ -84,7 +85,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// RBAC escalation check: rejects a role or binding that grants more than its author has.
+    /// Rejects a role or binding that grants permissions which its author does not have (RBAC escalation
+    /// check).
     pub(crate) fn check_escalation(
         &self,
         shared: &Pipeline,
@@ -94,7 +96,7 @@ impl<'a> Scope<'a> {
         shared.check_escalation(self.requester, (self.kind(), self.namespace), (old, new))
     }
 
-    /// Rejects an admission policy or binding whose author cannot read its parameters.
+    /// Rejects an admission policy or binding whose author may not read the parameter objects.
     pub(crate) fn check_params(
         &self,
         shared: &Pipeline,
@@ -105,21 +107,22 @@ impl<'a> Scope<'a> {
         shared.check_params(self.requester, (self.kind(), name), (old, new))
     }
 
-    /// Returns the conflict error for a stale resourceVersion. The RBAC escalation check takes precedence.
+    /// Returns the conflict error for a stale resourceVersion, or the error of the RBAC escalation check,
+    /// which takes precedence.
     pub(crate) fn stale_version_error(&self, shared: &Pipeline, object: &Object, name: &str) -> ApiError {
         let refused = self.check_escalation(shared, None, object).err();
         refused.unwrap_or_else(|| ApiError::modified(self.kind(), name))
     }
 
-    /// Returns the write as checked against quotas and LimitRanges. `None` for internal writes, which are not
-    /// limited.
+    /// Returns the write in the form that quota and LimitRange checks need. Returns `None` for internal
+    /// writes, which are not limited.
     pub(crate) fn quota_write(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<QuotaWrite<'a>> {
         let bounded = self.validation != Validation::Unchecked && !mode.is_of_program();
         let namespace = self.namespace.filter(|_| bounded)?;
         Some(QuotaWrite { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
 
-    /// Returns the API warnings for a valid object. Internal writes get none.
+    /// Returns the API warnings for a valid object; none for internal writes.
     pub(crate) fn api_warnings(
         &self,
         object: &mut Object,
@@ -139,7 +142,7 @@ impl<'a> Scope<'a> {
 }
 
 impl Pipeline {
-    /// Returns a stored object in the version of the resource.
+    /// Returns a stored object in the version of the requested resource.
     pub(crate) async fn present(
         &self,
         scope: Scope<'_>,
@@ -152,8 +155,8 @@ impl Pipeline {
         }
     }
 
-    /// Like [`present`](Self::present), but without cached conversions: a deletion reads the stored object,
-    /// as in kube-apiserver.
+    /// Returns a stored object like [`present`](Self::present), but without cached conversions, because a
+    /// deletion in kube-apiserver reads the stored object.
     pub(crate) async fn present_uncached(
         &self,
         scope: Scope<'_>,
@@ -165,8 +168,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns a new object as it is stored. `managers` is the JSON text of its managed fields if the object
-    /// [does not contain them](Scope::stores_managers_as_text).
+    /// Returns a new object in the form in which it is stored. `managers` is the JSON text of its managed
+    /// fields if the object [does not contain them](Scope::stores_managers_as_text).
     pub(crate) async fn drafted_new(
         &self,
         scope: Scope<'_>,
@@ -182,8 +185,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the object as it is stored, converted by the conversion webhook of its CRD if there is one.
-    /// `object` is then replaced by the one that the webhook received.
+    /// Returns the object in the form in which it is stored. If its CRD has a conversion webhook, the webhook
+    /// converts the object, and `object` is replaced by the one that the webhook received.
     pub(crate) async fn drafted(
         &self,
         scope: Scope<'_>,
@@ -204,8 +207,8 @@ impl Pipeline {
         Ok(Drafted { draft: draft(resource.storage_kind(), key, &stored), back: Some(back) })
     }
 
-    /// Runs one phase of admission. `old` is the stored object with its resourceVersion. Without `object` the
-    /// operation is a delete.
+    /// Runs one admission phase of a write. `old` is the stored object with its resourceVersion. Without
+    /// `object` the operation is DELETE.
     pub(crate) async fn admit(
         &self,
         scope: Scope<'_>,

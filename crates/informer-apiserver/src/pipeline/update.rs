@@ -35,7 +35,7 @@ impl Pipeline {
         }
     }
 
-    /// Updates with an object that is decoded and defaulted.
+    /// Updates an object with a new state that was already decoded and defaulted.
     async fn update_decoded(
         &self,
         scope: Scope<'_>,
@@ -82,7 +82,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Replaces `current`. The inner error means that another write came first.
+    /// Replaces the stored object `current`. The inner error means that another write changed it first.
     pub(crate) async fn replace(
         &self,
         scope: Scope<'_>,
@@ -94,7 +94,7 @@ impl Pipeline {
         self.replace_read(scope, &old, object, mode).await
     }
 
-    /// Reads a stored object in the version of the request.
+    /// Returns a stored object in the version of the request.
     pub(crate) async fn read_stored(
         &self,
         scope: Scope<'_>,
@@ -105,8 +105,8 @@ impl Pipeline {
         Ok(Existing { stored: current, shown, object })
     }
 
-    /// Parses a stored object for comparison with one from a client. It is normalized to the type of its
-    /// kind, because internal writes may store zero values that a client omits.
+    /// Parses a stored object for the comparison with one from a client. The result is normalized, because
+    /// internal writes may store zero values that clients omit.
     fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
         let mut value = parse(shown.as_slice());
         if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
@@ -117,7 +117,7 @@ impl Pipeline {
         value
     }
 
-    /// Replaces an object that was [read](Self::read_stored).
+    /// Replaces an object that [`read_stored`](Self::read_stored) has returned.
     async fn replace_read(
         &self,
         scope: Scope<'_>,
@@ -146,8 +146,8 @@ impl Pipeline {
         self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
         if can_be_removed(kind, &new) {
             let charged = self.charge(quota_write, &mut new).map_err(warned)?;
-            // The last finalizer was removed: the object is deleted instead of updated. The response has the
-            // old resourceVersion.
+            // The update has removed the last finalizer of an object that is being deleted, so the object is
+            // removed. The response has the old resourceVersion.
             let object = draft(kind, key, &new).preview(current.version);
             let removed = self.remove_charged(scope, current, charged);
             return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
@@ -169,7 +169,7 @@ impl Pipeline {
         }
     }
 
-    /// Stores an object without validation and admission, if the stored one is unchanged.
+    /// Stores an object without validation and admission, unless another write has changed the stored object.
     pub(crate) fn put(
         &self,
         scope: Scope<'_>,
@@ -205,7 +205,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Applies a patch and decodes the result. Returns warnings about unknown fields, too.
+    /// Applies a patch to an object and decodes the result. Also returns warnings about unknown fields.
     fn apply_patch(
         &self,
         scope: Scope<'_>,
@@ -223,7 +223,7 @@ impl Pipeline {
         Ok((object, warnings))
     }
 
-    /// Replaces an object by a patched one that is decoded and defaulted.
+    /// Replaces the stored object by a patched one that was already decoded and defaulted.
     async fn put_patched(
         &self,
         scope: Scope<'_>,
@@ -241,7 +241,7 @@ impl Pipeline {
     }
 }
 
-/// An object that exists, as a write read it.
+/// A stored object as a write has read it.
 pub(crate) struct Existing {
     pub(crate) stored: Arc<Stored>,
     /// The stored object in the version of the request.
@@ -250,25 +250,25 @@ pub(crate) struct Existing {
     pub(crate) object: Value,
 }
 
-/// Returns true for a terminating object that has neither finalizers nor a grace period left.
+/// Returns true if an object is being deleted and has neither finalizers nor a grace period left.
 fn can_be_removed(kind: &Kind, object: &Object) -> bool {
     let has_finalizers = !metadata::finalizers(object).is_empty()
         || kind.is("", "Namespace") && !crate::model::kinds::core::namespace::finalizers(object).is_empty();
     is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
 }
 
-/// Returns true if only the resourceVersion and the times in `managedFields` differ. Such an update is not
-/// stored.
+/// Returns true if two objects differ only in the resourceVersion and in the times of `managedFields`. Such
+/// an update is not stored.
 fn is_same(old: &Object, new: &Object) -> bool {
     let (Some(before), Some(after)) = (metadata_of(old), metadata_of(new)) else { return old == new };
-    // The given object may lack kind and apiVersion.
+    // The object that a client sends may lack `kind` and `apiVersion`.
     are_same_except(old, new, &["kind", "apiVersion"], "metadata")
         && are_same_except(before, after, &["resourceVersion"], metadata::FIELDS)
         && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
 }
 
-/// Compares two objects except for the member `but`. Members in `taken` are taken from the old object and may
-/// have any value in the new one.
+/// Returns true if two objects are equal except for the member `but`. The members in `taken` may have any
+/// value in the new object, but if the new object has them, the old one must have them, too.
 fn are_same_except(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
     let is_compared = |name: &String| name != but && !taken.contains(&name.as_str());
     let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| is_compared(name)));
@@ -279,7 +279,7 @@ impl ApiError {
     fn version_missing(kind: &Kind, name: &str) -> Self {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         let mut error = Self::invalid(kind, name, cause);
-        // kube-apiserver names the resource here instead of the kind.
+        // For this error kube-apiserver names the resource instead of the kind.
         error.message = format!(
             "{} \"{name}\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update",
             kind.qualified_resource()

@@ -15,7 +15,8 @@ use crate::model::user::User;
 pub(crate) const AUTHORIZER: &str = "authorizer";
 pub(crate) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
-/// An authorization check that is being built.
+/// An authorization check that a CEL expression builds step by step, for example
+/// `authorizer.group("apps").resource("deployments")`.
 #[derive(Debug, Clone)]
 struct AuthorizationCheck {
     user: User,
@@ -23,7 +24,7 @@ struct AuthorizationCheck {
     attributes: Attributes,
 }
 
-/// The reason of a decision: `Ok` if allowed, `Err` if denied.
+/// The reason of an authorization decision: `Ok` if the request is allowed, `Err` if it is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Decision(Result<String, String>);
 
@@ -71,7 +72,7 @@ pub(crate) fn of_resource(authorizer_input: &AuthorizerInput<'_>) -> Value {
     Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes }))
 }
 
-/// Sets one attribute of an authorization check.
+/// Sets one attribute of an authorization check, for example its group or its resource.
 type SetPart = fn(&mut Attributes, &str);
 
 pub(crate) fn register(context: &mut Context<'static>) {

@@ -20,19 +20,20 @@ use crate::model::crd::{
     constructs_messages, cost_of_expression, is_deeper, members_of, names_of, on_large_stack,
 };
 
-/// Costs are estimated before evaluation and are upper bounds. The limits of kube-apiserver are therefore
-/// doubled.
+/// Factor for the cost limits of kube-apiserver. Costs are estimated before evaluation here, and these upper
+/// bounds exceed the runtime costs that kube-apiserver counts.
 const COST_FACTOR: u64 = 2;
-/// Cost limit of one expression, as in kube-apiserver.
+/// Cost limit of one CEL expression, as in kube-apiserver.
 const MAX_EXPRESSION_COST: u64 = 1_000_000;
 
-/// Maximum depth of variables that use each other, and of nested values. Both are processed by recursion.
+/// Maximum depth of policy variables that use each other, and of nested JSON values. Both are evaluated by
+/// recursion, which this limit bounds.
 const MAX_NESTING: usize = 128;
 
-/// Deeper expressions are evaluated on a separate large stack. One level needs tens of kilobytes in
-/// unoptimized builds.
+/// Maximum nesting of an expression that is evaluated on the caller's stack. A deeper expression gets a
+/// separate large stack, because one level needs tens of kilobytes in unoptimized builds.
 const MAX_LEVELS: usize = 16;
-/// The context with all functions that expressions may call.
+/// The CEL context with all functions that admission expressions may call.
 static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     let mut context = cel::Context::default().with_all();
     authorizer::register(&mut context);
@@ -40,10 +41,11 @@ static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     context
 });
 
-/// The context with only the functions of the interpreter and its libraries.
+/// The CEL context with the functions of the interpreter and its libraries, but without those that this crate
+/// adds.
 static LIBRARY: LazyLock<cel::Context<'static>> = LazyLock::new(|| cel::Context::default().with_all());
 
-/// `string()` with support for `bool`, which the library's function lacks.
+/// The CEL function `string()`. It replaces the library's function, which does not support `bool`.
 fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
     if let cel::Value::Bool(is) = this {
         return Ok(cel::Value::String(is.to_string().into()));
@@ -62,11 +64,11 @@ pub(crate) struct Expression {
 }
 
 struct Compiled {
-    /// The expression as the user wrote it, for cost estimates and for names in messages.
+    /// The parsed expression as the user wrote it. Cost estimates and error messages use it.
     written: IdedExpr,
-    /// The expression rewritten for evaluation, see [`index_fields`].
+    /// The parsed expression after [`index_fields`] has rewritten it for evaluation.
     strict: IdedExpr,
-    /// Evaluated on a separate large stack.
+    /// The expression is nested too deeply for the caller's stack and is evaluated on a separate large stack.
     is_deep: bool,
 }
 
@@ -91,7 +93,7 @@ impl Compiled {
 impl Expression {
     pub(crate) fn new(text: &str) -> Self {
         let program = match parse(text) {
-            // The interpreter panics on message literals.
+            // The CEL interpreter panics on message literals, so expressions with one are compile errors.
             Ok(expression) if constructs_messages(&expression) => {
                 Err("undeclared reference to a type".to_owned())
             }
@@ -101,7 +103,7 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
-    /// Compiles an expression that may construct `Object` and `JSONPatch` values.
+    /// Compiles the expression of a mutation, which may construct `Object` and `JSONPatch` values.
     pub(crate) fn with_patch_types(text: &str) -> Self {
         let program = match parse(text) {
             Ok(mut expression) => as_maps(&mut expression).map(|()| Compiled::new(expression)),
@@ -110,7 +112,7 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
-    /// Returns true if one of the expressions uses `authorizer`.
+    /// Returns true if one of the expressions uses the variable `authorizer`.
     pub(crate) fn uses_authorizer(all: &[Self]) -> bool {
         let uses_authorizer = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
         all.iter().any(|one| one.program.as_ref().is_ok_and(uses_authorizer))
@@ -129,11 +131,11 @@ pub(crate) struct Run<'a> {
     left: u64,
 }
 
-/// Composited variables, evaluated on first use.
+/// The variables of a policy (`spec.variables`), evaluated on first use.
 struct Variables<'a> {
     all: &'a [(String, Expression)],
     known: HashMap<String, cel::Value>,
-    /// JSON values of the same size as those in `known`, for cost estimates.
+    /// JSON values of the same size as the evaluated variables in `known`, for cost estimates.
     sizes: Value,
     broken: HashMap<String, String>,
     /// Depth of the current evaluation.
@@ -159,7 +161,7 @@ impl<'a> Run<'a> {
         self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(authorizer_input));
     }
 
-    /// Sets the cost budget of the following expressions.
+    /// Sets the cost budget that the following evaluations share.
     pub(crate) fn set_budget(&mut self, budget: u64) {
         self.left = budget.saturating_mul(COST_FACTOR);
     }
@@ -188,7 +190,8 @@ impl<'a> Run<'a> {
         self.execute(program)?.map_err(with_expression)
     }
 
-    /// Runs a program after evaluating its variables. The outer error means that the budget is exhausted.
+    /// Evaluates a compiled expression after the variables that it uses. The outer error means that the cost
+    /// budget is exhausted.
     fn execute(&mut self, program: &Compiled) -> Result<Result<cel::Value, String>, Failure> {
         self.prepare(program)?;
         let mut subject = self.subject.clone();
@@ -210,7 +213,8 @@ impl<'a> Run<'a> {
     fn reason(&self, program: &Compiled, subject: &Subject<'_>, error: &cel::ExecutionError) -> String {
         let key = match error {
             cel::ExecutionError::NoSuchKey(key) => Some(key.as_str()),
-            // The interpreter does not name a missing key in a function argument.
+            // The interpreter's error does not name a missing key in a function argument, so the key is
+            // looked up in the expression.
             cel::ExecutionError::MissingArgumentOrTarget => missing_argument(&program.written, subject),
             cel::ExecutionError::NoSuchOverload => field_of_scalar(&program.written, subject),
             _ => None,
@@ -222,7 +226,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Evaluates the variables that a program uses and that are not evaluated yet.
+    /// Evaluates the policy variables that a compiled expression uses, unless they were evaluated before.
     fn prepare(&mut self, program: &Compiled) -> Result<(), Failure> {
         let all = self.variables.all;
         for name in members_of(&program.written, "variables") {
@@ -230,7 +234,7 @@ impl<'a> Run<'a> {
             if known.contains_key(name) || broken.contains_key(name) {
                 continue;
             }
-            // A variable may only use those before it, so cycles are impossible.
+            // A policy variable may only use the variables declared before it, so cycles are impossible.
             let Some(place) = all.iter().position(|(known, _)| known == name) else { continue };
             let (_, expression) = &all[place];
             self.variables.all = &all[..place];

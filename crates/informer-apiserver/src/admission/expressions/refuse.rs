@@ -1,10 +1,11 @@
-//! Replaces CEL in a build without the `cel` feature: every evaluation is an error.
+//! Replacement for `evaluate.rs` in builds without the `cel` feature: each evaluation of an expression
+//! returns an error.
 
 use serde_json::Value;
 
 use crate::admission::expressions::{AuthorizerInput, Failure, Outcome, Subject};
 
-/// An expression that is never evaluated.
+/// A CEL expression that a build without the `cel` feature cannot evaluate.
 pub(crate) struct Expression {
     text: String,
 }

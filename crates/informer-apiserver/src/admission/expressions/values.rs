@@ -39,7 +39,7 @@ pub(crate) fn to_json(value: &cel::Value) -> Result<Value, String> {
         cel::Value::Bool(value) => Value::Bool(*value),
         cel::Value::Int(number) => Value::from(*number),
         cel::Value::UInt(number) => Value::from(*number),
-        // Formatted as in Go: an integral value has no fraction.
+        // JSON text of a CEL double is formatted as in Go: an integral value has no fraction.
         cel::Value::Float(number) => {
             serde_json::from_str(&number.to_string()).map_err(|_| unsupported("number"))?
         }
@@ -61,7 +61,7 @@ fn unsupported(what: &str) -> String {
     format!("the expression evaluated to a {what} that could not marshal to JSON")
 }
 
-/// Returns a JSON value of the same size, for cost estimates.
+/// Returns a JSON value of the same size as the CEL value. Cost estimates take their sizes from it.
 pub(crate) fn size_equivalent(value: &cel::Value) -> Value {
     match value {
         cel::Value::String(text) => Value::from(text.as_str()),
@@ -102,7 +102,7 @@ pub(crate) fn cel_go_message(error: &cel::ExecutionError) -> String {
     }
 }
 
-/// Returns the target type of a conversion function.
+/// Returns the target type of a CEL conversion function such as `int`.
 fn conversion_target(function: &str) -> Option<&'static str> {
     Some(match function {
         "int" => "int",
@@ -114,7 +114,7 @@ fn conversion_target(function: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the first missing field that is passed to a function.
+/// Returns the first missing field that the expression passes to a function. The error message names it.
 pub(crate) fn missing_argument<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let missing_field = |part: &&'e IdedExpr| match &part.expr {
         Expr::Select(select) if !select.test => {
@@ -129,7 +129,7 @@ pub(crate) fn missing_argument<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) ->
     own.or_else(|| parts(expr).into_iter().find_map(|part| missing_argument(part, subject)))
 }
 
-/// Returns the first field that is selected from a value without fields.
+/// Returns the first field that the expression selects from a scalar. The error message names it.
 pub(crate) fn field_of_scalar<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if !select.test => resolve(&select.operand, subject)
@@ -140,13 +140,14 @@ pub(crate) fn field_of_scalar<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> 
     own.or_else(|| parts(expr).into_iter().find_map(|part| field_of_scalar(part, subject)))
 }
 
-/// Rewrites field selections to index operations, and `authorizer.requestResource` to its variable.
+/// Rewrites field selections in a CEL expression to index operations, and `authorizer.requestResource` to its
+/// own variable.
 ///
-/// For a value without fields, the interpreter evaluates a selection to `false`, but reports an error for an
-/// index operation.
+/// For a value without fields, the interpreter evaluates a field selection to `false`, but reports an error
+/// for an index operation. The error is the behavior of cel-go.
 pub(crate) fn index_fields(expr: &mut IdedExpr) {
     parts_mut(expr).into_iter().for_each(index_fields);
-    // The interpreter's optional field selection fails if the field is missing.
+    // Optional field selections (`a.?b`) are rewritten, too: the interpreter fails if the field is missing.
     if let Expr::Call(call) = &mut expr.expr
         && call.func_name == "_?._"
     {

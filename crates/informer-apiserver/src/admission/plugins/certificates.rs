@@ -10,12 +10,13 @@ use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::tls::requested_groups;
 
-/// The signer of client certificates for the API server.
+/// The `signerName` of client certificates for the API server.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// The group whose members are not subject to RBAC.
+/// The group whose members have all permissions, without RBAC.
 const MASTERS: &str = "system:masters";
 
-/// Rejects requests for a client certificate of the group `system:masters`.
+/// The `CertificateSubjectRestriction` plugin: rejects a CertificateSigningRequest for a client certificate
+/// of the group `system:masters`.
 pub(super) struct CertificateSubjectRestriction;
 
 impl AdmissionPlugin for CertificateSubjectRestriction {

@@ -1,4 +1,5 @@
-//! Plugins for storage and ingress classes: default classes, and expansion of PVCs.
+//! Admission plugins for StorageClasses and IngressClasses: set the default class, and restrict the expansion
+//! of PVCs.
 
 use informer_core::Gvr;
 use serde_json::Value;
@@ -16,11 +17,11 @@ const STORAGE_DEFAULT: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];
-/// Deprecated annotations that name the class.
+/// Deprecated annotation with the name of a PVC's StorageClass.
 const STORAGE_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// Names the default StorageClass in PVCs without a class.
+/// The `DefaultStorageClass` plugin: sets the default StorageClass in PVCs that name no class.
 pub(super) struct DefaultStorageClass;
 
 impl AdmissionPlugin for DefaultStorageClass {
@@ -32,7 +33,7 @@ impl AdmissionPlugin for DefaultStorageClass {
     }
 }
 
-/// Names the default IngressClass in Ingresses without a class.
+/// The `DefaultIngressClass` plugin: sets the default IngressClass in Ingresses that name no class.
 pub(super) struct DefaultIngressClass;
 
 impl AdmissionPlugin for DefaultIngressClass {
@@ -76,7 +77,7 @@ impl Admission {
         }
     }
 
-    /// A PVC may only grow if its StorageClass allows expansion.
+    /// Rejects an update that requests more storage for a PVC, unless its StorageClass allows expansion.
     fn check_expansion(&self, write: PendingWrite<'_>, old: &Object) -> Result<(), ApiError> {
         let size = |claim| part(claim, "spec")["resources"]["requests"]["storage"].as_str().unwrap_or("0");
         if !exceeds(size(write.object), size(old)) {
@@ -99,7 +100,8 @@ impl Admission {
         class.is_some_and(|class| class["allowVolumeExpansion"] == true)
     }
 
-    /// Returns the name of the default class: the newest, or the first by name among equally new ones.
+    /// Returns the name of the default class. Of several default classes the newest is used, and of equally
+    /// new ones the first by name.
     fn default_class_of(&self, classes: &Gvr, marks: &[&str]) -> Option<String> {
         let classes = self.resource(classes).ok()?;
         let live = self.storage.read().live(classes.table);
@@ -110,7 +112,8 @@ impl Admission {
             let made = metadata["creationTimestamp"].as_str().unwrap_or_default().to_owned();
             is_default.then(|| (made, stored.key.name().to_owned()))
         });
-        // The classes are ordered by name, so the first of equally new ones is kept.
+        // The classes are ordered by name, so `>` keeps the first of several classes with the same creation
+        // time.
         let newest = marked.reduce(|newest, other| if other.0 > newest.0 { other } else { newest });
         newest.map(|(_, name)| name)
     }
@@ -120,7 +123,7 @@ fn storage_classes() -> Gvr {
     Gvr::new("storage.k8s.io", "v1", "storageclasses")
 }
 
-/// Returns the class that a PVC names. An empty name explicitly selects no class.
+/// Returns the StorageClass that a PVC names. An empty name counts, too: the PVC explicitly uses no class.
 fn class_of_claim(claim: &Object) -> Option<&str> {
     annotation(claim, STORAGE_ANNOTATION).or_else(|| part(claim, "spec")["storageClassName"].as_str())
 }

@@ -12,7 +12,7 @@ use crate::model::rules::with_value;
 pub(super) struct LimitRanger;
 
 impl AdmissionPlugin for LimitRanger {
-    /// Applies default requests and limits to the containers of a new pod.
+    /// Sets the default requests and limits of the namespace's LimitRanges in the containers of a new pod.
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
             for range in admission.in_namespace("limitranges", write.namespace.unwrap_or_default()) {
@@ -22,7 +22,8 @@ impl AdmissionPlugin for LimitRanger {
         Ok(())
     }
 
-    /// Validates new pods, and PVCs that are not being deleted.
+    /// Validates new pods, and new or updated PVCs that are not being deleted, against the LimitRanges of the
+    /// namespace.
     fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         let validate = match &*write.kind().kind {
             "Pod" if write.old.is_none() => limits::pod_problems,

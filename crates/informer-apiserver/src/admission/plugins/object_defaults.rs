@@ -1,4 +1,4 @@
-//! Plugins that look at the new object only: DefaultTolerationSeconds, StorageObjectInUseProtection,
+//! Admission plugins that need only the new object: DefaultTolerationSeconds, StorageObjectInUseProtection,
 //! TaintNodesByCondition.
 
 use super::{AdmissionPlugin, NewObject};
@@ -8,7 +8,7 @@ use crate::model::kinds::core::node::taint_new_node;
 use crate::model::kinds::core::pod::add_tolerations;
 use crate::model::rules::{add_finalizer, with_value};
 
-/// Lets pods stay on unreachable nodes for five minutes.
+/// Adds tolerations that let a pod stay on a not-ready or unreachable node for five minutes.
 pub(super) struct DefaultTolerationSeconds;
 
 impl AdmissionPlugin for DefaultTolerationSeconds {
@@ -20,7 +20,7 @@ impl AdmissionPlugin for DefaultTolerationSeconds {
     }
 }
 
-/// Adds the finalizers that hold PVs and PVCs while they are in use.
+/// Adds the finalizers that delay the deletion of PVs and PVCs while they are in use.
 pub(super) struct StorageObjectInUseProtection;
 
 impl AdmissionPlugin for StorageObjectInUseProtection {
@@ -34,7 +34,7 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
     }
 }
 
-/// Taints new nodes as not ready.
+/// Adds the not-ready taint to new nodes.
 pub(super) struct TaintNodesByCondition;
 
 impl AdmissionPlugin for TaintNodesByCondition {

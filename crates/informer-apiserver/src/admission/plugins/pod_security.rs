@@ -1,8 +1,8 @@
 //! The `PodSecurity` plugin: enforces the Pod Security Standards that the labels of a namespace select. The
 //! checks are in [`checks`].
 //!
-//! Violations reject pods or cause warnings. For pod templates they only cause warnings. There is no audit
-//! log: `audit` labels are only validated.
+//! A pod that violates a level is rejected or causes a warning. A pod template that violates a level only
+//! causes a warning. There is no audit log: `audit` labels are only validated.
 
 mod checks;
 mod labels;
@@ -58,7 +58,7 @@ impl Admission {
         Ok((!verdict.allows()).then(warning).into_iter().collect())
     }
 
-    /// Returns the levels of a namespace, or `None` if it has no PodSecurity labels.
+    /// Returns the PodSecurity levels of a namespace, or `None` if it has no PodSecurity labels.
     fn levels_of(&self, namespace: Option<&str>) -> Option<NamespaceLevels> {
         let namespaces = self.resource(&Gvr::new("", "v1", "namespaces")).ok()?;
         let found = self.storage.read().get(namespaces.table, namespace?).cloned()?;
@@ -67,7 +67,7 @@ impl Admission {
     }
 }
 
-/// Returns a label of a namespace that is being written.
+/// Returns a label of a Namespace object in a write request.
 fn label<'a>(namespace: &'a crate::model::metadata::Object, name: &str) -> Option<&'a str> {
     part(namespace, "metadata")["labels"].get(name).and_then(Value::as_str)
 }

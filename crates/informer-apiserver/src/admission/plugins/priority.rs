@@ -1,4 +1,4 @@
-//! The `Priority` plugin: sets the priority of pods by their PriorityClass, and allows one default
+//! The `Priority` plugin: sets the priority of pods from their PriorityClass, and rejects a second default
 //! PriorityClass.
 
 use informer_core::Gvr;
@@ -34,7 +34,7 @@ impl AdmissionPlugin for Priority {
 }
 
 impl Admission {
-    /// Allows only one PriorityClass with `globalDefault`.
+    /// Rejects a PriorityClass with `globalDefault` if another class already has it.
     fn check_default_priority_class(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
         if part(write.object, "globalDefault") != true {
             return Ok(());
@@ -85,7 +85,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Rejects a priority or preemption policy that differs from that of the class.
+    /// Rejects a pod whose priority or preemption policy differs from that of its PriorityClass.
     fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
         let spec = pod.get("spec").unwrap_or(&Value::Null);
         let checked = [
@@ -114,8 +114,8 @@ impl Admission {
         self.find(&classes, None, name).ok().map(|stored| parse(stored.as_slice()))
     }
 
-    /// Returns the default PriorityClass. Of several, which only internal writes can create, it is the one
-    /// with the lowest value.
+    /// Returns the default PriorityClass. If internal writes have created several, the one with the lowest
+    /// value is used.
     fn default_class(&self) -> Option<Value> {
         let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
         let live = self.storage.read().live(classes.table);

@@ -53,7 +53,8 @@ impl Admission {
         }
     }
 
-    /// Checks the overhead again, because webhooks may have changed it.
+    /// Rejects a pod whose overhead differs from that of its RuntimeClass. Webhooks may have changed the
+    /// overhead after this plugin set it.
     fn check_overhead(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
         let refusal = |why: &str| Err(ApiError::forbidden(&write.scope.resource.kind, write.name, why));
         let class = match self.runtime_class(write.object) {
@@ -73,7 +74,7 @@ impl Admission {
         }
     }
 
-    /// Returns the RuntimeClass of a pod.
+    /// Returns the RuntimeClass that a pod names, or an error message if it does not exist.
     fn runtime_class(&self, pod: &Object) -> Result<Option<Value>, String> {
         let Some(name) = part(pod, "spec")["runtimeClassName"].as_str() else { return Ok(None) };
         let class = self.class_of(&Gvr::new("node.k8s.io", "v1", "runtimeclasses"), name);
@@ -121,7 +122,7 @@ fn merged(all: Vec<Value>) -> Vec<Value> {
     kept
 }
 
-/// Returns true if `wide` tolerates everything that `narrow` does.
+/// Returns true if the toleration `wide` matches every taint that `narrow` matches.
 fn covers(wide: &Value, narrow: &Value) -> bool {
     fn text<'a>(toleration: &'a Value, name: &str) -> &'a str {
         toleration[name].as_str().unwrap_or_default()
@@ -149,7 +150,7 @@ fn is_empty(amounts: &Value) -> bool {
     amounts.as_object().is_none_or(Map::is_empty)
 }
 
-/// Compares two resource lists by value.
+/// Returns true if two resource lists have the same quantities, which may be formatted differently.
 fn is_same(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else {
         return is_empty(left) && is_empty(right);

@@ -1,4 +1,4 @@
-//! The `PodTopologyLabels` plugin: copies the region and zone labels of a node to its pods.
+//! The `PodTopologyLabels` plugin: copies the region and zone labels of a node to the pods on it.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ impl AdmissionPlugin for PodTopologyLabels {
 }
 
 impl Admission {
-    /// Labels a pod that is created with a `nodeName`.
+    /// Adds the topology labels to a pod that is created with a `nodeName`.
     fn add_topology_labels(&self, pod: &mut Object) {
         let Some(node) = part(pod, "spec")["nodeName"].as_str().filter(|node| !node.is_empty()) else {
             return;
@@ -33,7 +33,7 @@ impl Admission {
         }
     }
 
-    /// Labels a binding. The pod inherits the labels when it is bound.
+    /// Adds the topology labels to a Binding, from which the pod takes them when it is bound to the node.
     pub(crate) fn label_binding(&self, binding: &mut Value) {
         if binding["target"]["kind"] != "Node" {
             return;
@@ -44,7 +44,7 @@ impl Admission {
         }
     }
 
-    /// Returns the topology labels of a node.
+    /// Returns the region and zone labels of a node.
     fn topology_of(&self, node: &str) -> Vec<(&'static str, String)> {
         let Ok(nodes) = self.resource(&Gvr::new("", "v1", "nodes")) else { return Vec::new() };
         let Some(node) = self.storage.read().get(nodes.table, node).cloned() else { return Vec::new() };

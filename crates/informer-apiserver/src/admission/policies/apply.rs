@@ -11,7 +11,7 @@ use crate::model::kinds::Kind;
 use crate::model::managed_fields::{Type, atomics, merge_unmanaged, validate};
 use crate::registry::Resource;
 
-/// The reason why a patch could not be applied.
+/// The reason why the patch of a MutatingAdmissionPolicy could not be applied.
 pub(super) enum ApplyError {
     /// `failurePolicy` decides.
     Denied(String),
@@ -22,13 +22,14 @@ pub(super) enum ApplyError {
 /// The object that is patched.
 pub(super) struct PatchTarget<'a> {
     pub(super) resource: &'a Resource,
-    /// The object is the resource itself (main resource or `status`), not the kind of another subresource.
+    /// The object has the kind of the resource (main resource or `status`), and not the kind of another
+    /// subresource such as `Scale`.
     pub(super) whole: bool,
     pub(super) invocation: &'a Invocation,
 }
 
 impl Admission {
-    /// Returns the object after a patch.
+    /// Returns the object after the patch of a mutation.
     pub(super) fn changed(
         &self,
         target: &PatchTarget<'_>,
@@ -43,7 +44,7 @@ impl Admission {
         }
     }
 
-    /// Merges an apply configuration into the object, as server-side apply does.
+    /// Merges an apply configuration into the object with the rules of server-side apply.
     fn apply_configuration(
         &self,
         target: &PatchTarget<'_>,
@@ -88,7 +89,8 @@ impl Admission {
         }
     }
 
-    /// Applies a JSON patch. If a `test` operation fails, the object stays unchanged.
+    /// Applies a JSON patch to the object. If a `test` operation fails, the object stays unchanged and there
+    /// is no error.
     fn apply_json_patch(
         &self,
         target: &PatchTarget<'_>,

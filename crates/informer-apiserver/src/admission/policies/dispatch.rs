@@ -14,14 +14,14 @@ use crate::admission::{Admission, Object, review};
 use crate::model::error::{ApiError, Cause};
 use crate::registry::Resource;
 
-/// The message and reason with which a write is denied.
+/// The message and the reason with which a validating policy denies a write.
 struct Denial {
     message: String,
     reason: String,
 }
 
 impl Admission {
-    /// Evaluates all policies. The error reports the first denial.
+    /// Evaluates all validating policies for a write. The error reports the first policy that denies it.
     pub(in crate::admission) async fn evaluate_validating_policies(
         &self,
         context: &PhaseContext<'_>,
@@ -127,7 +127,8 @@ struct Matched<'a> {
 }
 
 impl Matched<'_> {
-    /// Carries out the `validationActions` of the binding. Returns a denial if the write is rejected.
+    /// Carries out the `validationActions` of the binding for a failed validation. Returns a denial if they
+    /// include `Deny`.
     fn enforce(&self, context: &PhaseContext<'_>, violation: Violation) -> Option<Denial> {
         let (policy, binding) = (&self.policy.name, &self.binding.name);
         let has_action = |action: &str| self.binding.actions.iter().any(|known| known == action);
@@ -145,7 +146,7 @@ impl Matched<'_> {
 }
 
 impl Policy<Validator> {
-    /// Returns the denial for a policy that cannot be evaluated, unless `failurePolicy` is `Ignore`.
+    /// Returns a denial because the policy cannot be evaluated, or `None` if its `failurePolicy` is `Ignore`.
     fn misconfigured(&self, binding: Option<&Binding>, why: &str) -> Option<Denial> {
         let what = if binding.is_some() { "binding" } else { "policy" };
         let message = denied(&self.name, binding, &format!("failed to configure {what}: {why}"));
@@ -159,7 +160,7 @@ fn denied(policy: &str, binding: Option<&Binding>, why: &str) -> String {
 }
 
 impl Denial {
-    /// Returns the `Forbidden` error with the code and reason that the policy sets.
+    /// Returns the `Forbidden` error of the write with the status code and reason that the policy sets.
     fn error(self, forbidden: ApiError) -> ApiError {
         let mut error = forbidden;
         (error.code, error.reason) = match self.reason.as_str() {

@@ -1,7 +1,7 @@
 //! Evaluates MutatingAdmissionPolicies.
 //!
-//! All policies are matched before the first of them changes the object. Failures are reported together after
-//! all policies have run. Both are as in kube-apiserver.
+//! As in kube-apiserver, all policies are matched before the first of them changes the object, and failures
+//! are reported together after all policies have run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::admission::{Admission, Object, Operation, review};
 use crate::model::error::{ApiError, Cause};
 use crate::registry::Resource;
 
-/// Reinvocation state of the mutating policies of one write.
+/// Records which mutating policies must run again in the second round of one write.
 #[derive(Default)]
 pub(in crate::admission) struct Reinvocation {
     /// The second round is running.
     second_round: bool,
-    /// Policies called so far that must be reinvoked if the object changes.
+    /// Keys of the policies that have run and must run again if the object changes.
     called: BTreeSet<Key>,
     /// Policies to reinvoke.
     due: BTreeSet<Key>,
 }
 
-/// The names of a policy, a binding and the parameter object.
+/// The key of one policy evaluation: the names of the policy, the binding and the parameter object.
 type Key = (String, String, String);
 
 impl Reinvocation {
-    /// Starts the second round. `changed` is true if webhooks or plugins changed the object after the first
-    /// round.
+    /// Starts the second round of mutating policies. `changed` is true if webhooks or plugins changed the
+    /// object after the first round.
     pub(in crate::admission) fn start_second_round(&mut self, changed: bool) {
         self.second_round = true;
         if changed {
@@ -53,16 +53,16 @@ impl Reinvocation {
     }
 }
 
-/// The effect of one round of policies.
+/// The effect of one round of mutating policies on the object.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::admission) struct RoundOutcome {
-    /// A policy has applied a patch, possibly without effect.
+    /// A policy has applied a patch, even if the object did not change.
     pub(in crate::admission) patched: bool,
-    /// The object differs from the one before.
+    /// The object differs from the one before the round.
     pub(in crate::admission) changed: bool,
 }
 
-/// A matching policy with a binding and parameters.
+/// One evaluation: a matching policy with a binding and a parameter object.
 struct Call<'a> {
     policy: &'a Policy<Mutator>,
     binding: &'a Binding,
@@ -70,18 +70,18 @@ struct Call<'a> {
     params: Value,
 }
 
-/// The message and reason with which a policy rejects a write.
+/// The message and the reason with which a mutating policy rejects a write.
 struct Refusal {
     message: String,
     reason: &'static str,
 }
 
-/// The rejections of all policies of one round.
+/// The rejections of a write by all mutating policies of one round.
 #[derive(Default)]
 struct Refusals(Vec<Refusal>);
 
 impl Refusals {
-    /// Adds a rejection, unless `failurePolicy` is `Ignore`.
+    /// Adds the rejection of a write by a policy, unless the policy's `failurePolicy` is `Ignore`.
     fn add(&mut self, policy: &Policy<Mutator>, binding: Option<&Binding>, why: &str, reason: &'static str) {
         if policy.definition.fails_open {
             tracing::debug!(policy = policy.name, why, "ignoring a failed policy: failurePolicy is Ignore");
@@ -101,7 +101,8 @@ impl Refusals {
         self.add(policy, binding, &format!("failed to configure {what}: {why}"), "");
     }
 
-    /// Returns one error with all rejections as causes, and the message and reason of the first.
+    /// Combines all rejections into one error, which has the message and reason of the first and lists all as
+    /// causes.
     fn error(self, forbidden: ApiError) -> ApiError {
         let mut error = forbidden;
         if let Some(first) = self.0.first() {
@@ -154,7 +155,7 @@ impl Admission {
         }
     }
 
-    /// Returns the matching policies with their bindings and parameters.
+    /// Returns the mutating policies that match a write, with their bindings and parameters.
     async fn matching_policies<'p>(
         &self,
         context: &PhaseContext<'_>,
@@ -195,7 +196,7 @@ impl Admission {
         calls
     }
 
-    /// Returns the parameter objects of a binding for a write; empty if the binding does not match.
+    /// Returns the parameter objects of a policy binding for a write; empty if the binding does not match.
     async fn matching_params(
         &self,
         context: &PhaseContext<'_>,
@@ -211,7 +212,7 @@ impl Admission {
     }
 }
 
-/// One round of mutating policies, run in sequence.
+/// One round in which the mutating policies of a write run one after another.
 struct PolicyRound<'a, 'v> {
     shared: &'a Admission,
     context: &'a PhaseContext<'a>,
@@ -262,7 +263,7 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation, unless there is no object.
+    /// Applies one mutation of a policy to the object. A DELETE has no new object and stays unchanged.
     fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
         let Some(object) = self.versions.view(&call.invocation).0 else { return Ok(()) };
         let mutator = &call.policy.definition.evaluator;
@@ -270,7 +271,7 @@ impl PolicyRound<'_, '_> {
             self.with_view(call, |view| mutator.evaluate(mutation, view)).map_err(ApplyError::Denied)?;
         let target = PatchTarget {
             resource: call.invocation.converted.as_ref().unwrap_or(&self.context.resource),
-            // `status` is the only subresource whose object is the resource itself.
+            // `status` is the only subresource that has the resource's own kind in its requests.
             whole: matches!(self.context.request.attributes.subresource.as_str(), "" | "status"),
             invocation: &call.invocation,
         };
@@ -280,7 +281,7 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    /// Calls `evaluate` with the current objects.
+    /// Calls `evaluate` with the CEL variables for the current state of the object.
     fn with_view<T>(&self, call: &Call<'_>, evaluate: impl FnOnce(&View<'_>) -> T) -> T {
         let (object, old) = self.versions.view(&call.invocation);
         let write = self.context.write((object, old));

@@ -1,4 +1,4 @@
-//! Parameter objects of a policy, and the namespace object that its expressions see.
+//! Parameter objects of a policy, and the CEL variable `namespaceObject`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::registry::Resource;
 use crate::registry::storage::Stored;
 
 impl Admission {
-    /// Returns the resource of `spec.paramKind`, or an error if it does not exist.
+    /// Returns the resource of the policy's `paramKind`, or an error if the server does not have it.
     pub(super) fn param_resource<W>(&self, policy: &Definition<W>) -> Result<Option<Arc<Resource>>, String> {
         let Some(of) = &policy.param_kind else { return Ok(None) };
         let (group, version) = of.api_version.split_once('/').unwrap_or(("", &of.api_version));
@@ -26,8 +26,8 @@ impl Admission {
         }
     }
 
-    /// Returns the parameter objects. The policy is evaluated once for each. The result is one `null` if the
-    /// policy has no parameters.
+    /// Returns the parameter objects that a binding selects. The policy is evaluated once for each of them.
+    /// For a policy without parameters the result is one `null`.
     pub(super) async fn params(
         &self,
         of: Option<&Arc<Resource>>,
@@ -62,8 +62,8 @@ impl Admission {
         within.filter(fits).cloned().collect()
     }
 
-    /// Returns `namespaceObject` for a write: `null` for cluster-scoped objects and for namespaces
-    /// themselves.
+    /// Returns the CEL variable `namespaceObject` for a write. It is `null` for cluster-scoped objects and
+    /// for namespaces themselves.
     pub(super) fn namespace_object(&self, attributes: &Attributes) -> Result<Value, ApiError> {
         let name = attributes.namespace.as_str();
         let itself = attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace";
@@ -74,7 +74,8 @@ impl Admission {
         match self.find(&namespaces, None, name) {
             Ok(stored) => Ok(visible_part(parse(stored.as_slice()))),
             Err(missing) if self.require_namespaces => Err(missing),
-            // Without namespace enforcement a missing namespace is shown with its default fields.
+            // If the server does not require namespaces to exist, `namespaceObject` has the default fields of
+            // a missing namespace.
             Err(_) => Ok(json!({
                 "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
@@ -83,7 +84,7 @@ impl Admission {
     }
 }
 
-/// Removes the fields of a namespace that are not part of `namespaceObject`.
+/// Removes the fields of a Namespace that the CEL variable `namespaceObject` does not have.
 fn visible_part(mut namespace: Value) -> Value {
     if let Some(members) = namespace.as_object_mut() {
         members.retain(|name, _| matches!(name.as_str(), "metadata" | "spec" | "status"));

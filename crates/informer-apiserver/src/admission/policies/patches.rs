@@ -1,4 +1,4 @@
-//! Converts the CEL value of a mutation to a patch and checks the type names in it.
+//! Converts the CEL result of a mutation to a patch and checks the type names in it.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,8 @@ use crate::model::json_patch::JsonPatch;
 ///
 /// # Errors
 ///
-/// If the value is no `Object`, or the name of a nested type does not match its field path.
+/// Returns an error if the value is not an `Object`, or if the type name of a nested value does not match its
+/// field path.
 pub(super) fn object(value: Value) -> Result<Value, String> {
     if !is_a(&value, "Object") {
         return Err("type mismatch: ApplyConfiguration.expression should evaluate to Object".to_owned());
@@ -18,7 +19,7 @@ pub(super) fn object(value: Value) -> Result<Value, String> {
     Ok(without_type_names(value))
 }
 
-/// Returns the operations of a JSON patch.
+/// Returns the operations of the JSON patch that a mutation's expression returned.
 pub(super) fn operations(value: Value) -> Result<JsonPatch, String> {
     let Value::Array(value) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
@@ -58,7 +59,7 @@ fn is_a(value: &Value, name: &str) -> bool {
     value.get(TYPE_NAME).is_some_and(|known| known == name)
 }
 
-/// Checks that each type name matches its field path.
+/// Checks that each type name in the result of an expression matches the field path of its value.
 fn check_type_names(value: &Value) -> Result<(), String> {
     let mut mismatches = Vec::new();
     let root = value.get(TYPE_NAME).and_then(Value::as_str).unwrap_or_default();
@@ -66,7 +67,8 @@ fn check_type_names(value: &Value) -> Result<(), String> {
     if mismatches.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", mismatches.join("\n"))) }
 }
 
-/// Lists and untyped objects add nothing to the path.
+/// Collects the type names that do not match their field path. List items have the path of their list, and a
+/// value without a type name has the path of its parent.
 fn check(value: &Value, path: &str, mismatches: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| check(item, path, mismatches)),

@@ -9,13 +9,14 @@ use crate::admission::conditions;
 use crate::admission::expressions::{AuthorizerInput, Expression, Failure, Outcome, Run};
 use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
-/// CEL cost limit of all validations of one policy, as in kube-apiserver. The audit annotations have the same
-/// limit.
+/// CEL cost limit of all validations of one policy, as in kube-apiserver. The audit annotations of the policy
+/// have a separate limit of the same size.
 pub(super) const BUDGET: u64 = 10_000_000;
-/// Longer results of a `messageExpression` are ignored, as in kube-apiserver.
+/// Maximum length of the result of a `messageExpression` in bytes. As in kube-apiserver, a longer result is
+/// ignored.
 const MAX_MESSAGE_LEN: usize = 5 * 1024;
 
-/// The `spec` of a policy as stored.
+/// The stored `spec` of a ValidatingAdmissionPolicy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ValidatingPolicySpec {
@@ -40,14 +41,14 @@ struct AuditAnnotationSpec {
     value_expression: String,
 }
 
-/// The compiled expressions of a policy.
+/// The compiled expressions of a ValidatingAdmissionPolicy.
 pub(in crate::admission) struct Validator {
     fails_open: bool,
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
     validations: Vec<Validation>,
-    /// The `auditAnnotations` of the policy. There is no audit log, so their values are unused, but an
-    /// expression that fails rejects the write.
+    /// The compiled `auditAnnotations` of the policy. There is no audit log, so their values are not used,
+    /// but an error in one of these expressions rejects the write.
     annotations: Vec<Expression>,
 }
 
@@ -58,23 +59,23 @@ struct Validation {
     reason: String,
 }
 
-/// The variables of expressions for one write. A missing object is `null`.
+/// The CEL variables for one write. A missing object is `null`.
 pub(super) struct View<'a> {
     pub(super) object: &'a Value,
     pub(super) old: &'a Value,
     pub(super) request: &'a Value,
     pub(super) params: &'a Value,
     pub(super) namespace: &'a Value,
-    /// Present if the policy uses `authorizer`.
+    /// The input of the variable `authorizer`; present only if the policy uses it.
     pub(super) authorizer_input: Option<&'a AuthorizerInput<'a>>,
 }
 
 /// A failed validation or expression.
 pub(super) struct Violation {
     pub(super) message: String,
-    /// Empty if the policy sets no reason.
+    /// The `reason` that the policy sets for this validation, or an empty string.
     pub(super) reason: String,
-    /// Rejects the write regardless of the binding's `validationActions`.
+    /// The write is rejected regardless of the binding's `validationActions`.
     pub(super) unconditional: bool,
 }
 
@@ -111,7 +112,7 @@ impl Validator {
         }
     }
 
-    /// Returns true if an expression uses `authorizer`.
+    /// Returns true if an expression of the policy uses the variable `authorizer`.
     pub(super) fn uses_authorizer(&self) -> bool {
         let uses = |expression: &Expression| Expression::uses_authorizer(std::slice::from_ref(expression));
         Expression::uses_authorizer(&self.conditions)
@@ -120,7 +121,7 @@ impl Validator {
             || self.validations.iter().any(|validation| uses(&validation.expression))
     }
 
-    /// Evaluates the policy and returns its violations.
+    /// Evaluates all expressions of the policy for a write and returns the violations.
     pub(super) fn violations(&self, view: &View<'_>) -> Vec<Violation> {
         match self.applies(view) {
             Ok(true) => {}
@@ -132,7 +133,7 @@ impl Validator {
             found.extend(self.annotated(&mut run)?);
             Ok(found)
         });
-        // Exceeding the cost budget counts as one failure.
+        // If the cost budget is exceeded, the policy reports one violation for it and no others.
         found.unwrap_or_else(|failure| self.failed(failure.why).into_iter().collect())
     }
 
@@ -149,7 +150,8 @@ impl Validator {
                 outcome => outcomes.push(outcome),
             }
         }
-        // Message expressions are evaluated after all validations, with the rest of the budget.
+        // Message expressions are evaluated after all validations, with the cost budget that the validations
+        // left.
         let found = self.validations.iter().zip(outcomes).filter_map(|(validation, outcome)| match outcome {
             Ok(Outcome::Bool(true)) => None,
             Ok(_) => match validation.evaluate_message(run) {
@@ -181,14 +183,15 @@ impl Validator {
         Ok(found)
     }
 
-    /// Returns a violation for an evaluation error, unless `failurePolicy` is `Ignore`.
+    /// Returns a violation for a failed evaluation, or `None` if the policy's `failurePolicy` is `Ignore`.
     fn failed(&self, message: String) -> Option<Violation> {
         (!self.fails_open).then(|| Violation { message, reason: String::new(), unconditional: false })
     }
 }
 
 impl Validation {
-    /// Returns the message for a violation.
+    /// Returns the message for a failed validation: the result of `messageExpression`, or else the static
+    /// message.
     fn evaluate_message(&self, run: &mut Run<'_>) -> Result<String, Failure> {
         let evaluated = self.message_expression.as_ref().map(|expression| run.evaluate(expression));
         let evaluated = match evaluated {
@@ -211,12 +214,12 @@ impl Validation {
 }
 
 impl<'a> View<'a> {
-    /// Evaluates match conditions. Returns an error if they cannot be decided.
+    /// Evaluates the match conditions of a policy. Returns an error if they cannot be decided.
     pub(super) fn meets(&self, conditions: &[Expression], fails_open: bool) -> Result<bool, String> {
         if conditions.is_empty() {
             return Ok(true);
         }
-        // Match conditions have no `namespaceObject` and no variables.
+        // CEL expressions of match conditions cannot use `namespaceObject` or the variables of the policy.
         let mut run = self.run(&Value::Null, &[]);
         run.set_budget(conditions::BUDGET);
         conditions::all_true(conditions, fails_open, &mut run)

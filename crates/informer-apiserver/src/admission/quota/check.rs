@@ -8,18 +8,18 @@ use super::scopes::all_match;
 use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
-/// A write that is charged to quotas.
+/// The object and the usage of a write that is charged to ResourceQuotas.
 pub(crate) struct Charge<'a> {
     pub(crate) evaluator: &'a Evaluator,
     pub(crate) object: &'a Value,
     /// The object before an update.
     pub(crate) old: Option<&'a Value>,
-    /// The write may exceed the quota, because it only updates a status.
+    /// The write may exceed the quota, because it only updates the status of an object.
     pub(crate) unbounded: bool,
 }
 
-/// Returns the new usage of each quota that changes, with its index. Returns an error message if a quota is
-/// exceeded.
+/// Returns the new usage of each quota that the write changes, with the quota's index. Returns an error
+/// message if the write exceeds a quota.
 pub(crate) fn check<'a>(
     quotas: impl Iterator<Item = &'a Value>,
     charge: &Charge<'_>,
@@ -46,7 +46,7 @@ pub(crate) fn check<'a>(
     Ok(used)
 }
 
-/// Returns the quotas that count an object, with their indices.
+/// Returns the quotas that count an object, each with its index.
 fn matching_quotas<'a>(
     quotas: impl Iterator<Item = &'a Value>,
     evaluator: &Evaluator,
@@ -72,7 +72,7 @@ fn matching_quotas<'a>(
     Ok(matching_quotas)
 }
 
-/// Returns the usage of a quota after adding `delta`, or `None` if it does not change.
+/// Returns the usage of a quota after adding `delta`, or `None` if adding it does not change the usage.
 fn usage_with(
     quota: &Value,
     mut delta: ResourceList,
@@ -111,8 +111,8 @@ fn difference(usage: &ResourceList, before: &ResourceList) -> ResourceList {
     usage.iter().map(delta).collect()
 }
 
-/// Returns the usage of a quota after an object was created, updated or deleted, or `None` if it would become
-/// negative.
+/// Returns the usage of a quota after an object was created, updated or deleted. Returns `None` if a value
+/// would become negative, so that the caller must count all objects again.
 pub(crate) fn usage_after_change(
     quota: &Value,
     evaluator: &Evaluator,
@@ -131,7 +131,7 @@ pub(crate) fn usage_after_change(
     resource_list(&quota["status"]["used"]).into_iter().map(usage_after_change).collect()
 }
 
-/// Computes the usage of a quota from all objects.
+/// Computes the usage of a quota by counting all objects.
 pub(crate) fn total_usage<'a>(
     quota: &Value,
     evaluator: &Evaluator,

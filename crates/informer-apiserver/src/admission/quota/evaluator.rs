@@ -1,4 +1,4 @@
-//! Quota evaluators: compute the resources that an object consumes.
+//! Quota evaluators: compute the usage of an object, as resources that a ResourceQuota can limit.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{ResourceList, resource_list};
 use crate::model::kinds::Kind;
 use crate::model::quantity::Amount;
 
-/// Resources with a quota name without the prefix `count/`.
+/// Resources that a quota can limit by their plain name, in addition to `count/RESOURCE`.
 const SHORT_NAMES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 const POD: [&str; 11] = [
     "count/pods",
@@ -22,7 +22,7 @@ const POD: [&str; 11] = [
     "limits.ephemeral-storage",
     "pods",
 ];
-/// Names of resources that each container must specify if a quota limits them.
+/// Resources that each container of a pod must specify if a ResourceQuota limits them.
 const REQUIRED_IF_LIMITED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const SERVICE: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];
@@ -33,7 +33,7 @@ const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const HUGE_PAGES: &str = "hugepages-";
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The quota evaluator of a kind.
+/// The quota evaluator of a kind: computes the usage of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Evaluator {
     Pods,
@@ -44,7 +44,7 @@ pub(crate) enum Evaluator {
 }
 
 impl Evaluator {
-    /// Returns the evaluator of a kind; `None` for events, which are not counted.
+    /// Returns the quota evaluator of a kind, or `None` for events, which quotas do not count.
     pub(crate) fn of(kind: &Kind) -> Option<Self> {
         let (group, resource) = (kind.gvr.group.as_str(), kind.gvr.resource.as_str());
         Some(match (group, resource) {
@@ -60,7 +60,7 @@ impl Evaluator {
         })
     }
 
-    /// Returns true if the evaluator handles a quota resource.
+    /// Returns true if objects of this evaluator's kind can consume the quota resource `name`.
     pub(crate) fn counts(&self, name: &str) -> bool {
         match self {
             Self::Pods => POD.contains(&name) || is_other_pod_resource(name),
@@ -70,7 +70,7 @@ impl Evaluator {
         }
     }
 
-    /// Returns an error message if a container does not specify a resource that a quota limits.
+    /// Returns an error message if a container does not specify a resource that a ResourceQuota limits.
     pub(crate) fn missing_resources(&self, required: &[&str], object: &Value) -> Option<String> {
         let specifies = |list: List| list.of(&object["spec"]).keys().any(|name| is_pod_level_resource(name));
         if *self != Self::Pods || specifies(List::Requests) || specifies(List::Limits) {
@@ -97,7 +97,7 @@ impl Evaluator {
         (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
     }
 
-    /// Computes the usage of an object.
+    /// Computes the quota usage of an object.
     pub(crate) fn usage(&self, object: &Value) -> ResourceList {
         match self {
             Self::Pods => pod(object),
@@ -123,15 +123,15 @@ fn pod(pod: &Value) -> ResourceList {
     usage
 }
 
-/// Returns true for a terminated pod, which needs no compute resources.
+/// Returns true for a terminated pod, which consumes no compute quota.
 ///
-/// kube-apiserver also excludes pods whose deletion is overdue. Here they count until they are removed,
-/// because the usage of an object must only change when the object is written.
+/// kube-apiserver also excludes pods that exist for too long after their deletion. Here such a pod counts
+/// until it is removed, because the usage of an object must only change when the object is written.
 fn is_terminated(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
-/// Returns requests and limits under their quota names.
+/// Converts the requests and limits of a pod to the names in a ResourceQuota, for example `requests.cpu`.
 fn quota_names(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
     let mut named = ResourceList::new();
     for (name, request) in requests {
@@ -182,7 +182,7 @@ fn pvc(pvc: &Value) -> ResourceList {
     let class = class.or_else(|| pvc["spec"]["storageClassName"].as_str()).filter(|class| !class.is_empty());
     let requested = resource_list(&pvc["spec"]["resources"]["requests"]).remove("storage");
     let allocated = resource_list(&pvc["status"]["allocatedResources"]).remove("storage");
-    // During a volume expansion the larger of both counts.
+    // While a volume is expanded, the larger of requested and allocated storage counts.
     let storage =
         requested.map(|requested| allocated.map_or(requested, |more| more.max(requested)).rounded());
     usage.extend(storage.map(|storage| ("requests.storage".to_owned(), storage)));
@@ -198,12 +198,13 @@ fn is_of_class(name: &str) -> bool {
         .is_some_and(|(_, rest)| matches!(rest, "persistentvolumeclaims" | "requests.storage"))
 }
 
-/// Returns true if pod-level resources may specify the resource.
+/// Returns true if the pod-level `resources` of a pod may contain this resource.
 fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
-/// Returns true for huge pages, device classes and extended resources.
+/// Returns true if a ResourceQuota can limit this resource of pods: huge pages, device classes or extended
+/// resources.
 fn is_other_pod_resource(name: &str) -> bool {
     let Some(requested) = name.strip_prefix("requests.") else { return name.starts_with(HUGE_PAGES) };
     requested.starts_with(HUGE_PAGES) || requested.starts_with(DEVICE_CLASS) || !is_native(name)

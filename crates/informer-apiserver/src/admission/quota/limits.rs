@@ -9,9 +9,10 @@ use super::pod::{List, containers, total};
 use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
-/// Annotation that lists the applied defaults.
+/// Annotation of a pod that lists the defaults which a LimitRange has set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// Larger values are compared as integers instead of thousandths, as in kube-apiserver.
+/// The largest value that is compared in thousandths, so that the multiplication cannot overflow. As in
+/// kube-apiserver, larger values are compared as integers.
 const MAX_THOUSANDTHS: i64 = i64::MAX / 1000;
 const LISTS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
@@ -44,7 +45,8 @@ pub(crate) fn fill(range: &Value, pod: &mut Value) {
     }
 }
 
-/// Applies missing defaults and returns the names of the resources that were set.
+/// Sets the missing `requests` or `limits` of a container to the defaults, and returns the names of the set
+/// resources.
 fn fill_list(container: &mut Value, which: &str, defaults: &ResourceList) -> Vec<String> {
     let existing = container["resources"].get(which).filter(|existing| existing.is_object());
     let missing = |name: &&String| existing.is_none_or(|existing| existing.get(name.as_str()).is_none());
@@ -96,7 +98,7 @@ pub(crate) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
     problems.collect()
 }
 
-/// Joins the errors into one message without duplicates.
+/// Joins the errors of a LimitRange into one message without duplicates.
 pub(crate) fn join_errors(problems: &[String]) -> String {
     let mut seen = BTreeSet::new();
     let all: Vec<&str> =
@@ -179,8 +181,8 @@ impl Resources {
     }
 }
 
-/// Converts the quantities to thousandths, or to integers if one is too large for that. A missing quantity is
-/// zero.
+/// Converts the three quantities to thousandths, or to integers if one is too large for thousandths. A
+/// missing request or limit is zero.
 fn to_common_scale(request: Option<&Amount>, limit: Option<&Amount>, bound: Amount) -> [i64; 3] {
     let all = [request.copied().unwrap_or(Amount::ZERO), limit.copied().unwrap_or(Amount::ZERO), bound];
     let whole = all.map(Amount::whole);

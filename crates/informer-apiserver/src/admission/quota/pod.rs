@@ -30,8 +30,8 @@ pub(crate) fn containers<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item =
     pod["spec"][list].as_array().into_iter().flatten()
 }
 
-/// Returns the total resources of a pod. Pod-level resources replace the sum of the containers for resources
-/// that `itself` accepts.
+/// Returns the total resources of a pod. For resources that `itself` accepts, the pod-level `resources`
+/// replace the sum of the containers.
 pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> ResourceList {
     let mut all = ResourceList::new();
     containers(pod, "containers").for_each(|container| add(&mut all, &list.of(container)));
@@ -39,7 +39,8 @@ pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> Resour
     for container in containers(pod, "initContainers") {
         let requested = list.of(container);
         if container["restartPolicy"] == "Always" {
-            // A sidecar keeps running alongside all later containers.
+            // A sidecar (an init container with `restartPolicy: Always`) keeps running alongside all later
+            // containers, so its resources are added to the sum.
             add(&mut all, &requested);
             add(&mut sidecars, &requested);
             raise(&mut peak, &sidecars);
@@ -55,8 +56,8 @@ pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> Resour
     all
 }
 
-/// Returns the total including `spec.overhead`. Overhead is added to limits only for resources that have a
-/// limit.
+/// Returns the total resources of a pod, including `spec.overhead`. Overhead is added to `limits` only for
+/// resources that have a limit.
 pub(crate) fn total_with_overhead(pod: &Value, list: List, itself: fn(&str) -> bool) -> ResourceList {
     let mut all = total(pod, list, itself);
     let mut overhead = resource_list(&pod["spec"]["overhead"]);

@@ -1,4 +1,4 @@
-//! Quota scopes: select the objects that a quota counts.
+//! Scopes of a ResourceQuota: select the objects that the quota counts.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::model::kinds::core::pod::qos;
 const CLASS: &str = "PriorityClass";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
-/// Returns true if an object matches all scopes of a quota.
+/// Returns true if an object matches all scopes of a ResourceQuota.
 pub(crate) fn all_match(quota: &Value, evaluator: &Evaluator, object: &Value) -> bool {
     let spec = &quota["spec"];
     let mut plain = entries(&spec["scopes"]);
@@ -32,12 +32,12 @@ fn matches(evaluator: &Evaluator, object: &Value, scope: &str, (operator, values
             is_selected(class.as_slice(), operator, values)
         }
         (Evaluator::Claims, ATTRIBUTES_CLASS) => is_selected(&attributes_classes(object), operator, values),
-        // Other kinds match no scope, so a quota with scopes does not count them.
+        // Only pods and PVCs match scopes, so a quota with scopes does not count other kinds.
         _ => false,
     }
 }
 
-/// Evaluates a scope selector for the class names of an object.
+/// Evaluates an entry of a quota's `scopeSelector` for the class names of an object.
 fn is_selected(names: &[&str], operator: &str, values: &[&str]) -> bool {
     let is_in = |name: &&str| values.contains(name);
     match operator {
@@ -58,7 +58,7 @@ fn qos_class(pod: &Value) -> &str {
     pod["status"]["qosClass"].as_str().filter(|class| !class.is_empty()).unwrap_or_else(|| qos(pod))
 }
 
-/// Returns true if a pod's affinity refers to pods of other namespaces.
+/// Returns true if the affinity terms of a pod refer to pods of other namespaces.
 fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let is_cross_namespace = |term: &Value| {
         term["namespaces"].as_array().is_some_and(|all| !all.is_empty())

@@ -3,7 +3,7 @@ use http::Method;
 use super::Attributes;
 use crate::model::query::Query;
 
-/// Returns verb, resource and name of a request.
+/// Returns the verb, resource and name that authorization derives from a request.
 fn attributes(method: &str, path: &str, query: &str) -> (String, String, String) {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let Attributes { verb, resource, name, .. } = Attributes::of_request(&method, path, &Query::parse(query));

@@ -15,8 +15,8 @@ use crate::registry::storage::Stored;
 const INSTALLING: (&str, &str, &str) = ("False", "Installing", "the initial names have been accepted");
 const NOT_ACCEPTED: (&str, &str, &str) = ("False", "NotAccepted", "not all names are accepted");
 
-/// Cached names of CRDs. CRDs are large, and the names of all CRDs of a group are read whenever one of them
-/// requests names.
+/// Cache of the names of CRDs. Reading them from the stored CRDs is slow, because CRDs are large and each
+/// request for names reads all CRDs of the API group.
 #[derive(Debug, Default)]
 pub(crate) struct NameCache(HashMap<String, CachedNames>);
 
@@ -43,19 +43,19 @@ impl NameCache {
 }
 
 impl ControllerManager {
-    /// Reconciles a CRD. Names that it releases go to the CRDs that wait for them.
+    /// Reconciles a CRD, and then all CRDs that wait for names which this one has released.
     pub(crate) fn sync_definition(&self, name: &str) {
         if self.reconcile_definition(name) {
             self.waiting_for_names(name).iter().for_each(|waiting| self.queue_definition(waiting));
         }
     }
 
-    /// Queues the CRDs that wait for names of one that was removed.
+    /// Queues all CRDs that wait for a name which a removed CRD had.
     pub(crate) fn release_names(&self, removed: &str) {
         self.waiting_for_names(removed).iter().for_each(|waiting| self.queue_definition(waiting));
     }
 
-    /// Returns the other CRDs of the same group that wait for names, ordered by name.
+    /// Returns the other CRDs of the same API group whose names are not accepted, ordered by name.
     fn waiting_for_names(&self, name: &str) -> Vec<String> {
         let mut waiting = Vec::new();
         self.each_in_group(name, &mut self.crd_names.lock(), |other, named| {
@@ -66,7 +66,7 @@ impl ControllerManager {
         waiting
     }
 
-    /// Calls `look` for all CRDs of the group of `name`.
+    /// Calls `look` with the names of each CRD in the same API group as the CRD `name`.
     fn each_in_group(&self, name: &str, cache: &mut NameCache, mut look: impl FnMut(&str, &CachedNames)) {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let live = self.storage.read().live(resource.table);
@@ -76,7 +76,8 @@ impl ControllerManager {
         }
     }
 
-    /// Accepts the names of a CRD that are free, and sets its conditions.
+    /// Accepts those requested names of a CRD that no other CRD of its group has, and sets the condition
+    /// `NamesAccepted`.
     pub(crate) fn accept_names(
         &self,
         resource: &Arc<Resource>,
@@ -87,7 +88,8 @@ impl ControllerManager {
         if names::has_all(wanted, accepted) {
             return Step::Nothing;
         }
-        // Locked from the check of the other names until the write, so that no two CRDs get the same name.
+        // Held from the check of the other CRDs' names until the write, so that no two CRDs get the same
+        // name.
         let mut cache = self.crd_names.lock();
         let mut used = UsedNames::default();
         self.each_in_group(stored.key.name(), &mut cache, |_, named| used.add(&named.accepted));
@@ -112,7 +114,7 @@ impl ControllerManager {
     }
 }
 
-/// Returns the group in the name of a CRD.
+/// Returns the API group in the name of a CRD, which is `PLURAL.GROUP`.
 fn group(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }

@@ -28,19 +28,19 @@ use crate::http::list_body::SocketBody;
 use crate::http::service::{GoAway, LongRunning};
 use crate::tls::{ListenerTls, PeerCertificate};
 
-/// Number of stream windows in an HTTP/2 connection window; the same as in kube-apiserver.
+/// Size of an HTTP/2 connection window in stream windows; the same as in kube-apiserver.
 const WINDOWED_STREAMS: u32 = 100;
-/// Flow control window of an HTTP/2 stream; the same as in kube-apiserver.
+/// Flow control window of an HTTP/2 stream in bytes; the same as in kube-apiserver.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// Maximum size of HTTP/2 request headers; the same as in kube-apiserver.
+/// Maximum size of HTTP/2 request headers in bytes; the same as in kube-apiserver.
 const MAX_HEADER_BYTES: u32 = (1 << 20) + 320;
-/// Time that a connection may take for its graceful shutdown; the same as in kube-apiserver.
+/// Maximum time for the graceful shutdown of a connection; the same as in kube-apiserver.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Value of the `Connection` header of the last HTTP/1.1 response.
+/// Value of the `Connection` header in the last response of an HTTP/1.1 connection.
 const CLOSE: http::HeaderValue = http::HeaderValue::from_static("close");
-/// The first byte of a TLS handshake.
+/// The first byte that a TLS client sends (record type handshake).
 const HANDSHAKE: u8 = 0x16;
-/// The response to plain HTTP on a TLS port; the same as of Go's `net/http`.
+/// The response to plain HTTP on a TLS port; the same as that of Go's `net/http`.
 const HTTP_ON_TLS_PORT: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
@@ -65,7 +65,7 @@ impl Acceptor {
                         backoff.reset();
                         self.serve(stream);
                     }
-                    // A failed accept must not end the server.
+                    // A failed `accept` must not end the server, so it is repeated after a delay.
                     Err(error) => {
                         tracing::debug!(%error, "cannot accept a connection");
                         self.clock.sleep_until(self.clock.elapsed() + backoff.next_delay(&error)).await;
@@ -112,10 +112,10 @@ struct Connection {
     service: ApiService,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
-    /// Notified when the connection must close immediately.
+    /// Receives the notification that the connection must close immediately.
     cut: watch::Receiver<()>,
     streams: u32,
-    /// Set by a response that ends with a connection reset.
+    /// Set when a response body ends with an injected reset. The socket then sends RST instead of FIN.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
 }
@@ -200,13 +200,13 @@ fn builder(streams: u32) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Processes the requests of one connection.
+/// Processes the HTTP requests of one connection.
 struct ConnectionService {
     service: ApiService,
-    /// Set by a response that ends with a connection reset.
+    /// Set when a response body ends with an injected reset. The socket then sends RST instead of FIN.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
-    /// Notified when the connection accepts no further requests.
+    /// Notified when the connection must not accept further requests.
     closing: Notify,
 }
 
@@ -217,7 +217,8 @@ impl ConnectionService {
         monitor: ConnectionMonitor,
         in_flight: InFlightGuard,
     ) -> Result<Response<SocketBody>, Infallible> {
-        // Over HTTP/2 only the stream is reset; the connection stays open.
+        // The reset flag closes the whole connection, so it is only used with HTTP/1.1. Over HTTP/2 only the
+        // stream is reset.
         let http1 = request.version() < http::Version::HTTP_2;
         let reset = http1.then(|| Arc::clone(&self.reset));
         if let Some(peer) = &self.peer {
@@ -236,7 +237,7 @@ impl ConnectionService {
     }
 }
 
-/// Performs the TLS handshake. A client that sends plain HTTP gets a 400, and the result is `None`.
+/// Performs the TLS handshake. Returns `None` after a 400 response if the client sends plain HTTP.
 async fn handshake(
     mut socket: Socket,
     tls: &ListenerTls,

@@ -1,10 +1,10 @@
 //! Protects an open server from web pages.
 //!
 //! A server without authentication allows every request, so it should listen on loopback addresses only. A
-//! browser on the same machine breaks that limit: any web page can send requests to the server (cross-site
-//! request forgery), and a page that binds its own host name to the server's address can also read the
-//! responses (DNS rebinding). kubectl, client-go, kube-rs and curl send none of the browser's headers that
-//! are checked here.
+//! browser on the same machine bypasses this protection: any web page can send requests to the server
+//! (cross-site request forgery), and a page that binds its own host name to the server's address can also
+//! read the responses (DNS rebinding). kubectl, client-go, kube-rs and curl send none of the browser's
+//! headers that are checked here.
 
 use std::net::IpAddr;
 
@@ -58,12 +58,13 @@ pub(super) fn check(head: &request::Parts, allowed: &[String]) -> Result<(), Api
     Ok(())
 }
 
-/// Returns the values of a header; a value that is not ASCII becomes empty.
+/// Returns the values of a header. A value that is not ASCII is replaced by an empty string.
 fn texts(head: &request::Parts, name: HeaderName) -> impl Iterator<Item = &str> {
     head.headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
-/// Returns true if an authority such as `127.0.0.1:8001` cannot be a host name that a foreign page has bound.
+/// Returns true if a `Host` such as `127.0.0.1:8001` is safe, that is, no foreign web page can have bound
+/// this name to the server's address.
 fn is_own(authority: &str, allowed: &[String]) -> bool {
     let Ok(authority) = authority.parse::<Authority>() else { return false };
     let host = authority.host().trim_end_matches('.');
@@ -79,7 +80,7 @@ fn is_or_ends_in(host: &str, name: &str) -> bool {
     end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
 }
 
-/// Returns true if an origin such as `http://127.0.0.1:8001` has this authority.
+/// Returns true if an `Origin` such as `http://127.0.0.1:8001` has this host and port.
 fn is_origin_of(origin: &str, authority: &str) -> bool {
     let Some((_, host)) = origin.split_once("://") else { return false };
     host.eq_ignore_ascii_case(authority)

@@ -1,4 +1,4 @@
-//! Tracks the requests in flight on a connection, to apply timeouts.
+//! Tracks the requests in flight on a connection, in order to apply timeouts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio_util::io::InspectReader;
 use super::timeouts::{ConnectionTimer, TimeoutCheck};
 use crate::clock::Clock;
 
-/// Records the reads, requests and responses of a connection.
+/// Records the bytes read, the requests and the responses of a connection.
 #[derive(Clone)]
 pub(super) struct ConnectionMonitor {
     clock: Arc<dyn Clock>,
@@ -22,11 +22,11 @@ impl ConnectionMonitor {
         Self { clock, timer }
     }
 
-    /// Wraps a connection to record the bytes that are read.
+    /// Wraps the socket of a connection, in order to record the bytes that are read from it.
     pub(super) fn inspect<I: AsyncRead>(&self, io: I) -> InspectReader<I, impl FnMut(&[u8]) + use<I>> {
         let monitor = self.clone();
         InspectReader::new(io, move |bytes| {
-            // An empty read is the end of the input.
+            // An empty read marks the end of the input and is not recorded.
             if !bytes.is_empty() {
                 monitor.timer.lock().on_read(bytes, monitor.clock.elapsed());
             }
@@ -47,7 +47,7 @@ impl ConnectionMonitor {
         self.timer.lock().check_timeout(self.clock.elapsed())
     }
 
-    /// Waits until a timeout expires. Returns true if the connection was idle.
+    /// Waits until a timeout of the connection expires. Returns true if the connection was idle.
     pub(super) async fn timed_out(&self) -> bool {
         loop {
             match self.check_timeout() {
@@ -63,7 +63,7 @@ impl ConnectionMonitor {
     }
 }
 
-/// Marks a response as in flight; dropped with its body.
+/// Marks a response as in flight. It is dropped together with the response body.
 pub(crate) struct InFlightGuard(ConnectionMonitor);
 
 impl Drop for InFlightGuard {

@@ -3,20 +3,20 @@
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
-/// The first delay. Each further failure doubles it.
+/// The delay after the first failed `accept`. Each further failure doubles it.
 const MIN_DELAY: Duration = Duration::from_millis(5);
 /// The maximum delay between two attempts to accept a connection.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Exponential backoff of the accept loop.
+/// Exponential backoff of the loop that accepts connections.
 #[derive(Debug, Default)]
 pub(super) struct AcceptBackoff {
     delay: Duration,
 }
 
 impl AcceptBackoff {
-    /// Returns the delay after an error. Without a delay the loop would spin while file descriptors are
-    /// exhausted. A peer that aborts its connection causes no delay.
+    /// Returns the delay after a failed `accept`. Without a delay the loop would spin while file descriptors
+    /// are exhausted. There is no delay if the peer has aborted the connection.
     pub(super) fn next_delay(&mut self, error: &Error) -> Duration {
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) {
             return Duration::ZERO;
@@ -25,7 +25,7 @@ impl AcceptBackoff {
         self.delay
     }
 
-    /// Resets the backoff after a successful accept.
+    /// Resets the delay after a successful `accept`.
     pub(super) fn reset(&mut self) {
         self.delay = Duration::ZERO;
     }

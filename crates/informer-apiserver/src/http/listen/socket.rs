@@ -49,8 +49,8 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The connection is to be reset. A shutdown would send a FIN first, which the client reads as a
-        // normal end.
+        // With `reset` set, the socket must not be shut down: a shutdown sends a FIN, which the client takes
+        // for the normal end of the response.
         if self.reset.load(Ordering::Acquire) {
             return Poll::Ready(Ok(()));
         }

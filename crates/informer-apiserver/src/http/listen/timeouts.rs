@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Timeout of a request head or a TLS handshake; the same as in kube-apiserver.
+/// Timeout for a request head or a TLS handshake; the same as in kube-apiserver.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(32);
-/// Timeout of an idle connection; the same as in kube-apiserver.
+/// Timeout for an idle connection; the same as in kube-apiserver.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Time that a client may take to read a response that is no watch. kube-apiserver gives the whole request
-/// this time.
+/// Maximum time that a client may take to read a response, except for watches. In kube-apiserver this time
+/// limits the whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The HTTP/2 connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -15,20 +15,20 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
-    /// Waits for the first request; `matching` bytes of the HTTP/2 preface have been read.
+    /// The connection waits for its first request. `matching` bytes of the HTTP/2 preface have been read.
     First { matching: usize },
     /// Waits for the next request.
     Next,
-    /// Has read a part of a request head.
+    /// The server has read a part of a request head.
     Head,
     /// Has `open` responses in flight.
     Responses { open: usize },
 }
 
-/// The result of a timeout check.
+/// The result of a timeout check for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeoutCheck {
-    /// The connection has not timed out. The driver must check again at this time.
+    /// The connection has not timed out. The caller must check again at this time.
     Pending(Duration),
     /// The client was too slow to send a request or to read a response.
     TimedOut,
@@ -42,7 +42,7 @@ pub(super) struct ConnectionTimer {
     state: ConnectionState,
     since: Duration,
     http2: bool,
-    /// The response in flight has no timeout, because the server has not finished it or it is a watch.
+    /// The response in flight has no timeout, because it is a watch or the server has not finished it.
     long_running: bool,
 }
 
@@ -71,7 +71,8 @@ impl ConnectionTimer {
                     self.state = ConnectionState::Head;
                 }
             }
-            // HTTP/2 frames such as PING are no requests, so they do not end the idle time.
+            // Over HTTP/2, frames such as PING are not requests, so bytes that are read do not end the idle
+            // time.
             ConnectionState::Next if !self.http2 => self.transition(ConnectionState::Head, now),
             ConnectionState::Next | ConnectionState::Head | ConnectionState::Responses { .. } => {}
         }
@@ -87,13 +88,13 @@ impl ConnectionTimer {
         self.transition(ConnectionState::Responses { open }, now);
     }
 
-    /// Records a response head. A `long_running` body has no timeout.
+    /// Records that the server has sent a response head. A `long_running` body has no timeout.
     pub(super) fn on_response(&mut self, long_running: bool, now: Duration) {
         self.long_running = long_running;
         self.since = now;
     }
 
-    /// Records that a response was written or aborted.
+    /// Records that a response body was written completely or aborted.
     pub(super) fn on_response_end(&mut self, now: Duration) {
         match self.state {
             ConnectionState::Responses { open } if open > 1 => {
@@ -103,13 +104,14 @@ impl ConnectionTimer {
         }
     }
 
-    /// Checks the timeouts. The caller must check again at the returned time. It need not react to events in
-    /// between, because no later state can time out earlier.
+    /// Checks the timeouts of the connection. The caller must check again at the returned time. Events in
+    /// between do not require an earlier check, because no later state can time out earlier.
     pub(super) fn check_timeout(&self, now: Duration) -> TimeoutCheck {
         let (wait, over) = match self.state {
             ConnectionState::First { .. } | ConnectionState::Head => (HEAD_TIMEOUT, TimeoutCheck::TimedOut),
             ConnectionState::Next => (IDLE_TIMEOUT, TimeoutCheck::Idle),
-            // A slow HTTP/2 stream has its own flow control window and does not block other streams.
+            // A slow client of one HTTP/2 stream needs no timeout: the stream has its own flow control window
+            // and does not block other streams.
             ConnectionState::Responses { .. } if self.http2 || self.long_running => {
                 return TimeoutCheck::Pending(now + HEAD_TIMEOUT);
             }

@@ -34,8 +34,8 @@ fn named(name: &str, value: Message) -> Message {
     out
 }
 
-/// Adds the extensions, which are the keys with the prefix `x-`. gnostic stores their values as YAML, so JSON
-/// is valid.
+/// Adds the OpenAPI extensions, which are the keys with the prefix `x-`. gnostic stores their values as YAML,
+/// and the JSON written here is valid YAML.
 fn extensions(out: &mut Message, number: u32, members: &Members) {
     for (name, value) in members.iter().filter(|(name, _)| name.starts_with("x-")) {
         let mut any = Message::default();

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::proto::encode;
 
-/// Returns the values of a length-delimited or 64-bit field, in order.
+/// Returns the values of a length-delimited or 64-bit protobuf field in a message, in order.
 fn parts(message: &[u8], wanted: u64) -> Vec<&[u8]> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;

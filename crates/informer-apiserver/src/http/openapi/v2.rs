@@ -8,7 +8,7 @@ use super::super::response::{ApiResponse, header, json as json_response};
 use super::{document, empty, etag, group_versions, proto};
 use crate::http::Frontend;
 
-/// Returns the document. Its schemas are those of v3, reduced to what v2 can express.
+/// Returns the OpenAPI v2 document. Its schemas are those of v3 without the parts that v2 cannot express.
 pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiResponse {
     let Some(protobuf) = wants_protobuf(header(head, ACCEPT)) else {
         let mut response = empty(406);
@@ -38,7 +38,7 @@ fn vary(response: &mut ApiResponse) {
     }
 }
 
-/// Returns true for protobuf, false for JSON, and `None` if the client accepts neither.
+/// Returns true if the client prefers protobuf, false for JSON, and `None` if it accepts neither.
 fn wants_protobuf(accept: &str) -> Option<bool> {
     if accept.is_empty() {
         return Some(false);
@@ -80,7 +80,8 @@ fn is_custom(name: &str, group: &str, version: &str) -> bool {
     name.strip_prefix(group).is_some_and(|rest| rest.starts_with(&format!(".{version}.")))
 }
 
-/// Returns the name of a schema. Schemas of CRDs are named by their reversed group, as in kube-apiserver.
+/// Returns the name of a schema in the OpenAPI v2 document. As in kube-apiserver, schemas of CRDs are named
+/// by their reversed group.
 fn definition(name: &str, group: &str, version: &str) -> String {
     match is_custom(name, group, version) {
         true => {
@@ -91,7 +92,7 @@ fn definition(name: &str, group: &str, version: &str) -> String {
     }
 }
 
-/// Removes the parts of a CRD's schema that v2 cannot express. Every object that is valid against the
+/// Removes the parts of a CRD's schema that OpenAPI v2 cannot express. Every object that is valid against the
 /// original schema is also valid against the result.
 fn simplify_crd_schema(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
@@ -127,7 +128,7 @@ fn simplify_crd_schema(schema: &mut Value) {
     }
 }
 
-/// Converts references and unions to v2.
+/// Converts references and unions in a schema from OpenAPI v3 to v2.
 fn convert_schema(schema: &mut Value) {
     let reference = schema["allOf"][0]["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     if let Some(name) = reference {

@@ -7,27 +7,28 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::http::watch::{Item, WatchDriver};
 
-/// Maximum number of buffered items. The rest stays in the history, which all watches share.
+/// Maximum number of delayed items in the buffer of a watch. Later events stay in the history, which all
+/// watches share.
 const MAX_BUFFERED_ITEMS: usize = 1024;
 
-/// Buffers the items of a watch until their delay has passed.
+/// Holds the items of a watch until their delay has passed.
 pub(super) struct LagBuffer {
     clock: Arc<dyn Clock>,
     lag: Duration,
     buffered: VecDeque<(Duration, Item)>,
-    /// The driver has returned its last item.
+    /// The watch driver has returned its last item.
     drained: bool,
 }
 
 impl LagBuffer {
-    /// Creates a buffer; returns `None` if the lag is zero.
+    /// Creates the buffer of a delayed watch, or returns `None` if the delay is zero.
     pub(super) fn new(driver: &WatchDriver, lag: Duration) -> Option<Box<Self>> {
         let buffer =
             || Self { clock: Arc::clone(driver.clock()), lag, buffered: VecDeque::new(), drained: false };
         (!lag.is_zero()).then(|| Box::new(buffer()))
     }
 
-    /// Returns the next item after its delay, or `None` at the end. Cancel safe.
+    /// Returns the next item when its delay has passed, or `None` at the end of the watch. Cancel safe.
     async fn next(&mut self, driver: &mut WatchDriver) -> Option<Item> {
         loop {
             let due = self.buffered.front().map(|(due, _)| *due);
@@ -52,7 +53,7 @@ impl LagBuffer {
     }
 }
 
-/// Returns the next item of a watch, delayed if there is a buffer.
+/// Returns the next item of a watch. If there is a buffer, the item is delayed.
 pub(super) async fn next(buffer: Option<&mut LagBuffer>, driver: &mut WatchDriver) -> Option<Item> {
     match buffer {
         None => driver.next().await,

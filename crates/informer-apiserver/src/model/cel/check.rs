@@ -1,7 +1,7 @@
 //! Static checks of CEL expressions, with the messages of kube-apiserver's compiler.
 //!
-//! The compiler of kube-apiserver knows all types. The checks here only report what is certain: syntax
-//! errors, undeclared names, and results that certainly have the wrong type.
+//! The compiler of kube-apiserver knows all types. These checks do not, so they report only errors that are
+//! certain: syntax errors, undeclared names, and results that certainly have the wrong type.
 
 use kube_cel::cel::common::ast::Expr;
 use kube_cel::cel::{IdedExpr, ParseErrors};
@@ -25,7 +25,7 @@ const REQUEST: [&str; 12] = [
     "subResource",
     "userInfo",
 ];
-/// The names that every expression may use: variables and types.
+/// The variables and types that every CEL expression may use.
 const ALWAYS: [&str; 18] = [
     "object",
     "oldObject",
@@ -46,18 +46,18 @@ const ALWAYS: [&str; 18] = [
     "type",
     "uint",
 ];
-/// Function libraries; the names of their functions start with one of these.
+/// CEL function libraries. The full name of a library function starts with one of these names.
 const LIBRARIES: [&str; 9] =
     ["base64", "cel", "format", "ip", "jsonpatch", "lists", "math", "sets", "strings"];
 
-/// The declarations for an expression, in addition to the built-in names.
+/// The names that a CEL expression may use in addition to the built-in ones.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
     params: bool,
     authorizer: bool,
-    /// True if the expression may construct `Object` and `JSONPatch` values.
+    /// True if a CEL expression may construct `Object` and `JSONPatch` values.
     patches: bool,
-    /// The variables of the policy, with their types as far as they are known.
+    /// The variables of the policy (`spec.variables`). Each has its type, or `None` if that is unknown.
     variables: Option<Vec<(String, Option<String>)>>,
 }
 
@@ -70,19 +70,20 @@ impl Declared {
         Self { authorizer: false, ..self }
     }
 
-    /// Allows the expression to construct patches, and to use variables even if the policy declares none.
+    /// Allows CEL expressions to construct patches, and to use `variables` even if the policy declares none.
     pub(crate) fn with_patches(self) -> Self {
         let variables = Some(self.variables.unwrap_or_default());
         Self { patches: true, variables, ..self }
     }
 
-    /// Allows the expression to use variables.
+    /// Allows CEL expressions to use the variables of the policy.
     pub(crate) fn with_variables(mut self) -> Self {
         self.variables = Some(Vec::new());
         self
     }
 
-    /// Declares a variable for the expressions after it, and returns the problem of its own expression.
+    /// Declares a policy variable for the expressions after it. Returns the error in the variable's own
+    /// expression.
     pub(crate) fn declare(&mut self, name: &str, text: &str) -> Option<String> {
         let (type_, problem) = on_large_stack(|| match self.compile(text) {
             Ok(expression) => (type_of(&expression, self), None),
@@ -92,7 +93,7 @@ impl Declared {
         problem
     }
 
-    /// Returns the problem of an expression whose result must have one of these types.
+    /// Returns the error in a CEL expression whose result must have one of the types `wanted`.
     pub(crate) fn problem(&self, text: &str, wanted: &[&str]) -> Option<String> {
         on_large_stack(|| self.problem_here(text, wanted))
     }
@@ -109,8 +110,8 @@ impl Declared {
         })
     }
 
-    /// Returns the type of a variable. The outer `None` means that it is not declared; the inner one, that
-    /// its type is unknown.
+    /// Returns the type of a policy variable. The outer option is `None` if the variable is not declared, and
+    /// the inner option if its type is unknown.
     pub(crate) fn variable(&self, name: &str) -> Option<Option<&str>> {
         let (_, found) = self.variables.iter().flatten().rev().find(|(known, _)| known == name)?;
         Some(found.as_deref())
@@ -149,7 +150,7 @@ impl Declared {
         }
     }
 
-    /// Returns true if the expression may construct objects of this type.
+    /// Returns true if a CEL expression may construct objects of this type.
     pub(crate) fn makes(&self, type_name: &str) -> bool {
         self.patches && made::is_type(type_name)
     }
@@ -174,7 +175,7 @@ pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
     on_large_stack(|| crd::parse(text))
 }
 
-/// Returns true if the expression is a name with a dynamic type.
+/// Returns true if the expression is a variable whose type is only known at evaluation (`dyn`).
 pub(crate) fn is_dynamic(expr: &Expr) -> bool {
     matches!(expr, Expr::Ident(name) if matches!(name.as_str(), "object" | "oldObject" | "params"))
 }
@@ -193,7 +194,7 @@ fn unreadable(text: &str, errors: &ParseErrors) -> String {
     format!("compilation failed: {}", lines.join("\n"))
 }
 
-/// Formats an error with the line of the expression and a caret below its position.
+/// Formats an error message with the source line of the CEL expression and a caret below the error position.
 fn pointed(text: &str, at: usize, why: &str) -> String {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -203,13 +204,14 @@ fn pointed(text: &str, at: usize, why: &str) -> String {
     format!("ERROR: <input>:{line}:{}: {why}\n | {shown}\n | {}^", column + 1, ".".repeat(column))
 }
 
-/// Returns true if the byte offset is not within a string literal.
+/// Returns true if the byte offset in a CEL expression is not within a string literal.
 pub(crate) fn is_outside_of_quotes(text: &str, at: usize) -> bool {
     let quotes = text[..at].matches('\'').count() + text[..at].matches('"').count();
     quotes.is_multiple_of(2)
 }
 
-/// Returns the offset of a name, or of the dot between `of` and it. The parser does not report positions.
+/// Returns the offset of a name in a CEL expression, or of the dot between `of` and the name. The offset is
+/// searched in the text, because the parser reports no positions.
 fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! The functions that CEL expressions may call, by the last part of their names.
+//! The functions that CEL expressions may call, identified by the last part of their names.
 
 #[rustfmt::skip]
 const FUNCTIONS: [&str; 155] = [
@@ -23,9 +23,9 @@ const FUNCTIONS: [&str; 155] = [
     "trunc", "type", "uint", "unwrap", "unwrapOpt", "upperAscii", "url", "validate", "value",
 ];
 
-/// Returns true if the name is a known function or an operator.
+/// Returns true if the name is a known CEL function or operator.
 pub(crate) fn is_function(name: &str) -> bool {
-    // The names of operators consist of punctuation and underscores.
+    // The internal names of CEL operators, such as `_+_`, consist of punctuation and underscores.
     let is_operator =
         name.starts_with('@') || name.contains(|sign: char| !sign.is_ascii_alphanumeric() && sign != '.');
     let last = name.rsplit('.').next().unwrap_or(name);

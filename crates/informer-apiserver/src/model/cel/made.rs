@@ -1,5 +1,5 @@
-//! Objects and patch operations that CEL expressions construct. The interpreter does not know their types, so
-//! they are rewritten to maps.
+//! Objects and patch operations that CEL expressions construct. The CEL interpreter does not know their
+//! types, so these constructors are rewritten to maps.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{
@@ -11,12 +11,12 @@ use crate::model::cel::check::{Declared, is_outside_of_quotes};
 use crate::model::cel::types::type_of;
 use crate::model::crd::{parts, parts_mut};
 
-/// The types that an expression may construct. `Object` is the type of the whole object; the types of its
-/// fields are named after their path.
+/// The root type that a CEL expression may construct. `Object` is the whole object; the types of its fields
+/// are named after the field path.
 pub(crate) const OBJECT: &str = "Object";
 pub(crate) const PATCH: &str = "JSONPatch";
 
-/// Returns the problems of the objects that an expression constructs, with their offsets.
+/// Returns the errors in the objects that a CEL expression constructs, each with its offset in the text.
 pub(crate) fn problems(text: &str, expr: &IdedExpr, declared: &Declared) -> Vec<(usize, String)> {
     let (mut found, mut from) = (Vec::new(), 0);
     for made in all(expr) {
@@ -31,7 +31,7 @@ pub(crate) fn problems(text: &str, expr: &IdedExpr, declared: &Declared) -> Vec<
     found
 }
 
-/// Returns the unknown and mistyped fields of a patch operation.
+/// Returns the errors for unknown fields and wrong types in a constructed patch operation.
 fn mistyped(text: &str, from: usize, made: &StructExpr, declared: &Declared) -> Vec<(usize, String)> {
     let fields = made.entries.iter().filter_map(|entry| match &entry.expr {
         EntryExpr::StructField(field) => Some(field),
@@ -51,7 +51,7 @@ fn mistyped(text: &str, from: usize, made: &StructExpr, declared: &Declared) -> 
     wrong.collect()
 }
 
-/// Returns the objects that an expression constructs, in source order.
+/// Returns all objects that a CEL expression constructs, in source order.
 fn all(expr: &IdedExpr) -> Vec<&StructExpr> {
     let own = match &expr.expr {
         Expr::Struct(made) => Some(made),
@@ -60,7 +60,8 @@ fn all(expr: &IdedExpr) -> Vec<&StructExpr> {
     own.into_iter().chain(parts(expr).into_iter().flat_map(all)).collect()
 }
 
-/// Returns the offset of the character after a name. The parser does not report positions.
+/// Returns the offset of `sign` after a name in a CEL expression. The offset is searched in the text, because
+/// the parser reports no positions.
 fn place_of(text: &str, from: usize, name: &str, sign: char) -> usize {
     let after = |(at, _): (usize, &str)| {
         let rest = &text[at + name.len()..];
@@ -71,13 +72,13 @@ fn place_of(text: &str, from: usize, name: &str, sign: char) -> usize {
     ends.into_iter().find(|at| *at > from || from == 0).unwrap_or_default()
 }
 
-/// Returns true if expressions may construct values of this type.
+/// Returns true if CEL expressions may construct values of this type.
 pub(crate) fn is_type(name: &str) -> bool {
     matches!(name, OBJECT | PATCH) || name.starts_with("Object.")
 }
 
-/// Replaces each constructed object by a map that contains the name of its type. The error names the first
-/// unknown type.
+/// Replaces each object that a CEL expression constructs by a map, which contains the name of the object's
+/// type. The error names the first unknown type.
 pub(crate) fn as_maps(expr: &mut IdedExpr) -> Result<(), String> {
     parts_mut(expr).into_iter().try_for_each(as_maps)?;
     if let Expr::Struct(made) = &mut expr.expr {

@@ -1,11 +1,11 @@
-//! Inference of the result type of CEL expressions, in the cases that need no compiler.
+//! Infers the result type of CEL expressions, in the cases that do not need a compiler.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 
 use crate::model::cel::check::{Declared, is_dynamic};
 
-/// Returns the result type, or `None` if only a compiler could infer it.
+/// Returns the result type of a CEL expression, or `None` if only a compiler could infer it.
 pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
     let known = |name: &str| Some(name.to_owned());
     match &expr.expr {
@@ -26,7 +26,7 @@ pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
             Some(format!("list({})", common(&elements, declared)?))
         }
         Expr::Call(call) => call_type(call, declared),
-        // Macros that search (`all`, `exists`) accumulate a boolean.
+        // The CEL macros `all` and `exists` accumulate a boolean.
         Expr::Comprehension(all) => match (&all.accu_init.expr, &all.result.expr) {
             (Expr::Literal(LiteralValue::Boolean(_)), _) => known("bool"),
             (_, Expr::Call(call)) => call_type(call, declared),
@@ -48,7 +48,7 @@ pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
     }
 }
 
-/// Returns the common type of several expressions; `dyn` if there are no expressions.
+/// Returns the common type of several CEL expressions; `dyn` if the list is empty.
 fn common(all: &[&IdedExpr], declared: &Declared) -> Option<String> {
     let mut types = all.iter().map(|one| type_of(one, declared));
     let Some(first) = types.next() else { return Some("dyn".to_owned()) };
@@ -83,7 +83,8 @@ fn call_type(call: &CallExpr, declared: &Declared) -> Option<String> {
         ("double", _) => known("double"),
         ("uint", _) => known("uint"),
         ("_[_]", [of, _]) => type_of(of, declared).filter(|of| of == "dyn"),
-        // Both operands of an arithmetic operator have the same type.
+        // Both operands of an arithmetic CEL operator have the same type, so a known type of one operand is
+        // enough.
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, other]) => {
             let (one, other) = (type_of(one, declared)?, type_of(other, declared)?);
             match (one.as_str(), other.as_str()) {

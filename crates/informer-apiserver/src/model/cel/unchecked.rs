@@ -1,6 +1,7 @@
-//! The replacement of the CEL checks without the feature `cel`: all expressions are accepted unchecked.
+//! Replaces the CEL checks in a build without the feature `cel`: all expressions are accepted.
 
-/// The declarations for an expression; the `cel` feature gives it its content.
+/// The names that a CEL expression may use. It is empty, because no expression is checked without the feature
+/// `cel`.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared;
 

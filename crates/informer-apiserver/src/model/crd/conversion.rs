@@ -1,4 +1,4 @@
-//! Requests to conversion webhooks and the checks of their responses. Pure functions:
+//! Builds requests to CRD conversion webhooks and checks their responses. These are pure functions;
 //! [`convert`](crate::registry::conversion) calls the webhook.
 
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ pub(crate) fn review(version: &str, uid: &str, desired: &str, objects: &[Value])
     })
 }
 
-/// Returns an object as webhooks see it. Stored objects contain no `apiVersion`.
+/// Returns an object as conversion webhooks receive it, which is without `metadata.resourceVersion`.
 pub(crate) fn shown(object: &Object) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -33,12 +33,14 @@ fn type_of(object: &Object) -> String {
     format!("{}, Kind={}", text("apiVersion"), text("kind"))
 }
 
-/// Returns kube-apiserver's message for a failed conversion: `failed: why` or `returned ...`.
+/// Returns kube-apiserver's message for a failed conversion of an object. `what` is `failed: REASON` or
+/// `returned ...`.
 pub(crate) fn failed(object: &Object, what: &str) -> String {
     format!("conversion webhook for {} {what}", type_of(object))
 }
 
-/// Returns the converted objects of a response. Wrap the error with [`failed`].
+/// Returns the converted objects in the response of a conversion webhook. The caller must wrap the error with
+/// [`failed`].
 pub(crate) fn read(review: &Value, version: &str, uid: &str, count: usize) -> Result<Vec<Value>, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let failed = |why: &str| Err(format!("failed: {why}"));
@@ -54,7 +56,7 @@ pub(crate) fn read(review: &Value, version: &str, uid: &str, count: usize) -> Re
     if !response.is_object() {
         return failed("no response provided");
     }
-    // kube-apiserver does not check the uid of `v1beta1` responses.
+    // In `v1beta1` responses the `uid` is not checked, as in kube-apiserver.
     if version == "v1" && response["uid"] != uid {
         return failed(&format!("expected response.uid={uid:?}, got {:?}", text(&response["uid"])));
     }
@@ -74,8 +76,9 @@ pub(crate) fn read(review: &Value, version: &str, uid: &str, count: usize) -> Re
     }
 }
 
-/// Returns one converted object with the metadata of the original: a webhook may only change labels and
-/// annotations. Wrap the error with [`failed`].
+/// Returns one converted object. Its metadata are those of the original, except for labels and annotations,
+/// because a conversion webhook may not change other metadata. The caller must wrap the error with
+/// [`failed`].
 pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result<Object, String> {
     let Value::Object(mut object) = converted else {
         return Err("returned invalid object at index 0: it is not an object".to_owned());
@@ -109,7 +112,7 @@ pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result
     Ok(object)
 }
 
-/// Returns the metadata of the original with the labels and annotations of the converted object.
+/// Returns the metadata of the original object with the labels and annotations of the converted object.
 fn with_original_metadata(original: &Object, converted: &Object) -> Result<Value, String> {
     let given = match converted.get("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),

@@ -1,8 +1,9 @@
-//! An upper bound for the cost of the CEL rules of a schema. The interpreter does not count cost at run time,
-//! so the bound is computed for the concrete object before the rules run.
+//! An upper bound for the CEL cost of the validation rules of a schema. The interpreter does not count the
+//! cost at run time, so the bound is computed for the concrete object before the rules run.
 //!
-//! The units are those of cel-go: one for an identifier, a field access or a call; a tenth for each
-//! character that a call traverses. Every iteration of a loop counts, even if cel-go would stop earlier.
+//! The units are those of cel-go: one for an identifier, a field access or a call, and a tenth for each
+//! character that a call traverses. Every iteration of a loop counts, even if cel-go would end the loop
+//! earlier.
 
 mod estimate;
 mod functions;
@@ -16,32 +17,32 @@ use self::estimate::Estimate;
 use super::validate::type_of;
 use crate::model::error::Cause;
 
-/// The cost limit of one rule: twice that of kube-apiserver. kube-apiserver counts the actual cost, and loops
-/// often stop early.
+/// CEL cost limit of one rule. It is twice that of kube-apiserver, which counts the actual cost, where loops
+/// often end early.
 const MAX_RULE_COST: u64 = 2_000_000;
-/// The cost limit of all rules for one object, also twice that of kube-apiserver.
+/// CEL cost limit of all rules for one object. It is twice that of kube-apiserver, like `MAX_RULE_COST`.
 const MAX_OBJECT_COST: u64 = 20_000_000;
-/// The maximum number of values visited while the cost is computed. A rule that needs more is too expensive
-/// in any case.
+/// Maximum number of values that are visited to estimate the cost of an object's rules. A rule that needs
+/// more exceeds the cost limit in any case.
 const MAX_VISITS: u64 = 20_000_000;
 
-/// Returns kube-apiserver's error for the first rule that is too expensive for this object.
+/// Returns kube-apiserver's error for the first CEL rule that is too expensive for this object.
 pub(super) fn find_excess(compiled: &CompiledSchema, object: &Value, old: Option<&Value>) -> Option<Cause> {
     CostBudget { spent: 0, visited: 0 }.node(compiled, CostNode { value: object, old, path: "" })
 }
 
-/// Returns an upper bound for the cost of an expression with these variables.
+/// Returns an upper bound for the cost of a CEL expression with these variables.
 pub(crate) fn cost_of_expression(expression: &IdedExpr, about: &[(&str, &Value)]) -> u64 {
     Estimate::about(about, 0).cost(expression).0
 }
 
-/// The estimated CEL cost of the rules of one object so far, and the number of values visited to compute it.
+/// The estimated cost of the CEL rules of one object so far, and the number of values visited to estimate it.
 struct CostBudget {
     spent: u64,
     visited: u64,
 }
 
-/// A value in the object, the old value and the path.
+/// A value in the validated object, with its old value and its path.
 #[derive(Clone, Copy)]
 struct CostNode<'a> {
     value: &'a Value,
@@ -50,7 +51,7 @@ struct CostNode<'a> {
 }
 
 impl CostBudget {
-    /// Adds the costs of the rules for a value and for the values nested in it.
+    /// Adds the costs of the CEL rules for a value and for all values nested in it.
     fn node(&mut self, schema: &CompiledSchema, place: CostNode<'_>) -> Option<Cause> {
         let mut combined = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of);
         let own = schema.validations.iter().flatten().find_map(|rule| self.rule(rule, place));
@@ -82,7 +83,7 @@ impl CostBudget {
         }
     }
 
-    /// Adds the cost of one rule. Returns an error if the rule or the whole object is too expensive.
+    /// Adds the cost of one CEL rule. Returns an error if the rule or the whole object exceeds its limit.
     fn rule(&mut self, rule: &CompilationResult, place: CostNode<'_>) -> Option<Cause> {
         if rule.is_transition_rule && place.old.is_none() {
             return None;
@@ -106,7 +107,7 @@ impl CostBudget {
         Some(Cause { reason: "FieldValueInvalid", message, field: place.path.to_owned() })
     }
 
-    /// Returns the cost of a rule, including its message expression if that is more expensive.
+    /// Returns the cost of a CEL rule or of its message expression, whichever is larger.
     fn estimate_cost(&mut self, rule: &CompilationResult, place: CostNode<'_>) -> u64 {
         let old = place.old.unwrap_or(&Value::Null);
         let mut estimate = Estimate::about(&[("self", place.value), ("oldSelf", old)], self.visited);

@@ -1,4 +1,4 @@
-//! Defaulting and validation of CRDs, and the kinds that they define.
+//! Defaulting and validation of CRDs, and the kinds that CRDs define.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value, json};
@@ -139,7 +139,8 @@ fn check_versions(versions: &Value, causes: &mut Vec<Cause>) {
             causes.push(required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
             continue;
         }
-        // With a single version kube-apiserver reports the path of the former top-level schema.
+        // For a CRD with a single version, kube-apiserver reports the path of the schema in the former
+        // `v1beta1` API.
         let path = match versions.len() {
             1 => "spec.validation.openAPIV3Schema".to_owned(),
             _ => format!("spec.versions[{index}].schema.openAPIV3Schema"),
@@ -148,7 +149,8 @@ fn check_versions(versions: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Formats a version like Go's encoder, without the fields that kube-apiserver moves before the check.
+/// Formats a CRD version as Go's JSON encoder does, without the fields that kube-apiserver removes before it
+/// reports the version in an error.
 fn go_version(version: &Value) -> String {
     let flag = |name: &str| version[name] == true;
     format!(
@@ -168,7 +170,7 @@ enum SchemaPosition {
     Item,
 }
 
-/// Validates that a schema is structural: every part has a type.
+/// Validates that a schema is structural, that is, every part of it has a type.
 fn check_structure(schema: &Value, path: &str, place: SchemaPosition, causes: &mut Vec<Cause>) {
     let typed = !schema["type"].as_str().unwrap_or_default().is_empty();
     let untyped = schema["x-kubernetes-int-or-string"] == true
@@ -193,14 +195,14 @@ fn check_structure(schema: &Value, path: &str, place: SchemaPosition, causes: &m
     }
 }
 
-/// A kind that a CRD serves, and whether it is the storage version.
+/// The kind of one CRD version, and whether the version is served and is the storage version.
 pub(crate) struct Served {
     pub(crate) kind: Kind,
     pub(crate) stored: bool,
     pub(crate) served: bool,
 }
 
-/// Returns the resources of a CRD, one for each version.
+/// Returns the resources that a CRD defines, one for each version.
 pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let versions = spec["versions"].as_array().into_iter().flatten();
@@ -209,7 +211,7 @@ pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
         .collect()
 }
 
-/// Returns the kinds of a CRD, one for each version.
+/// Returns the kinds that a CRD defines, one for each version.
 pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
@@ -243,7 +245,7 @@ pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     spec["versions"].as_array().into_iter().flatten().map(version).collect()
 }
 
-/// Returns the deprecation warning of a version.
+/// Returns the deprecation warning of a CRD version.
 fn deprecation(spec: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;

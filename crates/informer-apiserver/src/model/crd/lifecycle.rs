@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-/// The finalizer that keeps a CRD until its custom resources are deleted.
+/// The finalizer that delays the removal of a CRD until its custom resources are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Sets the initial status of a new CRD: its storage version, and no accepted names.
 pub(crate) fn init_crd_status(object: &mut Map<String, Value>) {
-    // A CRD that was loaded or mutated by a webhook may have no versions.
+    // A CRD that was loaded from a file or mutated by a webhook may have no versions.
     let versions = object.get("spec").and_then(|spec| spec["versions"].as_array());
     let stored: Vec<Value> = versions
         .into_iter()

@@ -1,5 +1,5 @@
-//! Acceptance of CRD names. Within a group each name belongs to one CRD. A CRD with a conflict is not served
-//! until the name is free.
+//! Acceptance of CRD names. Within an API group each name belongs to one CRD. A CRD whose names are in use by
+//! another is not served until they are free.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 type Names = Map<String, Value>;
 
-/// The names accepted for the CRDs of a group.
+/// The names that were accepted for the other CRDs of an API group.
 #[derive(Debug, Default)]
 pub(crate) struct UsedNames {
     resources: BTreeSet<String>,
@@ -24,16 +24,16 @@ impl UsedNames {
     }
 }
 
-/// The accepted names of a CRD.
+/// The decision which of the requested names of a CRD are accepted.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) accepted: Value,
-    /// Reason and message of the conflict, if not all names are accepted.
+    /// The reason and message of the condition `NamesAccepted` if a requested name is not accepted.
     pub(crate) conflict: Option<(&'static str, String)>,
 }
 
-/// Decides which of the requested names are accepted, in addition to those accepted before. If there are
-/// several conflicts, the last one is reported.
+/// Decides which requested names of a CRD are accepted, in addition to those that were accepted before. If
+/// there are several conflicts, the last one is reported.
 pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> Decision {
     let mut given = accepted.as_object().cloned().unwrap_or_default();
     let one = |given: &mut Names, name: &str, reason, used: &BTreeSet<String>| {
@@ -58,7 +58,7 @@ pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> Deci
     Decision { accepted: Value::Object(given), conflict }
 }
 
-/// Short names are accepted all together or not at all.
+/// Returns the conflict of the requested short names. They are accepted all together or not at all.
 fn short_conflict(wanted: &Value, accepted: &Value, used: &UsedNames) -> Option<(&'static str, String)> {
     let (wanted, own) = (short_names(wanted), short_names(accepted));
     if wanted == own {
@@ -86,12 +86,13 @@ fn short_names(names: &Value) -> Vec<&str> {
     names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Returns true if all requested names are accepted.
+/// Returns true if all names that a CRD requests are accepted.
 pub(crate) fn has_all(wanted: &Value, accepted: &Value) -> bool {
     decide(wanted, accepted, &UsedNames::default()).accepted == *accepted
 }
 
-/// Sets a name. `plural` and `kind` are always written; other empty names are removed.
+/// Sets a name in the accepted names of a CRD. `plural` and `kind` are always written; other names are
+/// removed if they are empty.
 fn take(names: &mut Names, name: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,
@@ -105,7 +106,7 @@ fn take(names: &mut Names, name: &str, value: Value) {
     }
 }
 
-/// Returns a condition of a CRD.
+/// Returns the condition of this type in the status of a CRD.
 pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = definition["status"]["conditions"].as_array();
     conditions.into_iter().flatten().find(|condition| condition["type"] == kind)
@@ -115,7 +116,7 @@ pub(crate) fn is_true(definition: &Value, kind: &str) -> bool {
     condition(definition, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Sets a condition. `lastTransitionTime` changes only if the status changes.
+/// Sets a condition in the status of a CRD. Its `lastTransitionTime` changes only if its status changes.
 pub(crate) fn set_condition(
     definition: &mut Value,
     kind: &str,
@@ -138,7 +139,8 @@ pub(crate) fn set_condition(
     }
 }
 
-/// Returns the spec of a CRD with its accepted names, or `None` if no names are accepted yet.
+/// Returns the spec of a CRD with the accepted names instead of the requested ones, or `None` if no names are
+/// accepted yet.
 pub(crate) fn served_spec(definition: &Value) -> Option<Value> {
     let waits = condition(definition, "NamesAccepted").is_some_and(|accepted| accepted["status"] != "True");
     if waits && !is_true(definition, "Established") {
@@ -146,7 +148,7 @@ pub(crate) fn served_spec(definition: &Value) -> Option<Value> {
     }
     let mut spec = definition.get("spec")?.clone();
     let accepted = &definition["status"]["acceptedNames"];
-    // A status that was written by hand may have no names.
+    // A client may have written a CRD status without accepted names.
     if accepted["plural"].as_str().is_some_and(|plural| !plural.is_empty()) {
         spec["names"] = accepted.clone();
     }

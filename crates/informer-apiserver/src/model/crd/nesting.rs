@@ -1,5 +1,5 @@
-//! The nesting limit of CEL expressions. The parser, the interpreter and the checks of this crate walk them
-//! recursively.
+//! The nesting limit of CEL expressions. It is necessary because the parser, the interpreter and the checks
+//! of this crate walk expressions recursively.
 
 use std::borrow::Cow;
 use std::panic::catch_unwind;
@@ -10,31 +10,33 @@ use serde_json::Value;
 
 use super::parts::parts;
 
-/// The maximum nesting depth, as in kube-apiserver. Without optimization the interpreter uses tens of
-/// kilobytes of stack per level.
+/// Maximum nesting depth of a CEL expression, as in kube-apiserver. In unoptimized builds, the interpreter
+/// uses tens of kilobytes of stack per level.
 const MAX_LEVELS: usize = 250;
-/// The maximum number of operators and brackets. The parser recurses once for each operator of a chain such
-/// as `1 + 1 + 1`, without a limit of its own.
+/// Maximum number of operators and brackets in a CEL expression. The parser recurses for each operator of a
+/// chain such as `1 + 1 + 1`, and does not limit this recursion itself.
 const MAX_OPERATORS: usize = 20_000;
-/// Stack for the parser and the interpreter. The system provides only the part that is used.
+/// Stack size in bytes for the CEL parser and interpreter. The operating system allocates only the part that
+/// is used.
 const STACK_BYTES: usize = 256 << 20;
 
-/// The error for an expression that nests too deep; the same as that of kube-apiserver.
+/// The error for a CEL expression that is nested too deeply; the same as in kube-apiserver.
 const TOO_DEEP: &str = "expression recursion limit exceeded: 250";
 
-/// Runs a function that walks expressions recursively.
+/// Runs a function that walks CEL expressions recursively on a thread with a large stack.
 pub(crate) fn on_large_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::grow(STACK_BYTES, run)
 }
 
-/// Parses an expression, including the syntax for optional values. Call it [on a large
+/// Parses a CEL expression, including the syntax for optional values. Must be called [on a large
 /// stack](on_large_stack).
 pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
     let signs = text.bytes().filter(|byte| b"+-*/%.<>=!&|?:([{".contains(byte)).count();
     if signs + text.matches(" in ").count() > MAX_OPERATORS {
         return Err(too_deep());
     }
-    // In a debug build the parser panics at its own limit for some expressions: its level counter underflows.
+    // In debug builds the parser panics for some expressions at its own nesting limit, because its level
+    // counter underflows.
     let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
     match parsed.unwrap_or_else(|_| Err(too_deep()))? {
         expression if is_deeper(&expression, MAX_LEVELS) => Err(too_deep()),
@@ -47,7 +49,7 @@ fn too_deep() -> ParseErrors {
     ParseErrors { errors: vec![ParseError { source, pos, msg: TOO_DEEP.to_owned(), expr_id, source_info }] }
 }
 
-/// Returns true if an expression has more levels than this.
+/// Returns true if a CEL expression has more than `levels` nesting levels.
 pub(crate) fn is_deeper(expr: &IdedExpr, levels: usize) -> bool {
     let mut open = vec![(expr, 1)];
     while let Some((expr, level)) = open.pop() {
@@ -59,12 +61,12 @@ pub(crate) fn is_deeper(expr: &IdedExpr, levels: usize) -> bool {
     false
 }
 
-/// Returns true if an expression nests too deep for another parser or the interpreter.
+/// Returns true if a CEL expression is nested too deeply to be parsed or evaluated.
 fn is_too_deep(text: &str) -> bool {
     parse(text).is_err_and(|errors| errors.errors.iter().any(|error| error.msg == TOO_DEEP))
 }
 
-/// Returns the schema with each rule that nests too deep replaced by one that does not parse.
+/// Returns the schema after replacing each CEL rule that is nested too deeply by one that does not parse.
 pub(super) fn parsable(schema: &Value) -> Cow<'_, Value> {
     match has_unparsable(schema) {
         false => Cow::Borrowed(schema),

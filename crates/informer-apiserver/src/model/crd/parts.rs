@@ -3,13 +3,13 @@
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, Expr};
 
-/// Returns true if a rule constructs a message, which the interpreter cannot evaluate.
+/// Returns true if a CEL rule constructs a message, which the interpreter cannot evaluate.
 pub(crate) fn constructs_messages(expr: &IdedExpr) -> bool {
     matches!(expr.expr, Expr::Struct(_) | Expr::Unspecified)
         || parts(expr).into_iter().any(constructs_messages)
 }
 
-/// Returns the fields of a variable that an expression accesses.
+/// Returns the fields of a variable that a CEL expression accesses.
 pub(crate) fn members_of<'e>(expr: &'e IdedExpr, name: &str) -> Vec<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if matches!(&select.operand.expr, Expr::Ident(of) if of == name) => {
@@ -21,7 +21,7 @@ pub(crate) fn members_of<'e>(expr: &'e IdedExpr, name: &str) -> Vec<&'e str> {
     own.into_iter().chain(below).collect()
 }
 
-/// Returns the functions that an expression calls.
+/// Returns the functions that a CEL expression calls.
 pub(crate) fn calls_of(expr: &IdedExpr) -> Vec<&str> {
     let own = match &expr.expr {
         Expr::Call(call) => Some(call.func_name.as_str()),
@@ -30,7 +30,7 @@ pub(crate) fn calls_of(expr: &IdedExpr) -> Vec<&str> {
     own.into_iter().chain(parts(expr).into_iter().flat_map(calls_of)).collect()
 }
 
-/// Returns the free variables of an expression.
+/// Returns the free variables of a CEL expression.
 pub(crate) fn names_of(expr: &IdedExpr) -> Vec<&str> {
     match &expr.expr {
         Expr::Ident(name) => vec![name.as_str()],
@@ -45,7 +45,7 @@ pub(crate) fn names_of(expr: &IdedExpr) -> Vec<&str> {
     }
 }
 
-/// Returns the direct subexpressions, in source order.
+/// Returns the direct subexpressions of a CEL expression, in source order.
 pub(crate) fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
     match &expr.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),

@@ -1,4 +1,4 @@
-//! The CEL rules of a schema.
+//! The CEL validation rules (`x-kubernetes-validations`) of a CRD schema.
 
 #[cfg(feature = "cel")]
 use kube_cel::{CompiledSchema, Validator};
@@ -8,17 +8,17 @@ use serde_json::Value;
 use super::nesting;
 use crate::model::error::Cause;
 
-/// The compiled rules of one schema; possibly none.
+/// The compiled CEL rules of one schema; possibly none.
 #[derive(Default)]
 pub(super) struct Rules {
     #[cfg(feature = "cel")]
     compiled: Option<CompiledSchema>,
-    /// True if some rule must be evaluated on a large stack.
+    /// True if at least one CEL rule is nested so deeply that it must be evaluated on a large stack.
     #[cfg(feature = "cel")]
     is_deep: bool,
 }
 
-/// The nesting depth up to which a rule is evaluated on the caller's stack.
+/// Maximum nesting depth of a CEL rule that is evaluated on the caller's stack.
 #[cfg(feature = "cel")]
 const MAX_LEVELS: usize = 16;
 
@@ -59,7 +59,8 @@ impl Rules {
         };
         let cause = |error: &kube_cel::ValidationError| {
             let path = error.field_path.clone();
-            // kube-apiserver does not print composite values.
+            // As in kube-apiserver, the error does not contain the invalid value if it is an object or a
+            // list.
             let value = match crate::model::jsonpath::first(object, &format!(".{path}")) {
                 Some(value) if !value.is_object() && !value.is_array() => format!("{value}: "),
                 _ => String::new(),
@@ -82,8 +83,8 @@ impl Rules {
     }
 }
 
-/// Rejects rules that construct messages (`Type{...}`), because the interpreter panics for them. Sets
-/// `is_deep` if one of the other rules nests deeply.
+/// Rejects CEL rules that construct messages (`Type{...}`), because the interpreter panics for them. Sets
+/// `is_deep` if another rule needs a large stack.
 #[cfg(feature = "cel")]
 fn reject_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
     for rule in &mut compiled.validations {

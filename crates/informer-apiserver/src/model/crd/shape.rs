@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 const TYPE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
-/// The known fields of the metadata. Other fields are dropped.
+/// The known fields of `metadata`. Other fields of `metadata` are dropped.
 const METADATA: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -22,14 +22,14 @@ const METADATA: [&str; 15] = [
     "uid",
 ];
 
-/// Prunes and defaults an object. Returns the pruned paths in order.
+/// Prunes and defaults a custom resource. Returns the paths of the pruned fields in order.
 pub(super) fn shape(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
     let unknown = prune_all(schema, object);
     defaults(schema, object);
     unknown
 }
 
-/// Prunes an object. Returns the pruned paths in order.
+/// Prunes a custom resource. Returns the paths of the pruned fields in order.
 pub(super) fn prune_all(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -52,7 +52,7 @@ fn preserves(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }
 
-/// Returns the schema of a member, from `properties` or `additionalProperties`.
+/// Returns the schema of an object member, from `properties` or `additionalProperties`.
 fn member<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema["properties"]
         .get(name)
@@ -100,7 +100,8 @@ fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String
     }
 }
 
-/// Applies the defaults. A null that is not allowed is dropped if it has a default.
+/// Applies the defaults of a schema. A null in a field that is not nullable is replaced by the default, if
+/// there is one.
 pub(super) fn defaults(schema: &Value, object: &mut Map<String, Value>) {
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         let default = member.get("default");

@@ -1,16 +1,16 @@
-//! Validation by the structural schema, with the messages of kube-apiserver.
+//! Validates custom resources by the structural schema of their CRD, with the messages of kube-apiserver.
 
 use serde_json::{Value, json};
 
 use super::Schema;
 use crate::model::error::Cause;
 
-/// The maximum number of errors for one object, as a limit for hostile objects.
+/// Maximum number of validation errors for one object, as a limit for hostile objects.
 const MAX_CAUSES: usize = 1000;
-/// The maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not`.
+/// Maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not` in a schema.
 const MAX_DEPTH: usize = 64;
 
-/// Validates an object. Values that are equal in the old object are not validated again.
+/// Validates a custom resource. Values that are equal in the old object are not validated again.
 pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut check = Validator { schema, causes: Vec::new() };
     check.value(&schema.root, (object, old), "", 0);
@@ -22,7 +22,7 @@ struct Validator<'a> {
     causes: Vec<Cause>,
 }
 
-/// Returns the name of a value's type for error messages.
+/// Returns the name of a JSON value's type for error messages.
 pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -47,7 +47,7 @@ impl Validator<'_> {
     }
 
     fn value(&mut self, schema: &Value, (value, old): (&Value, Option<&Value>), path: &str, depth: usize) {
-        // Ratcheting: an update may keep invalid values unchanged.
+        // Ratcheting validation: an update may keep values unchanged that are already invalid.
         if old == Some(value) || depth > MAX_DEPTH {
             return;
         }
@@ -238,7 +238,8 @@ impl Validator<'_> {
     }
 }
 
-/// Returns true if a string has a format. Unknown formats accept every string, as in kube-apiserver.
+/// Returns true if a string has the `format` of a schema. As in kube-apiserver, an unknown format accepts
+/// every string.
 fn has_format(format: &str, text: &str) -> bool {
     match format {
         "date-time" => text.contains(['T', 't']) && text.parse::<jiff::Timestamp>().is_ok(),

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-/// The maximum nesting depth. It is lower than Go's 10,000 because values are walked recursively, possibly on
-/// the small stack of a test thread.
+/// Maximum nesting depth of JSON. It is lower than Go's 10,000, because JSON values are walked recursively,
+/// possibly on the small stack of a test thread.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// Returns the syntax error, or `None` if the JSON is well-formed.
+/// Returns Go's message for the first syntax error, or `None` if the JSON is well-formed.
 pub(super) fn syntax_error(body: &[u8]) -> Option<String> {
     let mut reader = Reader { body, at: 0 };
     match reader.document() {
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a value with at most this nesting depth.
+    /// Parses a JSON value whose nesting depth is at most `depth`.
     fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match (self.next()?, depth.checked_sub(1)) {
             (byte @ (b'{' | b'['), None) => Err(SyntaxError::byte(byte, "exceeded max depth")),
@@ -79,7 +79,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads comma-separated entries up to the closing bracket.
+    /// Parses the comma-separated entries of an object or array up to the closing bracket.
     fn entries(
         &mut self,
         end: u8,
@@ -104,7 +104,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the name of a member, the colon and the value.
+    /// Parses an object member: its name, the colon and the value.
     fn member(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.next()? {
             b'"' => self.string()?,
@@ -150,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the rest of an escape sequence after the backslash.
+    /// Parses the rest of an escape sequence after the backslash.
     fn escape(&mut self) -> Result<(), SyntaxError> {
         let coded = self.peek()? == b'u';
         self.take(|byte| b"bfnrt\\/\"u".contains(&byte), "in string escape code")?;
@@ -183,7 +183,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the next byte that is not whitespace, without consuming it.
+    /// Skips whitespace and returns the next byte without consuming it.
     fn next(&mut self) -> Result<u8, SyntaxError> {
         while self.skip(b" \t\r\n") {}
         self.peek()
@@ -193,14 +193,14 @@ impl Reader<'_> {
         self.body.get(self.at).copied().ok_or(SyntaxError::End)
     }
 
-    /// Consumes the next byte if it is one of these.
+    /// Consumes the next byte if it is one of `these`. Returns true if it did.
     fn skip(&mut self, these: &[u8]) -> bool {
         let found = self.peek().is_ok_and(|byte| these.contains(&byte));
         self.at += usize::from(found);
         found
     }
 
-    /// Consumes a byte that must satisfy the predicate.
+    /// Consumes the next byte, or returns an error if the predicate rejects it.
     fn take(&mut self, fits: impl Fn(u8) -> bool, why: &'static str) -> Result<(), SyntaxError> {
         match self.peek()? {
             byte if fits(byte) => self.at += 1,

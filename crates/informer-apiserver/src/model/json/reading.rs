@@ -1,4 +1,4 @@
-//! Decodes JSON into a value and detects duplicate keys in the same pass.
+//! Decodes JSON into a `Value` and detects duplicate keys in the same pass.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,7 +7,8 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value, and whether the JSON has duplicate keys. The last one is in the value.
+/// A decoded JSON value, and whether the JSON has duplicate keys. The value contains the last member of each
+/// key.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) value: Value,

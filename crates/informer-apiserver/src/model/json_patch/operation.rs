@@ -11,7 +11,7 @@ use crate::model::metadata::json_type;
 const MISSING: &str = "missing value";
 const FAILED_TEST: &str = "test failed";
 
-/// Applies one operation. The error says why it cannot be applied.
+/// Applies one operation of a JSON patch. The error is the reason why it cannot be applied.
 pub(crate) fn apply(object: &mut Value, operation: &Value) -> Result<(), String> {
     let value = || operation.get("value").cloned().unwrap_or_default();
     match operation.get("op").and_then(Value::as_str).unwrap_or("unknown") {
@@ -25,7 +25,7 @@ pub(crate) fn apply(object: &mut Value, operation: &Value) -> Result<(), String>
     }
 }
 
-/// Returns the value at a path.
+/// Returns the value at a path in an object, as JSON patch resolves it.
 pub(crate) fn found<'v>(object: &'v mut Value, path: &str) -> Option<&'v Value> {
     Target::find(object, path)?.get().ok()?
 }
@@ -64,14 +64,15 @@ fn test(object: &mut Value, path: &str, value: &Value) -> Result<(), String> {
             place.get().map_err(|why| format!("error in test for path: '{path}': {why}"))?
         }
     };
-    // A missing value equals null. With `test` for null, clients ensure that they add the value first.
+    // A missing value equals null. A `test` for null therefore lets clients ensure that a value does not
+    // exist before they add it.
     match found.unwrap_or(&Value::Null) == value {
         true => Ok(()),
         false => Err(format!("testing value {path} failed: {FAILED_TEST}")),
     }
 }
 
-/// Returns true if the error is that of a `test` operation that found another value.
+/// Returns true if the error comes from a `test` operation that found another value.
 pub(crate) fn is_failed_test(why: &str) -> bool {
     why.starts_with("testing value ") && why.ends_with(FAILED_TEST)
 }
@@ -132,7 +133,7 @@ struct Target<'v> {
 
 impl<'v> Target<'v> {
     fn find(object: &'v mut Value, path: &str) -> Option<Self> {
-        // The part before the first slash is ignored.
+        // As in json-patch, the part of a path before its first slash is ignored.
         let mut parts: Vec<&str> = path.split('/').skip(1).collect();
         let key = decoded(parts.pop()?);
         let mut within = object;
@@ -153,7 +154,7 @@ impl<'v> Target<'v> {
         }
     }
 
-    /// Returns the value; `None` if an object has no such member.
+    /// Returns the value of the target; `None` if its object has no such member.
     fn get(self) -> Result<Option<&'v Value>, String> {
         match self.within {
             Value::Array(items) => index(&self.key, items.len()).map(|at| items.get(at)),
@@ -205,7 +206,7 @@ fn decoded(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// Returns the index in a list of `count` entries. Negative indexes count from the end.
+/// Returns the index that a path contains for a list of `count` entries. Negative indexes count from the end.
 fn index(key: &str, count: usize) -> Result<usize, String> {
     let number: i64 = key.parse().map_err(|error: std::num::ParseIntError| {
         let why = match error.kind() {

@@ -2,7 +2,8 @@ use serde_json::{Value, json};
 
 use super::{JsonPatch, MAX_DEPTH};
 
-/// The limit holds for each spelling of the path, since json-patch also accepts invalid pointers.
+/// The size limit of `copy` operations applies to each spelling of a path. json-patch also accepts invalid
+/// JSON pointers, such as one without a leading slash.
 #[test]
 fn copy_operations_are_limited_for_each_path_spelling() {
     for from in ["/l/0", "/l/-1", "anything/l/0"] {

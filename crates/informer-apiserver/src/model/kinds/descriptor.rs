@@ -1,4 +1,4 @@
-//! The description of a built-in kind.
+//! The descriptor of a built-in kind: its rules, table cells and hooks.
 
 use std::fmt;
 
@@ -10,69 +10,73 @@ use crate::model::rules::Rules;
 use crate::model::table::TableRow;
 use crate::model::write_options::WriteMode;
 
-/// Everything that the server knows about a built-in kind and that the schema table does not contain.
+/// The properties of a built-in kind that the schema table does not contain.
 ///
 /// Each kind has a static of this type in `kinds/<group>/<kind>.rs`, or in `kinds/<group>.rs` if it has no
-/// rules.
-/// [`super::registry`] lists them. A kind without a descriptor is stored as it is.
+/// rules. [`super::registry`] lists them. Objects of a kind without a descriptor are stored without
+/// defaulting or validation.
 pub(crate) struct KindDescriptor {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) traits: Traits,
-    /// Fields that field selectors support, in addition to `metadata.name` and `metadata.namespace`.
+    /// Fields that field selectors of this kind support, in addition to `metadata.name` and
+    /// `metadata.namespace`.
     pub(crate) selectable: &'static [&'static str],
-    /// Deprecated names of fields in field selectors, each with the field.
+    /// Deprecated field names in field selectors, each with the field that replaces it.
     pub(crate) field_aliases: &'static [(&'static str, &'static str)],
-    /// The JSON of a bookmark object after its metadata.
+    /// The JSON of a bookmark object of this kind after its metadata.
     pub(crate) bookmark: &'static str,
-    /// The deprecation warning that responses contain, if the version is deprecated.
+    /// The deprecation warning in responses, if this API version is deprecated.
     pub(crate) deprecated: Option<&'static str>,
     pub(crate) name_format: ObjectName,
-    /// The JSON of the status of a new object. Kinds with a `/status` subresource have one.
+    /// The JSON of the status of a new object, for kinds with a `/status` subresource.
     pub(crate) initial_status: &'static str,
-    /// The fields that the server resets on an update of `/status`.
+    /// The fields that the server takes from the stored object on an update of `/status`.
     pub(crate) status_reset_fields: &'static [&'static str],
-    /// A list that is stored as null if it is empty.
+    /// The field with a list that is stored as `null` if it is empty.
     pub(crate) null_list: Option<&'static str>,
-    /// The path of the pod or of the pod template.
+    /// The path of the pod or pod template in objects of this kind.
     pub(crate) pod_template: Option<&'static [&'static str]>,
-    /// Group and version of the storage version, if it is a different one.
+    /// The group and version in which objects are stored, if it differs from that of this kind.
     pub(crate) stored_as: Option<(&'static str, &'static str)>,
-    /// Defaults and validation. Objects of kinds without rules are not converted to the form that Go encodes.
+    /// Defaults and validation. Without rules, objects are stored as the client sent them, and not in the
+    /// form that Go encodes.
     pub(crate) rules: Option<Rules>,
-    /// Returns the cells of a table, for the columns of the schema table. Without it a table has the columns
-    /// `Name` and `Created At`.
+    /// Returns the table cells of an object, for the columns in the schema table. Without this function a
+    /// table has the columns `Name` and `Created At`.
     pub(crate) cells: Option<fn(&TableRow<'_>) -> Vec<Value>>,
     pub(crate) hooks: Hooks,
 }
 
 type WarningHook = fn(&Value, Option<&Value>) -> Vec<String>;
 
-/// The functions of a kind, in the order in which a write calls them. The kinds without a rule have none.
+/// Kind-specific functions, in the order in which a write calls them. Kinds without special behavior have
+/// none.
 #[derive(Clone, Copy)]
 pub(crate) struct Hooks {
-    /// Completes an object that was decoded.
+    /// Completes an object after it was decoded.
     pub(crate) after_decode: Option<fn(&mut Object)>,
     /// Changes an object after it was converted to the form that Go encodes.
     pub(crate) after_normalization: Option<fn(&mut Object)>,
-    /// Sets the spec and the status of a new object in place of its initial status.
+    /// Sets the spec and the status of a new object, instead of using `initial_status`.
     pub(crate) initialize: Option<fn(&mut Object)>,
-    /// Applies the admission plugins to an object that the embedding program loads.
+    /// Applies admission plugins to an object that the embedding program loads.
     pub(crate) admit_loaded: Option<fn(&mut Value)>,
-    /// Copies fields that an update cannot change from the old object. Runs before the validation.
+    /// Copies fields that an update cannot change from the stored object. Runs before the validation.
     pub(crate) carry_over: Option<fn(&Object, &mut Object, WriteMode)>,
-    /// Applies the admission plugins of updates, with the old object.
+    /// Applies the admission plugins that change updated objects. The first argument is the stored object.
     pub(crate) admit_update: Option<fn(&Value, &mut Value)>,
-    /// Sets the fields of a new object that depend on its content, its uid and the time.
+    /// Sets the fields of a new object that depend on its content, its UID and the time.
     pub(crate) prepare_for_create: Option<fn(&mut Value, &str)>,
-    /// Sets the fields that depend on the change of the old object.
+    /// Sets the fields of an updated object that depend on its difference to the stored object.
     pub(crate) prepare_for_update: Option<fn(&Value, &mut Value)>,
-    /// Returns the warnings for a valid object; the second argument is the old object of an update.
+    /// Returns the warnings for a valid object. The second argument is the stored object if the write is an
+    /// update.
     pub(crate) warnings: Option<WarningHook>,
     /// Returns the warnings for an update of `/status`.
     pub(crate) status_warnings: Option<fn(&Value) -> Vec<String>>,
-    /// Converts an object to this version from the other one.
+    /// Converts an object to this API version from the other version of the kind.
     pub(crate) conversion: Option<fn(&mut Object)>,
     /// Completes an object before it is stored.
     pub(crate) before_store: Option<fn(&mut Object)>,
@@ -95,18 +99,18 @@ impl Hooks {
     };
 }
 
-/// The format of the names of objects.
+/// The format that object names of a kind must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectName {
     /// A DNS subdomain.
     Subdomain,
-    /// A DNS label: the name is a part of DNS names.
+    /// The name must be a DNS label, because it is used as a part of DNS names.
     Label,
-    /// A segment of a URL path.
+    /// The name must be a segment of a URL path.
     PathSegment,
 }
 
-/// The descriptor of built-in kinds that have none of their own.
+/// The descriptor of built-in kinds without special behavior.
 pub(crate) static PLAIN: KindDescriptor = KindDescriptor::new("", "", "", Traits::NONE);
 /// The descriptor of custom kinds.
 pub(crate) static CUSTOM: KindDescriptor =

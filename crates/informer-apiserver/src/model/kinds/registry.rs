@@ -1,4 +1,4 @@
-//! The list of the built-in kinds: the schema table, completed by the descriptors.
+//! The list of the built-in kinds: the kinds of the schema table, each with its descriptor.
 
 use informer_core::Gvr;
 use informer_schema::{Column, Names, Resource, Schema};
@@ -83,7 +83,7 @@ static DESCRIPTORS: &[&KindDescriptor] = &[
     &storage::volume_attributes_class::DESCRIPTOR,
 ];
 
-/// Returns the built-in kinds in discovery order: those that kube-apiserver serves by default.
+/// Returns the built-in kinds that kube-apiserver serves by default, in discovery order.
 pub(crate) fn built_in(schema: &Schema) -> impl Iterator<Item = Kind> + '_ {
     schema.resources().filter(|resource| resource.is_served_by_default()).map(kind)
 }
@@ -130,7 +130,7 @@ fn column(column: Column) -> PrinterColumn {
     }
 }
 
-/// Derives the traits of kinds without a row.
+/// Derives the traits of a built-in kind that is not listed with its own traits.
 fn traits(resource: Resource<'_>, subresources: &[Subresource]) -> Traits {
     if resource.verbs().eq(["create"]) {
         return Traits::REVIEW;

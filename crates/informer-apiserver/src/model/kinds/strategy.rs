@@ -1,4 +1,5 @@
-//! The stages of a write that depend on the kind. Each calls the hook of the kind's descriptor.
+//! The stages of a write whose behavior depends on the kind. Each function calls a hook in the kind's
+//! descriptor.
 
 use informer_schema::{Message, Shape};
 use serde_json::{Map, Value};
@@ -9,15 +10,16 @@ use crate::model::rules::{Rules, checks, with_value};
 use crate::model::write_options::WriteMode;
 
 impl Kind {
-    /// Returns the defaults and the validation, or `None` if the kind has neither.
+    /// Returns the defaults and the validation of the kind, or `None` if it has neither.
     pub(crate) fn rules(&self) -> Option<&'static Rules> {
         self.descriptor.rules.as_ref()
     }
 
-    /// Applies the defaults of a built-in kind.
+    /// Applies the defaults of a built-in kind to an object.
     pub(crate) fn fill_defaults(&self, message: Message<'_>, object: &mut Object) {
         let Some(rules) = self.rules() else { return };
-        // In Go these structs are values: they exist even if the client omits them.
+        // In the Go types these fields are structs and not pointers, so they exist even if the client omits
+        // them.
         for name in ["spec", "roleRef"] {
             let member = message.field(name).is_some_and(|field| field.shape() == Shape::Value);
             if member && object.get(name).is_none_or(Value::is_null) {
@@ -27,7 +29,8 @@ impl Kind {
         rules.fill(object);
     }
 
-    /// Fills in the initial status of a new object. The status that the object has wins.
+    /// Adds the initial status of the kind to a new object. Fields of a status that the object already has
+    /// take precedence.
     pub(crate) fn fill_status(&self, object: &mut Object) {
         if !self.traits.has(Traits::STATUS) || self.is_custom() {
             return;
@@ -40,14 +43,14 @@ impl Kind {
         object.insert("status".into(), status.into());
     }
 
-    /// Applies the admission plugins to an object that the embedding program loads.
+    /// Applies the kind's admission plugins to an object that the embedding program loads.
     pub(crate) fn admit_loaded(&self, object: &mut Object) {
         if let Some(admit) = self.descriptor.hooks.admit_loaded {
             with_value(object, admit);
         }
     }
 
-    /// Copies fields that an update cannot change from the old object. Call it before the update is
+    /// Copies fields that an update cannot change from the stored object. Must be called before the update is
     /// validated.
     pub(crate) fn carry_over(&self, old: &Object, object: &mut Object, mode: WriteMode) {
         if let Some(carry_over) = self.descriptor.hooks.carry_over {
@@ -55,14 +58,15 @@ impl Kind {
         }
     }
 
-    /// Applies the admission plugins of updates.
+    /// Applies the kind's admission plugins for updates.
     pub(crate) fn admit_update(&self, old: &Value, object: &mut Object) {
         if let Some(admit) = self.descriptor.hooks.admit_update {
             with_value(object, |object| admit(old, object));
         }
     }
 
-    /// Sets the fields that depend on the object and its uid, as `PrepareForCreate` does in kube-apiserver.
+    /// Sets the fields of a new object that depend on its content and its UID, as `PrepareForCreate` does in
+    /// kube-apiserver.
     pub(crate) fn prepare_for_create(&self, object: &mut Object, now: &str) {
         if let Some(prepare) = self.descriptor.hooks.prepare_for_create {
             with_value(object, |object| prepare(object, now));
@@ -70,7 +74,8 @@ impl Kind {
         self.encode_empty_list_as_null(object);
     }
 
-    /// Sets the fields that depend on the change, as `PrepareForUpdate` does in kube-apiserver.
+    /// Sets the fields of an updated object that depend on the change, as `PrepareForUpdate` does in
+    /// kube-apiserver.
     pub(crate) fn prepare_for_update(&self, old: &Value, object: &mut Object) {
         if let Some(prepare) = self.descriptor.hooks.prepare_for_update {
             with_value(object, |object| prepare(old, object));
@@ -86,7 +91,8 @@ impl Kind {
         }
     }
 
-    /// Returns the warnings for a write of a valid object. `old` is the existing object of an update.
+    /// Returns the warnings for a write of a valid object. `old` is the stored object if the write is an
+    /// update.
     pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
         let hooks = &self.descriptor.hooks;
         match mode {

@@ -6,27 +6,28 @@ use crate::model::kinds::{Kind, Traits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subresource {
     pub(crate) name: &'static str,
-    /// The group, version and kind of the request and response bodies, if it is not the object's kind.
+    /// The kind in the request and response bodies of the subresource, if it is not the kind of the object.
     pub(crate) of: Option<SubresourceKind>,
     pub(crate) verbs: Vec<&'static str>,
 }
 
-/// The kind of a subresource's bodies.
+/// The kind in the request and response bodies of a subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SubresourceKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
-    /// True if discovery reports group and version.
+    /// True if discovery reports the group and version of this kind.
     pub(crate) foreign: bool,
 }
 
-/// Subresources that need a kubelet, or that change what only a kubelet changes.
+/// Subresources that are not implemented, because they need a kubelet or change fields that only a kubelet
+/// uses.
 const UNIMPLEMENTED: [&str; 7] =
     ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
 
 impl Subresource {
-    /// Converts a subresource of the built-in schema table.
+    /// Creates a subresource from its entry in the built-in schema table.
     pub(crate) fn of(sub: informer_schema::SubresourceInfo) -> Self {
         let informer_schema::ResponseKind { group, version, kind, foreign } = sub.response_kind;
         let of = Some(SubresourceKind { group, version, kind, foreign });
@@ -44,7 +45,7 @@ impl Subresource {
 }
 
 impl Kind {
-    /// Returns the subresources in discovery order.
+    /// Returns the subresources of the kind in discovery order.
     pub(crate) fn subresources(&self) -> Vec<Subresource> {
         if !self.is_custom() {
             return self.subresources.clone();

@@ -1,4 +1,4 @@
-//! The columns and the cells of a kind's tables.
+//! The columns and cells of an object in a `Table`.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::model::table::text::age;
 use crate::model::table::{PrinterColumn, TableRow};
 
 impl Kind {
-    /// Returns the columns of the kind's tables.
+    /// Returns the columns of a `Table` of this kind.
     pub(crate) fn table_columns(&self) -> Vec<PrinterColumn> {
         if self.descriptor.cells.is_some() {
             return self.columns.clone();
@@ -25,7 +25,7 @@ impl Kind {
         all
     }
 
-    /// Returns the cells of an object, in the order of the columns.
+    /// Returns the table cells of an object of this kind, in the order of the columns.
     pub(crate) fn table_cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let row = TableRow { object, now };
         if let Some(cells) = self.descriptor.cells {
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// Returns the cell of a column that a CRD defines.
+/// Returns the table cell for a column that a CRD defines.
 fn custom_cell(row: &TableRow<'_>, column: &PrinterColumn) -> Value {
     if column.path.is_empty() {
         return row.age();

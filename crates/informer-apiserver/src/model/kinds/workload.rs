@@ -1,4 +1,4 @@
-//! Rules that the kinds with a pod template share.
+//! Defaults, validation and table cells that the kinds with a pod template share.
 
 use informer_core::LabelSelector;
 use serde_json::{Value, json};
@@ -15,10 +15,10 @@ use crate::model::selectors::selector_text;
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, joined, number};
 
-/// The path of the pod template in most workloads.
+/// The path of the pod template in most workload kinds.
 pub(crate) const SPEC_TEMPLATE: &[&str] = &["spec", "template"];
 
-/// Returns the warnings for a workload with the pod template in `spec.template`.
+/// Returns the warnings for the pod template of a workload that has it in `spec.template`.
 pub(crate) fn template_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let template = changed(object, old).then(|| of_template(object, "spec.template"));
     pod_name_warnings(object, old).chain(template.into_iter().flatten()).collect()
@@ -26,7 +26,7 @@ pub(crate) fn template_warnings(object: &Value, old: Option<&Value>) -> Vec<Stri
 
 pub(crate) const IMMUTABLE_SELECTOR: &[Check] = &[Check::Immutable("spec.selector")];
 
-/// Rejects negative counts of pods, and counts above `status.replicas`.
+/// Rejects negative pod counts in the status of a workload, and counts above `status.replicas`.
 pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], causes: &mut Vec<Cause>) {
     let status = at.part("status");
     not_negative(&status, first, causes);
@@ -45,7 +45,7 @@ pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], 
     }
 }
 
-/// Defaults the labels to those of the pod template.
+/// Defaults the labels of a workload to those of its pod template.
 pub(crate) fn default_labels(object: &mut Value) {
     let labels = get(object, "spec.template.metadata.labels").cloned();
     if let Some(labels) = labels.filter(|_| is_missing(get(object, "metadata.labels"))) {
@@ -53,7 +53,7 @@ pub(crate) fn default_labels(object: &mut Value) {
     }
 }
 
-/// Validates the selector of a workload. `kind` is the name in the error for an empty selector.
+/// Validates the label selector of a workload. `kind` is the kind in the error for an empty selector.
 pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
     let Some(selector) = spec.get("selector") else {
         if kind != "daemonset" {
@@ -68,7 +68,7 @@ pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut V
     }
 }
 
-/// Parses the selector; `None` if it is invalid.
+/// Parses the label selector of a workload; returns `None` if it is invalid.
 pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
     let operators = spec.items("selector.matchExpressions").iter();
     let understood = |operator: &str| matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist");
@@ -80,7 +80,8 @@ pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
     }
 }
 
-/// Validates the template: the selector must match its labels. `always` requires `restartPolicy: Always`.
+/// Validates the pod template of a workload, whose labels the selector must match. With `always` the
+/// `restartPolicy` must be `Always`.
 pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut Vec<Cause>) {
     let template = spec.part("template");
     let empty = spec.get("selector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
@@ -100,8 +101,8 @@ pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut
     }
 }
 
-/// Validates the template if the selector is valid. Otherwise reports the selector, with `suffix` appended to
-/// its value.
+/// Validates the pod template of a workload if its selector is valid. Otherwise reports the invalid selector,
+/// with `suffix` appended to its value.
 pub(crate) fn check_selected_template(spec: &FieldView<'_>, suffix: &str, causes: &mut Vec<Cause>) {
     if parse_selector(spec).is_some() {
         return check_template_of(spec, true, causes);
@@ -114,7 +115,7 @@ pub(crate) fn check_selected_template(spec: &FieldView<'_>, suffix: &str, causes
     });
 }
 
-/// Returns true for a new object or a changed generation.
+/// Returns true if the object is new or the update has changed its generation.
 pub(crate) fn changed(object: &Value, old: Option<&Value>) -> bool {
     old.is_none_or(|old| old["metadata"]["generation"] != object["metadata"]["generation"])
 }
@@ -124,7 +125,7 @@ pub(crate) fn pod_name_warnings(object: &Value, old: Option<&Value>) -> impl Ite
     warnings.into_iter().flatten()
 }
 
-/// Returns a warning if the object's name is not a DNS label.
+/// Returns a warning if the name of a workload is not a DNS label.
 pub(crate) fn name_warnings(object: &Value, used_in: &str) -> impl Iterator<Item = String> + use<> {
     let name = text(&object["metadata"]["name"]);
     let why = label_problems(name);
@@ -138,7 +139,7 @@ pub(crate) fn name_warnings(object: &Value, used_in: &str) -> impl Iterator<Item
     warnings.into_iter()
 }
 
-/// Returns the cells `Desired`, `Current` and `Ready` between the name and the age.
+/// Returns the table cells `Desired`, `Current` and `Ready` of a workload.
 pub(crate) fn replica_cells(row: &TableRow<'_>) -> Vec<Value> {
     let status = row.status();
     vec![
@@ -150,7 +151,7 @@ pub(crate) fn replica_cells(row: &TableRow<'_>) -> Vec<Value> {
     ]
 }
 
-/// Returns the names and the images of the containers of a pod spec.
+/// Returns the table cells with the names and the images of the containers in a pod spec.
 pub(crate) fn container_cells(pod: &Value) -> [Value; 2] {
     let named = |name: &str| joined(list(&pod["containers"]).map(|container| text(&container[name])), "");
     [json!(named("name")), json!(named("image"))]

@@ -1,4 +1,4 @@
-//! Atomic parts of a value, which can only be replaced as a whole.
+//! Finds the atomic parts of a value, which server-side apply can only replace as a whole.
 
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use super::set::Set;
 use super::types::{Atom, ListSort, ListType, MapType, Type};
 use super::walk::{TypeError, scalar_error};
 
-/// The fields that differ. The three sets are disjoint.
+/// The fields that differ between two values, as three disjoint sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
     pub(crate) removed: Set,
@@ -18,7 +18,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Removes some fields and all fields below them.
+    /// Removes the fields in `ignored`, and all fields below them, from the comparison.
     pub(super) fn without(self, ignored: &Set) -> Self {
         Self {
             removed: self.removed.without(ignored),
@@ -35,7 +35,7 @@ impl Comparison {
         }
     }
 
-    /// Adds the changes of an element that has none yet.
+    /// Adds the changes of a path element. The comparison must not contain the element yet.
     fn put(&mut self, element: Element, part: ValueChanges) {
         let ValueChanges { removed, modified, added, below } = part;
         let changes = [
@@ -44,7 +44,7 @@ impl Comparison {
             (&mut self.removed, removed, below.removed),
         ];
         let mut changed = changes.into_iter().filter(|(_, itself, below)| *itself || !below.is_empty());
-        // Fast path: usually only one of the sets changes, and the element is not cloned.
+        // Fast path: usually only one of the three sets changes, so the element need not be cloned.
         let Some((mut set, mut itself, mut children)) = changed.next() else { return };
         for next in changed {
             set.merge_in(element.clone(), itself, children);
@@ -54,7 +54,7 @@ impl Comparison {
     }
 }
 
-/// The changes of a value itself and of the values below it.
+/// The changes of a value itself, and the changes of the values below it.
 #[derive(Debug, Default)]
 struct ValueChanges {
     removed: bool,
@@ -63,7 +63,7 @@ struct ValueChanges {
     below: Comparison,
 }
 
-/// Compares two values of a type.
+/// Compares two values of the same type.
 pub(super) fn compare(of: Type<'_>, left: &Value, right: &Value) -> Result<Comparison, TypeError> {
     Ok(part(of, Some(left), Some(right))?.below)
 }
@@ -78,7 +78,8 @@ fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Val
         (None, _) => part.handle(of.atom(right), left, right)?,
         _ => {
             let (old, new) = (of.atom(left), of.atom(right));
-            // If the kind of the value changed (map, list or scalar), it is handled as both.
+            // If the structure of the value changed (map, list or scalar), the old and the new structure are
+            // compared separately.
             if !old.is_like(&new) {
                 part.handle(old, left, right)?;
             }
@@ -92,13 +93,14 @@ fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Val
     Ok(part)
 }
 
-/// Returns the entries of a list; empty for any other value.
+/// Returns the entries if the value is a list, and no entries for any other value.
 pub(super) fn entries_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 impl ValueChanges {
-    /// Compares two values as one kind of value. Returns true if they were compared as a whole.
+    /// Compares two values as a map, list or scalar, as given by `atom`. Returns true if they were compared
+    /// as a whole.
     fn handle(
         &mut self,
         atom: Atom<'_>,
@@ -177,7 +179,8 @@ fn members(
             Err(error) => return Err(error.below(&Element::field(name))),
         }
     }
-    // Members are already sorted, and usually only one side has any.
+    // The new elements are already sorted, so sorting is necessary only if the old value has elements, too,
+    // which is rare.
     if !left.is_empty() {
         parts.sort_by(|(left, _), (right, _)| left.cmp(right));
     }
@@ -202,7 +205,7 @@ fn entries(list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<Compa
                 let equal = old.len() == new.len() && old.iter().zip(&new).all(|(l, r)| same(l, r));
                 Ok(ValueChanges { modified: !equal, ..ValueChanges::default() })
             }
-            // Duplicate entries are compared as a whole.
+            // Entries with duplicate keys are compared as a whole.
             ([_, _, ..], new) => match new.first() {
                 Some(new) => part(list.element, None, Some(new)),
                 None => Ok(ValueChanges::default()),

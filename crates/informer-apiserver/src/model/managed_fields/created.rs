@@ -1,8 +1,8 @@
-//! Encodes the managed fields of a new object directly: the `added` set that [`compare`](super::compare)
-//! would find, without building sets. Most writes of a busy server are creations, and their sets are rarely
-//! needed.
+//! Encodes the managed fields of a new object without building sets. The result is the `added` set that
+//! [`compare`](super::compare) would find. This is an optimization: most writes of a busy server create
+//! objects.
 //!
-//! Cases that need sets return `None`. A test compares both implementations.
+//! The functions return `None` in cases that need sets. A test compares both implementations.
 
 use serde_json::{Map, Value};
 
@@ -14,8 +14,8 @@ use super::update::UNOWNED;
 use super::walk::scalar_error;
 use super::wire::{as_go, push_quoted};
 
-/// Appends the fields of `new` that differ from `empty`, without ignored and unowned ones. Returns `None` if
-/// sets are needed; the appended text is invalid then.
+/// Appends the encoded fields of `new` that differ from `empty`, except for ignored fields and fields that no
+/// manager owns. Returns `None` if the caller must use sets instead, and then `out` is invalid.
 pub(super) fn write(
     of: Type<'_>,
     (empty, new): (&Value, &Value),
@@ -26,20 +26,20 @@ pub(super) fn write(
     part(of, (Some(empty), new), root, out)
 }
 
-/// Whether a value has fields to write.
+/// The result of encoding a value: fields were written, or there were none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Nothing,
     Fields,
 }
 
-/// The position of a value, as far as it matters for ownership.
+/// The position of a value in the object, which decides whether a manager can own the value.
 #[derive(Clone, Copy)]
 struct Position<'p> {
     depth: Depth<'p>,
-    /// The ignored fields below this position.
+    /// The ignored fields below this value.
     ignored: Option<&'p Set>,
-    /// True if the value itself can have an owner.
+    /// True if a manager can own the value itself.
     owned: bool,
 }
 
@@ -52,7 +52,8 @@ enum Depth<'p> {
 }
 
 impl<'p> Position<'p> {
-    /// Returns the position of a member, or `None` if it is ignored with everything below it.
+    /// Returns the position of an object member, or `None` if the member is ignored together with everything
+    /// below it.
     fn member(self, name: &'p str) -> Option<Self> {
         let ignored = self.ignored.filter(|ignored| !ignored.is_empty());
         let node = ignored.and_then(|ignored| ignored.node(&Element::field(name)));
@@ -78,7 +79,7 @@ impl<'p> Position<'p> {
     }
 }
 
-/// Appends the changes of a value and of the values below it.
+/// Appends the encoded changes of a value and of the values below it.
 fn part(
     of: Type<'_>,
     (old, new): (Option<&Value>, &Value),
@@ -120,7 +121,7 @@ fn part(
     }
 }
 
-/// Appends a value that is compared as a whole.
+/// Appends the encoding of a value that is compared as a whole.
 fn whole(is_field: bool, out: &mut String) -> Output {
     if !is_field {
         return Output::Nothing;
@@ -129,13 +130,13 @@ fn whole(is_field: bool, out: &mut String) -> Output {
     Output::Fields
 }
 
-/// The output for the fields below a value.
+/// The encoding of the fields below a value.
 struct Tree<'t> {
     out: &'t mut String,
     empty: bool,
 }
 
-/// Appends the fields below a value, and the value itself if `itself` is set.
+/// Appends the encoded fields below a value. With `itself` it also appends the value itself (`".":{}`).
 fn tree(itself: bool, out: &mut String, below: impl FnOnce(&mut Tree<'_>) -> Option<()>) -> Option<Output> {
     const ITSELF: &str = r#"".":{}"#;
     out.push('{');
@@ -154,7 +155,7 @@ fn tree(itself: bool, out: &mut String, below: impl FnOnce(&mut Tree<'_>) -> Opt
 }
 
 impl Tree<'_> {
-    /// Appends one element if it has fields.
+    /// Appends one path element, unless there are no fields below it.
     fn step(
         &mut self,
         name: impl FnOnce(&mut String),
@@ -180,15 +181,15 @@ fn members(
     at: Position<'_>,
     tree: &mut Tree<'_>,
 ) -> Option<()> {
-    // Members are sorted by name, which is also the order of their encoding.
+    // Object members are sorted by name, which is also the order in which their fields are encoded.
     for (name, new) in new {
         let member = map.member(name);
         let of = member.map_or(Type::Whole, |member| member.of);
-        // Field names of built-in types contain no characters that need escapes.
+        // Field names of built-in types contain no characters that must be escaped in JSON.
         let known = matches!(member, Some(Member { declared: true, of }) if !of.is_custom());
         let old = old.and_then(|old| old.get(name));
         let Some(place) = at.member(name) else {
-            // Ignored fields must have the correct type, too.
+            // The types of ignored fields are checked, too, so their encoding is written and then discarded.
             let begin = tree.out.len();
             part(of, (old, new), at.deeper(), tree.out)?;
             tree.out.truncate(begin);
@@ -204,7 +205,7 @@ fn members(
 }
 
 fn push_name(name: &str, out: &mut String) {
-    // Room for the quotes, the prefix and the suffix.
+    // Reserves space for the quotes, the prefix and the suffix of the encoded name.
     out.reserve(name.len() + 8);
     out.push_str("\"f:");
     out.push_str(name);
@@ -224,7 +225,7 @@ fn entries(list: &ListType<'_>, new: &[Value], at: Position<'_>, tree: &mut Tree
         all.push((name(entry)?, entry));
     }
     all.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-    // Duplicate entries are compared as a whole.
+    // Entries with duplicate keys are compared as a whole.
     if all.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return None;
     }
@@ -235,7 +236,7 @@ fn entries(list: &ListType<'_>, new: &[Value], at: Position<'_>, tree: &mut Tree
     Some(())
 }
 
-/// Encodes the keys of an entry, in order.
+/// Encodes the keys of a list entry, in the order of their names.
 fn keyed(list: &ListType<'_>, keys: &[&str], entry: &Value) -> Option<String> {
     let members = entry.as_object()?;
     let mut text = String::from("k:{");
@@ -262,8 +263,8 @@ fn plain(sort: &str, value: &Value) -> Option<String> {
     Some(as_go(text))
 }
 
-/// Appends a scalar with a unique encoding. Fails for composite values and for floating-point numbers, which
-/// have several encodings.
+/// Appends a scalar as JSON. Returns `None` for floating-point numbers, which have several encodings, and for
+/// lists and objects.
 fn push_plain(value: &Value, out: &mut String) -> Option<()> {
     match value {
         Value::String(text) => push_quoted("", text, out),

@@ -1,4 +1,4 @@
-//! Path elements, and the order of values.
+//! Path elements of managed fields, and the order of the values in them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 pub(crate) enum Element {
     /// A member of an object.
     Field(Box<str>),
-    /// An entry of an associative list, identified by its keys in the order of their names.
+    /// An entry of an associative list, identified by its key fields, which are sorted by name.
     Key(Vec<(Box<str>, Value)>),
     /// An entry of a set, identified by its value.
     Value(Value),
@@ -23,7 +23,7 @@ impl Element {
         Self::Field(name.into())
     }
 
-    /// Compares the element with the field of that name. Fields sort before all other elements.
+    /// Compares this element with a field of that name. Fields sort before all other elements.
     pub(super) fn against_field(&self, name: &str) -> Ordering {
         match self {
             Self::Field(own) => own.as_ref().cmp(name),
@@ -73,8 +73,8 @@ fn keys_order(left: &[(Box<str>, Value)], right: &[(Box<str>, Value)]) -> Orderi
     first.unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
-/// A total order of values: numbers, strings, booleans, lists, objects, null. Integers and floats are
-/// compared by value.
+/// Compares two values by a total order: numbers, strings, booleans, lists, objects, null. Integers and
+/// floats are compared by value.
 pub(crate) fn order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),
@@ -116,12 +116,12 @@ fn numbers(left: &Number, right: &Number) -> Ordering {
     left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal)
 }
 
-/// Returns true if two values are equal.
+/// Returns true if two values are equal in the order of [`order`].
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     order(left, right) == Ordering::Equal
 }
 
-/// A path, as conflicts report it.
+/// A field path, in the format in which conflicts report it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Path(pub(crate) Vec<Element>);
 
@@ -146,7 +146,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// Formats a key or an entry of a set like kube-apiserver.
+/// Formats a key or a set entry in a field path like kube-apiserver.
 fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),

@@ -1,4 +1,4 @@
-//! The managers of an object and their fields, as stored in `metadata.managedFields`.
+//! The field managers of an object and their fields, as stored in `metadata.managedFields`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use super::element::Element;
 use super::set::Set;
 use super::wire::push_quoted;
 
-/// The maximum number of managers with operation `Update`. The oldest ones above the limit are merged, as in
-/// kube-apiserver.
+/// Maximum number of managers with operation `Update`. As in kube-apiserver, the oldest ones beyond this
+/// number are merged.
 const MAX_UPDATERS: usize = 10;
-/// The manager into which the oldest ones are merged.
+/// The name of the manager into which the oldest managers are merged.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// The operation of a manager.
@@ -36,13 +36,14 @@ impl Operation {
 pub(crate) struct ManagerId {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
-    /// The version of an update. Empty for `Apply`, because an applier is the same manager in all versions.
+    /// The API version of an update. It is empty for `Apply`, because an applier is the same manager in all
+    /// versions.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
 }
 
 impl ManagerId {
-    /// Encodes `managedFields` with this manager only and its encoded fields.
+    /// Encodes `managedFields` with this manager as the only entry. `fields` is its encoded field set.
     pub(super) fn text(&self, api_version: &str, time: Option<&str>, fields: &str) -> String {
         const REST: usize = 256;
         let mut text = String::with_capacity(fields.len() + REST);
@@ -52,7 +53,7 @@ impl ManagerId {
         text
     }
 
-    /// Writes the members of an entry in the order of their names.
+    /// Writes an entry of `managedFields`, with its members in the order of their names.
     fn write_text(
         &self,
         (api_version, time): (&str, Option<&str>),
@@ -80,7 +81,7 @@ impl ManagerId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) set: Set,
-    /// The version of the field set.
+    /// The API version to which the paths of the field set belong.
     pub(crate) api_version: String,
     pub(crate) time: Option<String>,
 }
@@ -90,7 +91,7 @@ pub(crate) struct Owned {
 pub(crate) struct Managed(pub(crate) BTreeMap<ManagerId, Owned>);
 
 impl Managed {
-    /// Decodes `managedFields`; `None` if they are malformed.
+    /// Decodes `managedFields`. Returns `None` if they are malformed.
     pub(crate) fn read(fields: Option<&Value>) -> Option<Self> {
         let mut managed = Self::default();
         let entries = match fields {
@@ -127,7 +128,8 @@ impl Managed {
         Some(managed)
     }
 
-    /// Encodes the managers: appliers first, then by time. `None` if there are no managers.
+    /// Encodes `managedFields`: first the managers with operation `Apply`, then the others by time. Returns
+    /// `None` if there are no managers.
     pub(crate) fn write(&self) -> Option<Value> {
         let entries: Vec<Value> = self.entries().into_iter().map(|(id, owned)| owned.write(id)).collect();
         (!entries.is_empty()).then_some(Value::Array(entries))
@@ -156,7 +158,7 @@ impl Managed {
         entries
     }
 
-    /// Returns true if a client resets the managed fields with an empty list or one empty entry.
+    /// Returns true if the client resets the managed fields, by sending an empty list or one empty entry.
     pub(crate) fn is_reset(fields: Option<&Value>) -> bool {
         let empty = |value: &Value| match value {
             Value::Null => true,
@@ -173,7 +175,7 @@ impl Managed {
         }
     }
 
-    /// Merges the oldest updaters if there are too many.
+    /// Merges the oldest managers with operation `Update` if there are too many.
     pub(super) fn cap(&mut self) {
         let mut updaters: Vec<(i64, ManagerId)> = self
             .0
@@ -206,14 +208,15 @@ impl Managed {
             }
             if let (Some(newer), Some(held)) = (self.0.remove(&id), self.0.get_mut(&bucket)) {
                 held.set = std::mem::take(&mut held.set).union(&newer.set);
-                // This is the later of the two times.
+                // Entries are merged in the order of their times, so this is the later time.
                 held.time = newer.time;
                 count -= 1;
             }
         }
     }
 
-    /// Maps the managers of the replicas field to managers of `spec.replicas` in a Scale.
+    /// Returns the managers of an object's Scale: all managers of the replicas field, as managers of
+    /// `spec.replicas`.
     pub(crate) fn to_scale(&self, path_in: impl Fn(&str) -> Option<Vec<Element>>, scale: &str) -> Self {
         let mut managed = Self::default();
         for (id, owned) in &self.0 {
@@ -230,7 +233,8 @@ impl Managed {
         managed
     }
 
-    /// Maps the managers of a Scale back to the object.
+    /// Returns the managers of an object after its Scale was written: the managers of `spec.replicas` get the
+    /// replicas field.
     pub(crate) fn with_scale(
         &self,
         mut scale: Self,
@@ -258,21 +262,21 @@ impl Managed {
             };
             let mut set = Set::default();
             set.insert(&path);
-            // kube-apiserver looks up the time with the Scale's version in the key, which a new manager does
-            // not have. Its time is unset.
+            // As in kube-apiserver, a new manager has no time, because its time is looked up with a key that
+            // contains the Scale's version.
             let time = self.0.get(&id).and_then(|before| before.time.clone());
             managed.0.insert(id, Owned { set, api_version: version.to_owned(), time });
         }
         managed
     }
 
-    /// Returns all versions in which fields are managed.
+    /// Returns all API versions that occur in the managed fields.
     pub(crate) fn versions(&self) -> BTreeSet<&str> {
         self.0.values().map(|owned| owned.api_version.as_str()).collect()
     }
 }
 
-/// The replicas field of a Scale.
+/// The path of the replicas field in a Scale.
 const SCALE_REPLICAS: &str = "spec.replicas";
 
 impl Owned {
@@ -281,7 +285,8 @@ impl Owned {
         time.map_or(0, Timestamp::as_second)
     }
 
-    /// Writes the members of [`write`](Self::write) in the order of their names.
+    /// Writes the entry of one manager for [`write`](Self::write), with its members in the order of their
+    /// names.
     fn write_text(&self, id: &ManagerId, out: &mut String) {
         let time = self.time.as_deref();
         id.write_text((&self.api_version, time), |out| self.set.write_text(out), out);

@@ -1,4 +1,4 @@
-//! Merging of an applied configuration into the live object.
+//! Merges an apply configuration into the live object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,14 @@ use super::element::Element;
 use super::types::{Atom, ListSort, ListType, MapType, Type};
 use super::walk::{TypeError, error_message, scalar_error};
 
-/// Merges a partial value into a live one. Nothing is removed. The entries of a list are in the order of the
-/// configuration as far as it contains them.
+/// Merges an apply configuration into a live value without removing anything. List entries have the order of
+/// the configuration, as far as it contains them.
 pub(super) fn merge(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, TypeError> {
     Ok(merged(of, Some(live), Some(config))?.unwrap_or(Value::Null))
 }
 
-/// Merges without managed fields. The error message says why the values cannot be merged.
+/// Merges an apply configuration without managed fields. The error is the reason why the values cannot be
+/// merged.
 pub(crate) fn merge_unmanaged(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, String> {
     merge(of, live, config).map_err(|error| error_message(&[error]).unwrap_or_default())
 }
@@ -67,13 +68,13 @@ fn members(
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
 
-/// The merge of two associative lists or sets.
+/// State of the merge of two associative lists or sets.
 struct ListMerge<'a> {
     list: &'a ListType<'a>,
     live: &'a [Value],
     left: Vec<Element>,
     right: Vec<Element>,
-    /// Entries by identity; duplicates are merged as null.
+    /// The entries of both lists by their identity. Duplicate entries are merged as null.
     in_left: BTreeMap<Element, &'a Value>,
     in_right: BTreeMap<Element, &'a Value>,
     out: Vec<Value>,
@@ -111,8 +112,8 @@ impl<'a> ListMerge<'a> {
         Ok(merging)
     }
 
-    /// Merges the lists in the order of the configuration. An entry that only the live list has stays before
-    /// the shared entry that it preceded.
+    /// Merges the two lists in the order of the configuration. An entry that only the live list contains
+    /// stays before that common entry which it preceded.
     fn run(mut self) -> Result<Option<Value>, TypeError> {
         let (left, right) = (std::mem::take(&mut self.left), std::mem::take(&mut self.right));
         let shared: Vec<&Element> =
@@ -131,7 +132,7 @@ impl<'a> ListMerge<'a> {
                 }
                 let wanted = shared.peek().is_none_or(|next| *next == old);
                 if self.in_right.contains_key(old) && !wanted {
-                    // The entry is in both lists; the configuration decides its position.
+                    // Both lists contain the entry, so it is added at its position in the configuration.
                     l += 1;
                     continue;
                 }
@@ -159,8 +160,8 @@ impl<'a> ListMerge<'a> {
     }
 
     fn take_old(&mut self, place: usize) {
-        // Errors below live entries are ignored, as in kube-apiserver: the configuration is already
-        // validated.
+        // As in kube-apiserver, errors in entries of the live list are ignored, because only the
+        // configuration is validated.
         self.out.extend(merged(self.list.element, Some(&self.live[place]), None).ok().flatten());
     }
 

@@ -1,4 +1,4 @@
-//! Removal of fields from a value.
+//! Removes a set of fields from a value.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::element::Element;
 use super::set::Set;
 use super::types::{Atom, ListSort, Type};
 
-/// Removes fields from a value. A map or list that becomes empty is replaced by null.
+/// Returns the value without the given fields. A map or list that becomes empty is replaced by null.
 pub(super) fn remove(of: Type<'_>, value: &Value, gone: &Set) -> Value {
     match (of.atom(Some(value)), value) {
         (Atom::Scalar(_), value) => value.clone(),

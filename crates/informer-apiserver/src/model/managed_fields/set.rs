@@ -9,16 +9,16 @@ use std::cmp::Ordering;
 
 use super::element::{Element, Path};
 
-/// A set of paths, as a tree. A path in the set does not imply its parents.
+/// A set of paths, as a tree. If a path is in the set, its parents need not be.
 ///
-/// The members of objects are sorted, so nearly every element is appended at the end. Sorted vectors are
-/// built, joined and walked with one allocation per level, where a tree of maps needs many.
+/// The nodes are sorted vectors. They need one allocation per level, where a tree of maps needs many. Object
+/// members are sorted, too, so nearly every insertion appends at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Set {
     nodes: Vec<(Element, Node)>,
 }
 
-/// The part of a set below one element.
+/// One path element of a field set, and the paths below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     /// True if the path to this node is in the set.
@@ -38,7 +38,7 @@ impl Node {
     }
 }
 
-/// A cursor over the remaining nodes of a set. Elements must be looked up in ascending order.
+/// Looks up elements in a sorted list of nodes. The elements must be looked up in ascending order.
 struct Cursor<'a>(&'a [(Element, Node)]);
 
 impl<'a> Cursor<'a> {
@@ -62,17 +62,18 @@ impl Set {
         self.nodes.is_empty()
     }
 
-    /// Returns the elements of the first level in order.
+    /// Returns the nodes of the first level in order.
     pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = &(Element, Node)> {
         self.nodes.iter()
     }
 
-    /// Like [`nodes`](Self::nodes), with mutable nodes. A node must not become empty.
+    /// Returns the nodes of the first level like [`nodes`](Self::nodes), but mutable. The caller must not
+    /// make a node empty.
     pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = (&Element, &mut Node)> {
         self.nodes.iter_mut().map(|(element, node)| (&*element, node))
     }
 
-    /// Builds a set from nodes in any order. The last node of an element wins.
+    /// Builds a set from nodes in any order. If an element occurs several times, its last node is used.
     pub(super) fn of_nodes(nodes: impl Iterator<Item = (Element, bool, Self)>) -> Self {
         let nodes = nodes.map(|(element, member, children)| (element, Node { member, children }));
         let mut nodes: Vec<_> = nodes.filter(|(_, node)| !node.is_empty()).collect();
@@ -87,7 +88,7 @@ impl Set {
         Self { nodes }
     }
 
-    /// Returns the index of an element, or the index at which it would be inserted.
+    /// Returns `Ok` with the index of an element, or `Err` with the index at which it must be inserted.
     fn place(&self, element: &Element) -> Result<usize, usize> {
         match self.nodes.last() {
             Some((last, _)) if last < element => Err(self.nodes.len()),
@@ -95,7 +96,7 @@ impl Set {
         }
     }
 
-    /// Adds a path. The empty path is ignored.
+    /// Adds a path to the set. The empty path is ignored.
     pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = self.place(first).unwrap_or_else(|at| {
@@ -127,7 +128,7 @@ impl Set {
         })
     }
 
-    /// Inserts an element with its membership and its children.
+    /// Inserts or replaces the node of an element. `member` is true if its path is in the set.
     pub(super) fn put(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
         if node.is_empty() {
@@ -139,7 +140,7 @@ impl Set {
         }
     }
 
-    /// Like [`put`](Self::put), but merges with an existing node.
+    /// Inserts a node like [`put`](Self::put), but merges it with an existing node of the element.
     pub(super) fn merge_in(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
         match self.place(&element) {
@@ -159,7 +160,7 @@ impl Set {
         self.joined(other.clone())
     }
 
-    /// Like [`union`](Self::union), but consumes both sets instead of cloning.
+    /// Returns the union of both sets like [`union`](Self::union), but consumes them instead of cloning.
     pub(crate) fn joined(mut self, other: Self) -> Self {
         if self.nodes.is_empty() {
             return other;
@@ -193,7 +194,7 @@ impl Set {
         both
     }
 
-    /// Returns the paths that are in this set and not in the other one.
+    /// Returns the paths that are in this set but not in `other`.
     pub(crate) fn difference(mut self, other: &Self) -> Self {
         self.subtract(other);
         self
@@ -212,7 +213,7 @@ impl Set {
         });
     }
 
-    /// Returns the paths that are neither in the other set nor below a path of it.
+    /// Returns the paths of this set that are neither in `other` nor below a path in it.
     pub(crate) fn without(mut self, other: &Self) -> Self {
         self.cut(other);
         self
@@ -233,7 +234,7 @@ impl Set {
         });
     }
 
-    /// Removes field paths such as `metadata.labels`.
+    /// Removes field paths such as `metadata.labels` from the set.
     pub(super) fn without_fields(mut self, paths: &[&str]) -> Self {
         paths.iter().for_each(|path| self.take_field(path));
         self
@@ -252,7 +253,8 @@ impl Set {
         }
     }
 
-    /// Returns all paths: at each level first the members, then the paths below them, each in order.
+    /// Returns all paths of the set. At each level, the paths that end there come before the paths below it;
+    /// both are sorted.
     pub(crate) fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);

@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// A schema with one field for each merge strategy.
+/// Returns a CRD schema with one field for each merge strategy.
 fn schema() -> Value {
     json!({"type": "object", "properties": {
         "number": {"type": "integer"},
@@ -98,7 +98,7 @@ fn keyed() -> impl Strategy<Value = Value> {
 }
 
 trait Shuffled: Strategy<Value = BTreeMap<String, Value>> + Sized {
-    /// Returns the entries as a list in any order, each with its key.
+    /// Generates lists with these entries in any order, each entry with its key.
     fn prop_shuffle_entries(self) -> impl Strategy<Value = Value> {
         let named = |(name, mut entry): (String, Value)| {
             entry["name"] = name.into();
@@ -170,8 +170,8 @@ proptest! {
         };
         let kept = members(&fields_of(of, &value).without(&gone));
         let found = members(&fields_of(of, &left));
-        // If all fields of a value are removed, null remains in its place. The field set contains the path of
-        // this null, so a removed top-level path may still be found.
+        // A value whose fields were all removed is replaced by null. The path of this null is in the field
+        // set, so a removed top-level path may still be found.
         prop_assert!(kept.is_subset(&found), "{kept:?} {found:?}");
         prop_assert!(found.iter().all(|path| !gone.has(path) || path.len() == 1), "{found:?}");
     }
@@ -182,8 +182,8 @@ proptest! {
         let kind = Kind::new(&schema, &table);
         let id = applier("a");
         let updater = kind.updater();
-        // An unmanaged value is removed with the last field of its object, so the live object needs a
-        // manager.
+        // Removing the last field of an object would also remove values in it that no manager owns, so
+        // another manager owns the live object here.
         let other = updater.update(&json!({}), &live, Managed::default(), &updater_id("u")).unwrap();
         let first = updater.apply(&live, &config, other, Applier { id: &id, force: true }).unwrap();
         let object = first.object.clone().unwrap_or_else(|| live.clone());
@@ -228,7 +228,7 @@ fn updater_id(name: &str) -> ManagerId {
     ManagerId { operation: Operation::Update, api_version: "v1".to_owned(), ..applier(name) }
 }
 
-/// A reference model: a map, and for each manager the keys that it owns.
+/// A reference model of server-side apply: a map, and for each manager the keys that it owns.
 #[derive(Debug, Default)]
 struct Plain {
     live: BTreeMap<String, i64>,
@@ -291,7 +291,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// Returns the owners of the members of `parts`.
+/// Returns the managers that own members of the field `parts`.
 fn owners(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
     let name = |path: Vec<Element>| match &path[..] {
         [_, Element::Field(name)] => Some(name.to_string()),
@@ -315,9 +315,9 @@ proptest! {
             match write {
                 Write::Apply(name, map, force) => {
                     let id = applier(name);
-                    // The configuration omits an empty map, because a manager would own the path of the empty
-                    // map, and the reference model knows only members. A map that loses its last member is
-                    // removed.
+                    // The configuration leaves `parts` out if it is empty. Otherwise a manager would own the
+                    // path of the empty map, which the reference model does not know. A map that loses its
+                    // last member is removed.
                     let config = if map.is_empty() { json!({}) } else { json!({"parts": map}) };
                     let done = plain.apply(&id, map, *force);
                     match updater.apply(&live, &config, managed.clone(), Applier { id: &id, force: *force }) {
@@ -341,7 +341,7 @@ proptest! {
                 serde_json::from_value(live.get("parts").filter(|parts| parts.is_object()).cloned().unwrap_or(json!({}))).unwrap();
             prop_assert_eq!(&held, &plain.live);
             prop_assert_eq!(owners(&managed), plain.owners.clone());
-            // The managers survive a round trip through `managedFields`.
+            // Encoding the managers as `managedFields` and decoding them must not change them.
             let stored = managed.write();
             prop_assert_eq!(managed.text(), stored.as_ref().map(Value::to_string));
             prop_assert_eq!(&Managed::read(stored.as_ref()).unwrap(), &managed);
@@ -422,7 +422,7 @@ fn malformed_managed_fields_are_rejected() {
     assert!(Managed::read(Some(&json!("text"))).is_none());
 }
 
-/// Values of unexpected or unknown types.
+/// Generates values of unexpected or unknown types.
 fn odd() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![
         json!(null),
@@ -440,7 +440,7 @@ fn odd() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// An object with some unexpected members.
+/// Generates objects in which some members have unexpected types.
 fn any_object() -> impl Strategy<Value = Value> {
     let names = ["number", "set", "keyed", "plain", "whole", "parts", "metadata", "other"];
     let odds = prop::collection::btree_map(prop::sample::select(names.to_vec()), odd(), 0..3);
@@ -507,7 +507,7 @@ fn direct_encoding_of_a_pod_equals_encoding_of_sets() {
         pod["spec"]["imagePullSecrets"].as_array_mut().unwrap().truncate(entries);
         let sets = updater.update(&empty, &pod, Managed::default(), &updater_id("u")).unwrap().text();
         let text = updater.created_text(&empty, &pod, &updater_id("u"));
-        // Two secrets without a name are duplicates of one entry.
+        // Two secrets without a name are duplicates, so the direct encoding fails for more than one.
         assert_eq!(text, sets.filter(|_| entries == 1));
     }
 }

@@ -1,5 +1,5 @@
-//! The types of values for server-side apply: from the built-in schema table, from the schema of a CRD, or
-//! deduced from the value.
+//! The types of values for server-side apply. They come from the built-in schema table or the schema of a
+//! CRD, or are deduced from the value.
 
 use informer_schema::{BaseType, Field, ListType as Listed, Message, Schema, Shape};
 use serde_json::Value;
@@ -14,23 +14,23 @@ pub(crate) enum Type<'a> {
         message: Message<'a>,
         atomic: bool,
     },
-    /// A list of the schema table.
+    /// A list in the schema table.
     List(Field<'a>),
     /// A map of the schema table.
     Map(Field<'a>),
     Scalar(Scalar),
-    /// A part of a CRD schema.
+    /// The type that a part of a CRD schema describes.
     Custom {
         schema: &'a Value,
         table: &'a Schema,
         preserves: bool,
         embedded: bool,
     },
-    /// Any value: objects are granular, lists are atomic.
+    /// An untyped value, in which objects are granular and lists are atomic.
     Free,
-    /// Any value; it is atomic, so an apply replaces it as a whole.
+    /// An untyped value that is atomic, so an apply replaces it as a whole.
     Whole,
-    /// A string, or an object or list of any content: the type `JSON` of the schema table.
+    /// The type `JSON` of the schema table: a string, or an object or list with any content.
     Json,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Atom<'a> {
     Scalar(Scalar),
 }
 
-/// An object: a struct or a map.
+/// An object type: a struct with declared fields, or a map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MapType<'a> {
     of: Type<'a>,
@@ -77,17 +77,17 @@ pub(super) enum ListSort {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) of: Type<'a>,
-    /// True if the type declares a field of this name; false for the entries of a map.
+    /// True if the type declares a field of this name; false for an entry of a map.
     pub(super) declared: bool,
 }
 
 impl<'a> Type<'a> {
-    /// Returns the type of a struct in the schema table.
+    /// Returns the type for a struct in the schema table.
     pub(crate) fn message(message: Message<'a>) -> Self {
         Self::Struct { message, atomic: message.is_atomic() }
     }
 
-    /// Returns the type of the objects of a custom kind.
+    /// Returns the type for objects of a custom kind.
     pub(crate) fn custom(schema: &'a Value, table: &'a Schema) -> Self {
         let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
         Self::Custom { schema, table, preserves, embedded: true }
@@ -119,7 +119,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Returns the type of a part of a CRD schema.
+    /// Returns the type for a part of a CRD schema.
     fn part(self, schema: &'a Value) -> Self {
         let Self::Custom { table, preserves, .. } = self else { return Self::Free };
         let preserves = preserves || schema["x-kubernetes-preserve-unknown-fields"] == true;
@@ -127,7 +127,7 @@ impl<'a> Type<'a> {
         Self::Custom { schema, table, preserves, embedded }
     }
 
-    /// Returns true if the type is from a CRD schema.
+    /// Returns true if the type comes from a CRD schema.
     pub(super) fn is_custom(self) -> bool {
         matches!(self, Self::Custom { .. })
     }
@@ -142,7 +142,7 @@ impl<'a> Type<'a> {
     pub(super) fn map(self) -> Option<MapType<'a>> {
         let atomic = match self {
             Self::Struct { atomic, .. } => atomic,
-            // A map with atomic values is not atomic itself.
+            // A map type is atomic by its own marker. The marker that its values are atomic does not count.
             Self::Map(field) => field.is_atomic() && !field.message().is_some_and(Message::is_atomic),
             Self::Custom { schema, .. } if matches!(self.custom_sort(), "object" | "") => {
                 schema["x-kubernetes-map-type"] == "atomic"
@@ -190,8 +190,8 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Returns the structure of a value. If the value does not determine it, the first one that the type
-    /// allows.
+    /// Returns the structure (map, list or scalar) of a value with this type. If the value does not determine
+    /// it, this is the first structure that the type allows.
     pub(super) fn atom(self, value: Option<&Value>) -> Atom<'a> {
         let by_value = match value {
             Some(Value::Object(_)) => self.map().map(Atom::Map),
@@ -208,14 +208,14 @@ impl<'a> Type<'a> {
 }
 
 impl Atom<'_> {
-    /// Returns true if both are maps, lists or scalars.
+    /// Returns true if both structures are maps, both are lists or both are scalars.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
 impl<'a> MapType<'a> {
-    /// Returns the type of a member, or `None` if the type has no such member.
+    /// Returns the type of an object member, or `None` if the type does not allow the member.
     pub(super) fn member(&self, name: &str) -> Option<Member<'a>> {
         let declared = |of| Some(Member { of, declared: true });
         let any = |of| Some(Member { of, declared: false });
@@ -249,7 +249,7 @@ impl<'a> MapType<'a> {
     }
 }
 
-/// Returns how a list is merged: by its list type, otherwise by its patch strategy.
+/// Returns the merge strategy of a list: its list type, or else its patch strategy.
 fn sort_of(field: Field<'_>) -> ListSort {
     match field.list_type() {
         Some(Listed::Atomic) => ListSort::Atomic,
@@ -262,7 +262,7 @@ fn sort_of(field: Field<'_>) -> ListSort {
 }
 
 impl<'a> ListType<'a> {
-    /// Returns the path element of an entry.
+    /// Returns the path element that identifies a list entry.
     pub(super) fn element_of(&self, entry: &Value) -> Result<Element, String> {
         match self.sort {
             ListSort::Keyed => self.keyed(entry),
@@ -301,7 +301,7 @@ impl<'a> ListType<'a> {
         Ok(Element::Key(keys))
     }
 
-    /// Returns the keys of an associative list, in the order of the type.
+    /// Returns the names of the key fields of an associative list, in the order of its schema.
     pub(super) fn keys(&self) -> Vec<&'a str> {
         match self.of {
             Type::List(field) if field.list_type().is_some() => field.list_map_keys().collect(),
@@ -321,7 +321,7 @@ impl<'a> ListType<'a> {
                 if let Some(default) = field.default_json() {
                     return serde_json::from_str(default).ok();
                 }
-                // Fields that are always encoded have their zero value as the default.
+                // If a key field is always encoded, its default is the zero value.
                 if field.omits_empty() || field.shape() != Shape::Value {
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! Ownership changes of updates and applies.
+//! Changes of field ownership by updates and applies.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::set::Set;
 use super::types::Type;
 use super::walk::{TypeError, error_message, fields_of, reconcile, validate, with_named};
 
-/// Fields without a manager: they are set by the server or identify the object.
+/// Fields that no manager owns, because the server sets them or because they identify the object.
 pub(super) const UNOWNED: [&str; 12] = [
     "apiVersion",
     "kind",
@@ -30,41 +30,41 @@ pub(super) const UNOWNED: [&str; 12] = [
     "metadata.resourceVersion",
 ];
 
-/// The initial capacity for the encoded fields of a new object.
+/// Initial capacity in bytes of the buffer for the encoded fields of a new object.
 const CREATED_BYTES: usize = 2048;
 
-/// Converts an object to another version.
+/// Converts an object to another API version.
 pub(crate) type Convert<'a> = &'a dyn Fn(&str, &Value) -> Result<Value, Failed>;
 
-/// Computes the managed fields of writes to objects of one kind in one version.
+/// Computes the managed fields after writes to objects of one kind in one API version.
 pub(crate) struct Updater<'a> {
     /// The version of the request.
     pub(crate) version: &'a str,
-    /// The type of the objects in each served version.
+    /// The object type in each served API version.
     pub(crate) types: BTreeMap<&'a str, Type<'a>>,
-    /// Converts an object to another version. `None` if objects are the same in all versions.
+    /// Converts an object to another API version. `None` if objects are the same in all versions.
     pub(crate) convert: Option<Convert<'a>>,
-    /// Fields that the server resets in this request; no manager owns them.
+    /// Fields that the server resets in this request, so that no manager owns them.
     pub(crate) ignored: &'a Set,
     /// The time of the write.
     pub(crate) now: &'a str,
 }
 
-/// The manager of an apply, and whether it takes over the fields of other managers.
+/// The manager of an apply request, and whether it takes over fields of other managers (`force`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Applier<'a> {
     pub(crate) id: &'a ManagerId,
     pub(crate) force: bool,
 }
 
-/// A field of another manager that an apply would change.
+/// A field of another manager that an apply request would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: ManagerId,
     pub(crate) path: Path,
 }
 
-/// Why an apply or update failed.
+/// The reason why an apply or update failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failed {
     Conflicts(Vec<Conflict>),
@@ -75,7 +75,7 @@ pub(crate) enum Failed {
 /// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Applied {
-    /// The new object; `None` if it is unchanged.
+    /// The new object; `None` if the apply does not change it.
     pub(crate) object: Option<Value>,
     pub(crate) managed: Managed,
 }
@@ -91,7 +91,7 @@ impl<'a> Updater<'a> {
         self.types.get(self.version).copied().unwrap_or(Type::Free)
     }
 
-    /// Computes the managers after an update from `live` to `new`.
+    /// Returns the managers after an update of the object from `live` to `new`.
     pub(crate) fn update(
         &self,
         live: &Value,
@@ -112,7 +112,8 @@ impl<'a> Updater<'a> {
     }
 
     /// Encodes the managers that [`update`](Self::update) would return for a new object, in the format of
-    /// [`Managed::text`]. `empty` is an empty object of its type. Returns `None` if `update` must be called.
+    /// [`Managed::text`]. `empty` is an empty object of the same type. Returns `None` if the caller must use
+    /// `update` instead.
     pub(crate) fn created_text(&self, empty: &Value, new: &Value, id: &ManagerId) -> Option<String> {
         let mut fields = String::with_capacity(CREATED_BYTES);
         match created::write(self.own_type(), (empty, new), self.ignored, &mut fields)? {
@@ -158,7 +159,7 @@ impl<'a> Updater<'a> {
         Ok(Applied { object, managed })
     }
 
-    /// Returns the fields of `last` that have the same values in `live`; `None` if the two cannot be
+    /// Returns the fields of `last` whose values are the same in `live`; `None` if the two objects cannot be
     /// compared.
     pub(crate) fn unchanged_since(&self, last: &Value, live: &Value) -> Option<Set> {
         let of = self.own_type();
@@ -170,8 +171,8 @@ impl<'a> Updater<'a> {
         Some(set.difference(&changes.removed))
     }
 
-    /// Removes changed fields from all managers except the applier. Without `force`, changing a field of
-    /// another manager is a conflict.
+    /// Removes the fields that a write changes from all managers except the writer. For an apply without
+    /// `force`, changing a field of another manager is a conflict.
     fn reassigned(
         &self,
         live: &Value,
@@ -189,7 +190,7 @@ impl<'a> Updater<'a> {
                 kept.0.insert(id, owned);
                 continue;
             }
-            // Fields in a version that is no longer served lose their manager.
+            // Managers lose fields of an API version that is no longer served.
             let Some((&version, &of)) = self.types.get_key_value(owned.api_version.as_str()) else {
                 continue;
             };
@@ -219,7 +220,7 @@ impl<'a> Updater<'a> {
         Ok((kept, changes.remove(self.version).unwrap_or_default()))
     }
 
-    /// Drops managers of versions that are not served, and adapts the sets to the current types.
+    /// Drops managers of API versions that are not served, and adapts the field sets to the current types.
     fn reconciled(&self, mut managed: Managed) -> Managed {
         managed.0.retain(|_, owned| match self.types.get(owned.api_version.as_str()) {
             Some(of) => {
@@ -231,7 +232,8 @@ impl<'a> Updater<'a> {
         managed
     }
 
-    /// Removes fields that the applier applied before, does not apply now, and that no other manager owns.
+    /// Returns the merged object without the fields that the applier has applied before but does not apply
+    /// now, unless another manager owns them.
     fn pruned(&self, merged: Value, managed: &Managed, last: &Owned) -> Value {
         if last.set.is_empty() {
             return merged;
@@ -250,7 +252,7 @@ impl<'a> Updater<'a> {
             let gone = with_named(Some(of), &fields_of(of, &merged)).difference(&stays);
             pruned = remove(of, &merged, &gone);
         }
-        // Fields that were removed with a parent but were not the applier's are kept.
+        // Removing a parent can also remove fields that did not belong to the applier. Such fields are kept.
         let left = with_named(Some(of), &fields_of(of, &pruned));
         let gone = with_named(Some(of), &fields_of(of, &merged)).difference(&left);
         remove(of, &merged, &gone.intersection(&named_last))

@@ -1,4 +1,4 @@
-//! Traversals of one value along its type.
+//! Functions that traverse one value along its type.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,22 @@ use super::element::Element;
 use super::set::{Node, Set};
 use super::types::{Atom, ListSort, ListType, MapType, Scalar, Type};
 
-/// A value of the wrong type.
+/// The error for a value of the wrong type, with its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeError {
     path: String,
     why: String,
 }
 
-/// Returns the type errors of a value in the messages of kube-apiserver, or `None`. List entries with equal
-/// keys are an error unless `duplicates` are allowed.
+/// Returns kube-apiserver's messages for the type errors in a value, or `None` if it has none. List entries
+/// with equal keys are an error unless `duplicates` are allowed.
 pub(crate) fn validate(of: Type<'_>, value: &Value, duplicates: bool) -> Option<String> {
     let mut errors = Vec::new();
     check(of, value, duplicates, String::new(), &mut errors);
     error_message(&errors)
 }
 
-/// Joins several errors into one message.
+/// Joins several type errors into one message. Returns `None` if there are no errors.
 pub(super) fn error_message(errors: &[TypeError]) -> Option<String> {
     let one = |error: &TypeError| match error.path.is_empty() {
         true => error.why.clone(),
@@ -104,7 +104,7 @@ fn check_entries(
     }
 }
 
-/// Returns the error for a value that is not of a scalar type.
+/// Returns the error for a value that does not have this scalar type.
 pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     let right = match scalar {
         Scalar::Number => value.is_number(),
@@ -125,7 +125,7 @@ pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     })
 }
 
-/// Returns the Go type of a decoded value.
+/// Returns the Go type into which a JSON value is decoded.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -170,12 +170,12 @@ fn go_syntax(value: &Value) -> String {
     }
 }
 
-/// Returns all fields that a value contains: leaves, list entries and map members.
+/// Returns the set of all fields in a value: leaves, list entries and map members.
 pub(super) fn fields_of(of: Type<'_>, value: &Value) -> Set {
     fields_below(of, value).1
 }
 
-/// Returns whether the value itself is a field, and the fields below it.
+/// Returns true if the value itself is a field, and the set of the fields below it.
 fn fields_below(of: Type<'_>, value: &Value) -> (bool, Set) {
     match (of.atom(Some(value)), value) {
         (Atom::Scalar(_), _) => (true, Set::default()),
@@ -208,7 +208,7 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
     }
     let fields = elements.iter().zip(entries).filter_map(|(element, entry)| {
         let element = element.as_ref()?;
-        // Duplicate entries are handled as a whole.
+        // Entries with duplicate keys are handled as a whole.
         let below = match twice.contains(element) {
             true => Set::default(),
             false => fields_below(list.element, entry).1,
@@ -219,7 +219,7 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
     Set::of_nodes(fields)
 }
 
-/// Adds the parents of the fields that their type declares by name.
+/// Returns the set with the parents of its fields, as far as the types declare these parents by name.
 pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
     let mut named = Set::default();
     for (element, node) in set.nodes() {
@@ -237,7 +237,8 @@ pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
     named
 }
 
-/// Adapts a set to the current type: fields below a value that became atomic are replaced by the value.
+/// Adapts a field set to the current type. If a value became atomic, the fields below it are replaced by the
+/// value itself.
 pub(super) fn reconcile(of: Type<'_>, set: &mut Set) {
     // Fast path: most nodes have no children and stay unchanged.
     for (element, node) in set.nodes_mut().filter(|(_, node)| !node.children.is_empty()) {
@@ -253,7 +254,8 @@ pub(super) fn reconcile(of: Type<'_>, set: &mut Set) {
     }
 }
 
-/// Returns true if values of the type are always atomic. For untyped values it depends on the value.
+/// Returns true if all values of the type are atomic. For an untyped value atomicity depends on the value, so
+/// the result is false.
 fn is_atomic(of: Type<'_>) -> bool {
     match of.atom(None) {
         Atom::Map(map) => map.atomic && !matches!(of, Type::Whole),

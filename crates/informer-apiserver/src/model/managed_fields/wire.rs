@@ -57,19 +57,21 @@ impl Set {
                 other => others.push((written(other), node)),
             }
         }
-        // Members are sorted by their encoding. Those of fields (`f:`) come first.
+        // Members are sorted by their encoded name. Fields (prefix `f:`) sort before the other elements, so
+        // they were written first.
         others.sort_by(|(left, _), (right, _)| left.cmp(right));
         others.iter().for_each(|(name, node)| member(("", name), node, out));
         out.push('}');
     }
 
-    /// Decodes a set. Elements of unknown kinds are skipped, since a later version may have added them.
+    /// Decodes a field set from its JSON in `managedFields`. Unknown types of path elements are skipped,
+    /// because a later version may have added them.
     pub(crate) fn from_json(value: &Value) -> Result<Self, ReadError> {
         Ok(read(value)?.1)
     }
 }
 
-/// Decodes whether the path to a value is in the set, and the set below it.
+/// Decodes a node of a field set: whether its path is in the set, and the set below it.
 fn read(value: &Value) -> Result<(bool, Set), ReadError> {
     let members = match value {
         Value::Object(members) => members,
@@ -85,7 +87,7 @@ fn read(value: &Value) -> Result<(bool, Set), ReadError> {
             nodes.push((element, is_member, children));
         }
     }
-    // The order of the encoding is not that of the elements.
+    // The encoded names are in another order than the path elements, so the nodes are sorted again.
     let set = Set::of_nodes(nodes.into_iter());
     Ok((member || set.is_empty(), set))
 }
@@ -102,7 +104,7 @@ fn element(text: &str) -> Result<Option<Element>, ReadError> {
         "v:" => Element::Value(json()?),
         "i:" => Element::Index(rest.parse().map_err(|_| wrong())?),
         "k:" => match json()? {
-            // The members of an object are sorted by name.
+            // The members of a decoded JSON object are sorted by name, as key elements require.
             Value::Object(keys) => {
                 Element::Key(keys.into_iter().map(|(name, value)| (name.into(), value)).collect())
             }
@@ -143,14 +145,14 @@ fn quoted(text: &str) -> String {
 fn push_value(value: &Value, out: &mut String) {
     match value {
         Value::String(text) => push_quoted("", text, out),
-        // Only strings are frequent enough to need a fast path.
+        // Only strings are frequent enough to need a faster encoder.
         other => write!(out, "{other}").expect("writing to a string does not fail"),
     }
 }
 
-/// Appends a JSON string after a prefix that needs no escapes.
+/// Appends `prefix` and `text` as one JSON string. The prefix must not need escapes.
 pub(super) fn push_quoted(prefix: &str, text: &str, out: &mut String) {
-    // No early exit, so that the loop can be vectorized.
+    // The loop has no early exit, so that the compiler can vectorize it.
     let (control, sign) = text.bytes().fold((false, false), |(control, sign), byte| {
         (control | (byte < b' '), sign | (byte == b'"') | (byte == b'\\'))
     });
@@ -168,7 +170,7 @@ pub(super) fn push_quoted(prefix: &str, text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Appends a string in which only quotes and backslashes need escapes.
+/// Appends a JSON string in which only quotes and backslashes need escapes.
 fn push_escaped(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\')) {
@@ -180,7 +182,8 @@ fn push_escaped(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Escapes JSON like Go's encoder, which makes it safe for HTML. These characters only occur in strings.
+/// Escapes JSON like Go's encoder, which makes it safe for HTML. The escaped characters only occur in
+/// strings.
 pub(super) fn as_go(mut text: String) -> String {
     // U+2028 and U+2029 start with this byte.
     const SEPARATOR: u8 = 0xe2;

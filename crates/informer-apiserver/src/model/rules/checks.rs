@@ -1,4 +1,4 @@
-//! The validation rules and their messages, which equal those of kube-apiserver.
+//! Validation rules for fields of built-in kinds. Their error messages equal those of kube-apiserver.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -8,27 +8,28 @@ use serde_json::Value;
 use crate::model::error::Cause;
 use crate::model::rules::path::{each, get, join};
 
-/// A validation rule. Its path is relative to a part of an object; errors name the path from the root.
+/// A validation rule for the part of an object at a path. The path is relative to the part that is validated;
+/// errors contain the full path.
 #[derive(Clone, Copy)]
 pub(crate) enum Check {
-    /// The field must not be missing or an empty string, list or map. The second string is the detail of the
-    /// error.
+    /// The field must be present and must not be an empty string, list or map. The second string is the
+    /// detail of the error.
     Required(&'static str, &'static str),
-    /// The number must be at least this.
+    /// The number in the field must be at least this.
     Min(&'static str, i64),
-    /// If the string is set, it must be one of these. The error lists them in this order.
+    /// The string in the field must be empty or one of these. The error lists them in this order.
     OneOf(&'static str, &'static [&'static str]),
-    /// If the string is set, it must have this format.
+    /// The string in the field must be empty or have this format.
     NameFormat(&'static str, NameFormat),
     /// The field is immutable.
     Immutable(&'static str),
-    /// Applies the rules to each part that the path matches.
+    /// Applies the rules to each part of the object that the path matches.
     In(&'static str, &'static [Self]),
     /// Calls a function.
     Call(fn(&FieldView<'_>, &mut Vec<Cause>)),
 }
 
-/// A part of an object, the same part of the old object, and its path.
+/// A part of a validated object, the same part of the stored object, and its path.
 #[derive(Clone)]
 pub(crate) struct FieldView<'a> {
     pub(crate) value: &'a Value,
@@ -57,18 +58,18 @@ impl<'a> FieldView<'a> {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the strings of a list in the old object.
+    /// Returns the strings of a list in the stored object.
     pub(crate) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
         let list = self.old.and_then(|old| get(old, path)?.as_array());
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Returns the full path of a member.
+    /// Returns the full path of a field in this part of the object.
     pub(crate) fn field_path(&self, name: &str) -> String {
         join(&self.path, name)
     }
 
-    /// Returns a part of the object; its value is `null` if it is missing.
+    /// Returns the view of a field; its value is `null` if the field is missing.
     pub(crate) fn part(&self, path: &str) -> FieldView<'a> {
         const MISSING: &Value = &Value::Null;
         FieldView {
@@ -175,7 +176,7 @@ pub(crate) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
     Cause::not_supported(field, &format!("{text:?}"), &quoted.join(", "))
 }
 
-/// Formats a value for an error message.
+/// Formats the value of an invalid field for the error message.
 pub(crate) fn format_value(value: Option<&Value>) -> String {
     match value {
         None => "null".to_owned(),
@@ -188,17 +189,17 @@ pub(crate) fn format_value(value: Option<&Value>) -> String {
 pub(crate) enum NameFormat {
     /// A DNS label (RFC 1123).
     Label,
-    /// A DNS subdomain (RFC 1123): labels separated by dots.
+    /// A DNS subdomain (RFC 1123): DNS labels separated by dots.
     Subdomain,
-    /// A DNS label (RFC 1035): it starts with a letter.
+    /// A DNS label (RFC 1035), which starts with a letter.
     Label1035,
-    /// A qualified name, for example a label key.
+    /// A qualified name, for example a label key: an optional DNS subdomain as prefix, and a name.
     Qualified,
     /// The name of a port.
     PortName,
 }
 
-/// The maximum length of a label in bytes.
+/// Maximum length of a DNS label in bytes.
 const MAX_LABEL_BYTES: usize = 63;
 const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
      alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
@@ -235,7 +236,7 @@ impl NameFormat {
     }
 }
 
-/// Returns why a string is not a valid label key, in the messages of kube-apiserver.
+/// Returns kube-apiserver's error messages for an invalid label key; empty if it is valid.
 pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
     crate::model::labels::label_key_problems(text, |prefix| NameFormat::Subdomain.is_valid(prefix))
 }
@@ -260,7 +261,7 @@ fn port_name_problems(text: &str) -> Vec<&'static str> {
     problems
 }
 
-/// Returns why a string is not a valid DNS label, in the messages of kube-apiserver.
+/// Returns kube-apiserver's error messages for an invalid DNS label; empty if it is valid.
 pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
     let long = (text.len() > MAX_LABEL_BYTES).then_some("must be no more than 63 characters");
     let wrong = (!is_label_part(text)).then(|| match NameFormat::Subdomain.is_valid(text) {
@@ -308,7 +309,7 @@ pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates labels, or another map with the same syntax.
+/// Validates labels, or another map with the same syntax, such as a node selector.
 pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
@@ -325,7 +326,7 @@ pub(crate) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Reports each duplicate value of `member` in a list.
+/// Reports each duplicate value of the field `member` in the items of a list.
 pub(crate) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     for (index, item) in at.items(list).iter().enumerate() {
@@ -362,7 +363,8 @@ pub(crate) fn check_immutable(at: &FieldView<'_>, field: &str, causes: &mut Vec<
 const PERCENT_RULE: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
      '93%', regex used for validation is '[0-9]+%')";
 
-/// Validates a non-negative number or a percentage. Only `maxSurge` may be above 100 %.
+/// Validates a field that contains a non-negative number or a percentage. Only in `maxSurge` a percentage may
+/// exceed 100 %.
 pub(crate) fn check_int_or_percent(at: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
     let field = at.field_path(name);
     match at.get(name) {

@@ -1,22 +1,22 @@
-//! The kinds of default rules, and their application.
+//! Default rules for fields of built-in kinds, and the function that applies them.
 
 use serde_json::Value;
 
 use crate::model::rules::path::{each_mut, get, set};
 
-/// The default of a port's protocol.
+/// The default `TCP` for the protocol of a port.
 pub(crate) const TCP: &[Default] = &[Default::Fill("protocol", "\"TCP\"")];
 
-/// A default. Its path is relative to a part of an object.
+/// A default for the part of an object at a path. The path is relative to the part that is defaulted.
 #[derive(Clone, Copy)]
 pub(crate) enum Default {
-    /// Sets a field that is missing or an empty string to this JSON value. Creates missing parents.
+    /// Sets a field to this JSON value if it is missing or an empty string. Creates missing parents.
     Fill(&'static str, &'static str),
-    /// Sets a number that is missing or zero.
+    /// Sets a field to this number if it is missing or zero.
     FillZero(&'static str, i64),
-    /// Applies the defaults to each part that the path matches.
+    /// Applies the defaults to each part of the object that the path matches.
     In(&'static str, &'static [Self]),
-    /// Applies the defaults if a field has this value.
+    /// Applies the defaults if the field has this value.
     When(&'static str, &'static str, &'static [Self]),
     /// Calls a function.
     Call(fn(&mut Value)),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Calls a function for every existing part of a value that the path matches.
+/// Calls a function for each part of a value that the path matches. The function may change the part.
 pub(crate) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut Value)) {
     let Some((segment, rest)) = split(path) else { return visit(value) };
     let (name, each) = strip(segment);
@@ -18,7 +18,8 @@ pub(crate) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut
     }
 }
 
-/// Like [`each_mut`] for reading. The function also gets the concrete path, with list indexes and map keys.
+/// Calls a function for each part of a value like [`each_mut`], but only for reading. The function also
+/// receives the concrete path, with list indexes and map keys.
 pub(crate) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
     let Some((segment, rest)) = split(path) else { return visit(value, at) };
     let (name, many) = strip(segment);
@@ -44,13 +45,13 @@ pub(crate) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&V
 pub(crate) fn get<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let found = match path.as_bytes().contains(&b'.') {
         true => path.split('.').try_fold(value, |value, name| value.get(name)),
-        // Fast path: most paths are a single name.
+        // Fast path: most field paths are a single name.
         false => value.get(path),
     };
     found.filter(|found| !found.is_null())
 }
 
-/// Sets a field and creates its missing parents.
+/// Sets the field at a path, and creates its missing parents.
 pub(crate) fn set(value: &mut Value, path: &str, new: Value) {
     let mut place = value;
     for name in path.split('.') {

@@ -1,7 +1,7 @@
 //! Parsing and validation of IP addresses and CIDRs.
 //!
-//! Numbers with leading zeros are ambiguous: some parsers read them as octal. They are parsed, but
-//! rejected in new objects.
+//! Numbers with leading zeros are ambiguous: some parsers read them as octal. Addresses with leading zeros
+//! can be parsed, but validation rejects them in new objects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,13 +15,13 @@ pub(crate) fn check_address(field: &str, text: &str, causes: &mut Vec<Cause>) {
     causes.extend(address_problem(text).map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
-/// Validates a CIDR. CIDRs of the old object (`before`) are not validated again.
+/// Validates a CIDR, unless it is one of those in the stored object (`before`).
 pub(crate) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Vec<Cause>) {
     let wrong = range_problem(text).filter(|_| !before.contains(&text));
     causes.extend(wrong.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
-/// Returns why a string is not a valid IP address, in the messages of kube-apiserver.
+/// Returns kube-apiserver's error message for an invalid IP address; `None` if it is valid.
 pub(crate) fn address_problem(text: &str) -> Option<&'static str> {
     match address(text) {
         None => Some(ADDRESS),
@@ -31,7 +31,7 @@ pub(crate) fn address_problem(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Like [`address_problem`], and requires the canonical form.
+/// Returns the error for an IP address like [`address_problem`], but also requires the canonical notation.
 pub(crate) fn canonical_problem(text: &str) -> Option<String> {
     if let Some(why) = address_problem(text) {
         return Some(why.to_owned());
@@ -40,7 +40,7 @@ pub(crate) fn canonical_problem(text: &str) -> Option<String> {
     (canonical != text).then(|| format!("must be in canonical form ({canonical:?})"))
 }
 
-/// Returns why a string is not a valid CIDR, in the messages of kube-apiserver.
+/// Returns kube-apiserver's error message for an invalid CIDR; `None` if it is valid.
 pub(crate) fn range_problem(text: &str) -> Option<&'static str> {
     let Some((address, length)) = range(text) else { return Some(RANGE) };
     if parse_strict(text).is_none() {
@@ -52,7 +52,7 @@ pub(crate) fn range_problem(text: &str) -> Option<&'static str> {
     (first_address(address, length) != address).then_some(BITS)
 }
 
-/// Parses an IP address that may have leading zeros.
+/// Parses an IP address whose numbers may have leading zeros.
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
     match text.contains(':') {
         true => text.parse().ok(),
@@ -60,13 +60,13 @@ pub(crate) fn address(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Parses a CIDR that may have leading zeros into address and prefix length.
+/// Parses a CIDR whose numbers may have leading zeros. Returns its address and prefix length.
 pub(crate) fn range(text: &str) -> Option<(IpAddr, u32)> {
     let (start, length) = text.split_once('/')?;
     parse_strict(&format!("{}/{}", address(start)?, strip_zeros(length)))
 }
 
-/// Parses a CIDR without leading zeros into address and prefix length.
+/// Parses a CIDR without leading zeros. Returns its address and prefix length.
 fn parse_strict(text: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;

@@ -1,5 +1,5 @@
-//! API warnings that several kinds share: problems of valid objects that kube-apiserver reports in `Warning`
-//! headers.
+//! API warnings that several kinds share. They concern valid objects, and kube-apiserver sends them in
+//! `Warning` headers.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::quantity::Amount;
 use crate::model::rules::ranges::{address, first_address, is_mapped, range};
 
-/// Checks the load balancer status of a Service or Ingress.
+/// Returns the warnings for the load balancer status of a Service or Ingress.
 pub(crate) fn load_balancer_warnings(object: &Value) -> Vec<String> {
     let points =
         list(&object["status"]["loadBalancer"]["ingress"]).map(|point| text(&point["ip"])).enumerate();
@@ -20,19 +20,20 @@ pub(crate) fn load_balancer_warnings(object: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns the warnings of a function for each string of a list.
+/// Calls `of` for each string of a list, and returns all warnings.
 pub(crate) fn value_warnings(values: &Value, at: &str, of: fn(&str, &str) -> Vec<String>) -> Vec<String> {
     let values = list(values).map(text).enumerate();
     values.flat_map(|(index, value)| of(&format!("{at}[{index}]"), value)).collect()
 }
 
-/// Returns the warnings for the IP addresses in a member of each item of a list.
+/// Returns the warnings for the IP addresses in the field `member` of each list item.
 pub(crate) fn item_address_warnings(values: &Value, member: &str, at: &str) -> Vec<String> {
     let values = list(values).map(|value| text(&value[member])).enumerate();
     values.flat_map(|(index, value)| address_warnings(&format!("{at}[{index}].{member}"), value)).collect()
 }
 
-/// Warns of an ambiguous IP address. Invalid ones are rejected by the validation.
+/// Returns a warning for an IP address with ambiguous notation. Invalid addresses are errors, which
+/// validation reports.
 pub(crate) fn address_warnings(at: &str, value: &str) -> Vec<String> {
     let strict = value.parse::<IpAddr>().is_ok();
     let warnings = address(value).and_then(|address| match address {
@@ -71,8 +72,8 @@ pub(crate) fn range_warnings(at: &str, value: &str) -> Vec<String> {
     warnings
 }
 
-/// Warns of fractional byte quantities in requests and limits. kube-apiserver checks storage requests first,
-/// but memory limits first.
+/// Returns the warnings for fractional byte quantities in requests and limits. As in kube-apiserver, storage
+/// requests come before storage limits, and memory limits before memory requests.
 pub(crate) fn fractions(spec: &Value, at: &str, names: &[&str]) -> Vec<String> {
     let lists = if names == ["storage"] { ["requests", "limits"] } else { ["limits", "requests"] };
     let resources = &spec["resources"];
@@ -86,7 +87,8 @@ pub(crate) fn fractions(spec: &Value, at: &str, names: &[&str]) -> Vec<String> {
     warnings.collect()
 }
 
-/// Warns of a fractional byte quantity. The path is a closure because most quantities need no warning.
+/// Returns a warning for a fractional byte quantity. `at` creates the path only if there is a warning, which
+/// is rare.
 pub(crate) fn fraction(amount: &Value, at: impl FnOnce() -> String) -> Option<String> {
     let amount = Amount::read(amount.as_str()?)?;
     (amount.thousandths() % 1000 != 0).then(|| {
@@ -98,7 +100,7 @@ pub(crate) fn has_annotation(object: &Value, name: &str) -> bool {
     object["metadata"]["annotations"].get(name).is_some()
 }
 
-/// Returns the items of a list, or none if the value is not a list.
+/// Returns the items of a list; no items if the value is not a list.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

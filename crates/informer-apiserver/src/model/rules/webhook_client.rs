@@ -1,4 +1,4 @@
-//! Validation of webhook client configurations: of admission webhooks and of conversion webhooks.
+//! Validation of `clientConfig` in admission webhooks and in CRD conversion webhooks.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<
         }
         _ => {}
     }
-    // kube-apiserver reports the paths of its internal type.
+    // As in kube-apiserver, errors contain the field paths of its internal type.
     let (webhook, client_path) = (at.part("webhook"), at.field_path("webhookClientConfig"));
     let reviews = FieldView { value: webhook.value, old: None, path: path.to_owned() };
     let given = webhook.get("clientConfig").is_some();
@@ -117,7 +117,7 @@ fn check_service(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         path if !path.starts_with('/') => wrong("must start with a '/'"),
         _ => {}
     }
-    // kube-apiserver drops the first character without looking at it.
+    // As in kube-apiserver, the first character of the path is dropped, whichever it is.
     let steps = path.char_indices().nth(1).map_or("", |(at, _)| &path[at..]);
     for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
         if step.is_empty() {

@@ -39,7 +39,7 @@ pub(crate) fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// Returns a string, or a placeholder if it is missing.
+/// Returns the string in a value, or the placeholder `absent` for any other value.
 pub(crate) fn or<'a>(value: &'a Value, absent: &'a str) -> &'a str {
     match text(value) {
         "" => absent,
@@ -52,12 +52,12 @@ pub(crate) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default()
 }
 
-/// Returns the number of items or members.
+/// Returns the number of items of a list or members of an object.
 pub(crate) fn size(value: &Value) -> usize {
     value.as_object().map_or_else(|| value.as_array().map_or(0, Vec::len), serde_json::Map::len)
 }
 
-/// Joins strings with commas, or returns a placeholder if there are none.
+/// Joins strings with commas, or returns the placeholder `absent` if there are none.
 pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str>, absent: &str) -> String {
     match texts.collect::<Vec<_>>().join(",") {
         none if none.is_empty() => absent.to_owned(),

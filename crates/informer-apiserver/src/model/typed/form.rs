@@ -6,17 +6,19 @@ use serde_json::{Map, Value};
 
 /// Normalizes an object.
 pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
-    // Types have many fields and objects have few, so the loop is over the members.
+    // The loop visits the members of the object and not the fields of its type, because types have many
+    // fields and objects few.
     object.retain(|name, value| {
         let Some(field) = message.field(name) else { return true };
         match value {
             Value::Null if field.is_always_written() => *value = zero_of(field),
-            // A null time in a pointer field is kept: Go distinguishes the zero time from a missing one.
+            // A null time in a pointer field is kept, because Go distinguishes the zero time from a missing
+            // one.
             Value::Null if field.shape() == Shape::Pointer && is_time(field) => return true,
             value if !field.is_always_written() && is_empty(field, value) => return false,
             value => {
                 form_value(field, value);
-                // A zero time in an optional field that is not a pointer is omitted.
+                // A zero time in an optional field is omitted, unless the field is a pointer.
                 return !value.is_null() || field.is_always_written() || field.shape() == Shape::Pointer;
             }
         }
@@ -56,7 +58,7 @@ fn form_value(field: Field<'_>, value: &mut Value) {
     }
 }
 
-/// Applies a conversion to a value, or to all values of a list or map. Values that cannot be converted are
+/// Applies a conversion to a value, or to all values of a list or map. Values that cannot be converted remain
 /// unchanged.
 fn form_each(value: &mut Value, to: &impl Fn(&Value) -> Option<Value>) {
     match value {
@@ -93,7 +95,7 @@ fn is_time(field: Field<'_>) -> bool {
     matches!(field.base(), BaseType::Time | BaseType::MicroTime)
 }
 
-/// Returns true if Go omits the value of an `omitempty` field.
+/// Returns true if Go omits this value from a field with `omitempty`.
 fn is_empty(field: Field<'_>, value: &Value) -> bool {
     match (field.shape(), value) {
         (_, Value::Null) => true,

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::fit;
 
-/// Returns the result for a pod, and the pod without its unknown fields.
+/// Returns the result of `fit` for a pod, and the pod without its unknown fields.
 fn fitted(mut pod: Value) -> (Result<Vec<String>, String>, Value) {
     let schema = Schema::builtin();
     let message = schema.kind_by_api_version("v1", "Pod").map(KindSchema::message).unwrap();

@@ -6,22 +6,23 @@ use serde_json::Value;
 use super::go_name;
 use crate::model::metadata::json_type;
 
-/// Returns the error for a value that cannot be converted to a list or map (`shape`), or to a scalar if there
-/// is no shape.
+/// Returns the error for a value that cannot be converted to a list or map (`shape`), or to a scalar if
+/// `shape` is `None`.
 pub(super) fn unconvertible(shape: Option<Shape>, base: BaseType<'_>, value: &Value) -> String {
     let (found, wanted) = (go_kind(value), go_name(base));
     match (shape, base) {
         (Some(Shape::Map), _) => format!("cannot restore map from {found}"),
         (Some(_), _) => format!("cannot restore slice from {found}"),
         (None, BaseType::Message(_)) => format!("cannot restore struct from: {found}"),
-        // These types decode themselves from JSON.
+        // These Go types have their own JSON decoder, so their errors are those of encoding/json.
         (None, BaseType::Time | BaseType::MicroTime | BaseType::Duration) => {
             format!("json: cannot unmarshal {} into Go value of type string", json_type(value))
         }
         (None, BaseType::IntOrString) => {
             format!("json: cannot unmarshal {} into Go value of type int32", json_type(value))
         }
-        // Go converts numbers to strings and to smaller numbers. Here this is an error.
+        // Go converts integers to strings and floats to integers. This server rejects such values, with its
+        // own message.
         (None, BaseType::String) if found == "int64" => format!("cannot convert {found} to {wanted}"),
         (None, BaseType::Int32 | BaseType::Int64) if found == "float64" => {
             format!("cannot convert {found} to {wanted}")

@@ -1,4 +1,5 @@
-//! YAML decoding with a limit for aliases: a short document can refer to a long anchor repeatedly.
+//! Decodes YAML with a limit for the expansion of aliases, because a short document can refer to a long
+//! anchor many times.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,8 +7,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// The size that aliases may add to a document. It is enough for manifests that people write, and small in
-/// memory.
+/// Size that the expansion of aliases may add to a document. It is enough for hand-written manifests, and
+/// small compared with the memory.
 const MAX_ALIASED: usize = 100_000;
 
 /// kube-apiserver's error for excessive aliases.
@@ -17,14 +18,16 @@ pub(crate) const EXCESSIVE: &str = "document contains excessive aliasing";
 ///
 /// # Errors
 ///
-/// Returns an error if the document is not YAML, or if its aliases expand to much more than its own size.
+/// Returns an error if the document is not YAML, or if the expansion of its aliases is much larger than the
+/// document.
 pub(crate) fn read(text: &[u8]) -> Result<Value, serde_norway::Error> {
-    // A value takes at least two bytes of a document: itself and a separator.
+    // A value takes at least two bytes of a document (itself and a separator), so a document without aliases
+    // never exceeds this budget.
     let left = Cell::new(2 * text.len() + MAX_ALIASED);
     Budgeted(&left).deserialize(serde_norway::Deserializer::from_slice(text))
 }
 
-/// A deserializer seed that fails once the budget is spent.
+/// A serde deserializer seed that returns an error when the budget for decoded values is spent.
 #[derive(Clone, Copy)]
 struct Budgeted<'a>(&'a Cell<usize>);
 

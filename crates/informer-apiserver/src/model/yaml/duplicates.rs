@@ -1,4 +1,4 @@
-//! Duplicate keys in YAML maps, with the messages of Go's strict decoder.
+//! Finds duplicate keys in YAML maps. The messages are those of Go's strict decoder.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -7,14 +7,15 @@ use std::fmt;
 use informer_schema::MAX_STRICT_PROBLEMS;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The maximum number of bytes parsed to find line numbers. The parser reports a line only on error, so each
-/// line requires parsing the document again up to that position. Duplicate keys beyond the limit are not
-/// reported.
+/// Maximum number of bytes that are parsed to find the line numbers of duplicate keys. The parser reports a
+/// line only with an error, so for each line the document is parsed again up to that position. Duplicate keys
+/// beyond the limit are not reported.
 const MAX_READ_BYTES: usize = 4 << 20;
-/// The number of times the document is parsed for one duplicate key.
+/// Number of times that the document is parsed for one duplicate key: once for the key and once for its
+/// value.
 const READS: usize = 2;
 
-/// Returns the errors for valid YAML, or `None` if there are no duplicate keys.
+/// Returns the errors for the duplicate keys in valid YAML, or `None` if there are none.
 pub(crate) fn find(text: &[u8]) -> Option<String> {
     let seen = RefCell::new(WalkState::default());
     Walk(&seen).deserialize(serde_norway::Deserializer::from_slice(text)).ok()?;
@@ -29,20 +30,20 @@ pub(crate) fn find(text: &[u8]) -> Option<String> {
 struct DuplicateKey {
     /// The key in Go's format.
     key: String,
-    /// The ordinals of the key and of its value in the document.
+    /// The positions of the key and of its value in the sequence of all keys and values of the document.
     at: [usize; READS],
 }
 
 impl DuplicateKey {
     fn message(&self, text: &[u8]) -> String {
-        // Go reports the line of the value. For an alias the parser reports the line of the anchor, which is
-        // before the key.
+        // Go reports the line of the value. For an alias the parser returns the line of the anchor, which is
+        // before the key, so the later of both lines is used.
         let line = self.at.map(|number| line(text, number)).into_iter().max().unwrap_or_default();
         format!("\n  line {line}: key {} already set in map", self.key)
     }
 }
 
-/// Returns the line on which the key or value with this ordinal starts.
+/// Returns the line of the key or value at this position in the sequence of all keys and values.
 fn line(text: &[u8], number: usize) -> usize {
     let seen = RefCell::new(WalkState { until: Some(number), ..WalkState::default() });
     let ended = Walk(&seen).deserialize(serde_norway::Deserializer::from_slice(text));
@@ -52,9 +53,9 @@ fn line(text: &[u8], number: usize) -> usize {
 /// The state of a walk.
 #[derive(Debug, Default)]
 struct WalkState {
-    /// The number of keys and values visited.
+    /// Number of keys and values that were visited so far.
     count: usize,
-    /// The ordinal at which the walk fails, so that the parser's error contains its line.
+    /// The position at which the walk fails deliberately, because the parser's error contains the line.
     until: Option<usize>,
     duplicates: Vec<DuplicateKey>,
 }
@@ -140,7 +141,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// Decodes a key in Go's format, in which `1` and `"1"` differ.
+/// Decodes a YAML key in Go's notation, in which `1` and `"1"` differ.
 #[derive(Debug, Clone, Copy)]
 struct Key<'w>(Walk<'w>);
 

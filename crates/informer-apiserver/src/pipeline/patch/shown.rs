@@ -1,13 +1,13 @@
-//! Formats JSON values like Go's `%+v`.
+//! Formats JSON values like Go's format `%+v`.
 
 use serde_json::{Number, Value};
 
-/// Go formats numbers from this size on with an exponent.
+/// Numbers of at least this size are formatted with an exponent, as in Go.
 const EXPONENT_FROM: f64 = 1e21;
-/// Go formats smaller numbers with an exponent.
+/// Numbers below this one are formatted with an exponent, as in Go.
 const EXPONENT_BELOW: f64 = 1e-4;
 
-/// Formats a value as Go does after decoding it from JSON: `map[a:[1 x] b:<nil>]`.
+/// Formats a JSON value as Go formats the decoded value: `map[a:[1 x] b:<nil>]`.
 pub(crate) fn go_format(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

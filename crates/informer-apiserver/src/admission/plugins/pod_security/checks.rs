@@ -1,5 +1,5 @@
-//! The checks of the Pod Security Standards, with their level and first version. Violations are reported in
-//! the order of the tables.
+//! The checks of the Pod Security Standards, with their level and first Kubernetes version. Violations are
+//! reported in the order in which the tables list the checks.
 
 mod capabilities;
 mod host;
@@ -11,14 +11,15 @@ mod volumes;
 
 use super::pod::Pod;
 
-/// A violation: a short reason, and a detail that names the containers and values.
+/// A violation of a Pod Security check: a short reason, and a detail that names the containers and values.
 pub(super) struct PodViolation {
     pub(super) reason: &'static str,
     pub(super) detail: String,
 }
 
 impl PodViolation {
-    /// Returns a violation if there is a detail.
+    /// Returns a violation with this detail, or `None` if no detail is given because the pod passes the
+    /// check.
     fn about(reason: &'static str, detail: Option<String>) -> Option<Self> {
         detail.map(|detail| Self { reason, detail })
     }
@@ -26,11 +27,13 @@ impl PodViolation {
 
 type CheckFn = fn(&Pod<'_>) -> Option<PodViolation>;
 
-/// A check and its variants by Kubernetes version.
+/// A Pod Security check and its variants for ranges of Kubernetes versions.
 pub(super) struct Check {
-    /// The variants with their first minor version, in ascending order.
+    /// The variants of the check, each with the minor Kubernetes version that introduced it, in ascending
+    /// order.
     versions: &'static [(i64, CheckFn)],
-    /// From this version on, a stricter check of the level `restricted` replaces this one at that level.
+    /// The minor Kubernetes version since which the level `restricted` has a stricter check instead of this
+    /// baseline check.
     pub(super) replaced_since: Option<i64>,
 }
 
@@ -44,13 +47,14 @@ impl Check {
         self
     }
 
-    /// Returns the variant for a version, or `None` if the check does not exist yet.
+    /// Returns the variant of the check for a minor Kubernetes version, or `None` if that version does not
+    /// have the check.
     pub(super) fn at(&self, version: i64) -> Option<CheckFn> {
         self.versions.iter().rev().find(|(since, _)| *since <= version).map(|(_, check_fn)| *check_fn)
     }
 }
 
-/// The last minor version that changed a check.
+/// The last minor Kubernetes version that changed a Pod Security check.
 pub(super) const NEWEST: i64 = 35;
 
 pub(super) const BASELINE: &[Check] = &[

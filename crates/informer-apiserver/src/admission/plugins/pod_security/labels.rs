@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::model::error::Cause;
 
-/// The prefix of the plugin's labels.
+/// The prefix of the namespace labels that configure the `PodSecurity` plugin.
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// A level of the Pod Security Standards. Each level includes the checks of the previous one.
+/// A level of the Pod Security Standards. Each level also includes the checks of the less strict levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -29,7 +29,7 @@ impl Level {
     }
 }
 
-/// The Kubernetes version whose checks apply. `Latest` sorts last.
+/// The Kubernetes version whose Pod Security checks apply. `Latest` sorts after all other versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     Minor(i64),
@@ -64,7 +64,7 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// The levels that a namespace sets.
+/// The Pod Security levels that the labels of a namespace set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NamespaceLevels {
     /// Pods that violate this level are rejected.
@@ -74,7 +74,7 @@ pub(super) struct NamespaceLevels {
 }
 
 impl NamespaceLevels {
-    /// Parses the labels of a namespace. Also returns the validation errors.
+    /// Parses the PodSecurity labels of a namespace. Also returns the validation errors of the labels.
     ///
     /// An invalid `enforce` level is treated as `restricted`, an invalid `audit` or `warn` level as
     /// `privileged`.
@@ -85,7 +85,7 @@ impl NamespaceLevels {
         reader.level_version("audit", Level::Privileged);
         let warn = reader.level_version("warn", Level::Privileged);
         let mut levels = Self { enforce: enforce.level_version, warn: warn.level_version };
-        // Without a `warn` label the `enforce` level applies to warnings, too.
+        // A namespace without a `warn` label uses its `enforce` level for warnings, too.
         if !warn.named && known && levels.enforce.level > Level::Privileged {
             levels.warn.level = levels.enforce.level;
             if !warn.versioned {
@@ -101,7 +101,7 @@ struct Reader<L> {
     causes: Vec<Cause>,
 }
 
-/// The parsed labels of one mode.
+/// The parsed level and version labels of one mode (`enforce`, `warn` or `audit`).
 struct Mode {
     level_version: LevelVersion,
     /// The level label is present.
@@ -112,7 +112,7 @@ struct Mode {
 }
 
 impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
-    /// `otherwise` is the level for an invalid label.
+    /// Parses the level and version labels of a mode. An invalid level label is treated as `otherwise`.
     fn level_version(&mut self, mode: &str, otherwise: Level) -> Mode {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -130,7 +130,8 @@ impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
         }
     }
 
-    /// Parses a label. The outer option is `None` if it is missing, the inner one if it is invalid.
+    /// Parses a label value. The outer option is `None` if the label is missing, and the inner option if its
+    /// value is invalid.
     fn read<T>(&mut self, name: &str, parse: fn(&str) -> Option<T>, rule: &str) -> Option<Option<T>> {
         let text = (self.label)(name)?;
         let parsed = parse(text);

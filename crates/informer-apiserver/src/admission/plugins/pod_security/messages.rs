@@ -8,18 +8,19 @@ pub(super) fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     texts.join(", ")
 }
 
-/// Returns `one` for a count of 1, and `many` otherwise.
+/// Returns `one` if `count` is 1, and `many` otherwise.
 pub(super) fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// `container "a"`, or `containers "a", "b"`.
+/// Formats container names for a message: `container "a"`, or `containers "a", "b"`.
 pub(super) fn containers(names: &[&str]) -> String {
     let word = plural("container", "containers", names.len());
     format!("{word} {}", quoted(names.iter().copied()))
 }
 
-/// Names the pod and the containers that set a field.
+/// Names the pod and the containers that set a forbidden field: `pod and container "a"`. Returns `None` if
+/// neither does.
 pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names) {
         (false, []) => None,
@@ -29,7 +30,7 @@ pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     }
 }
 
-/// Sorts the texts and removes duplicates.
+/// Sorts strings and removes duplicates.
 pub(super) fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     texts.into_iter().collect()
 }

@@ -28,7 +28,7 @@ impl Admission {
         let texts = |causes: &[crate::model::error::Cause]| {
             causes.iter().map(|cause| (cause.field.clone(), cause.message.clone())).collect::<Vec<_>>()
         };
-        // Labels that were invalid before may stay unchanged.
+        // An update may keep PodSecurity labels that are already invalid in the stored namespace.
         if !causes.is_empty() && texts(&causes) != texts(&causes_before) {
             return Err(ApiError::invalid_fields(&write.scope.resource.kind, name, causes));
         }
@@ -40,10 +40,10 @@ impl Admission {
         Ok(self.pod_warnings(name, level_version))
     }
 
-    /// Returns warnings about the pods of a namespace that violate the new level.
+    /// Returns the warnings about existing pods in a namespace that violate a new `enforce` level.
     fn pod_warnings(&self, namespace: &str, level_version: LevelVersion) -> Vec<String> {
         let (pods, all) = self.pods_to_check(namespace);
-        // For each reason: the first pod name and the number of pods.
+        // Maps each violation to the first name and the number of the pods that have it.
         let mut by_reason: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for stored in &pods {
             let pod = parse(stored.as_slice());
@@ -73,8 +73,9 @@ impl Admission {
         warnings
     }
 
-    /// Returns up to [`MAX_PODS`] pods of a namespace, and their total number. One pod of each owner comes
-    /// before the others, because the pods of one owner are alike.
+    /// Returns up to [`MAX_PODS`] pods of a namespace, and the number of all its pods. Pods without an owner
+    /// and the first pod of each owner come before the others, because pods of the same owner mostly have the
+    /// same violations.
     fn pods_to_check(&self, namespace: &str) -> (Vec<Arc<Stored>>, usize) {
         let Ok(pods) = self.resource(&Gvr::new("", "v1", "pods")) else { return (Vec::new(), 0) };
         let live = self.storage.read().live(pods.table);

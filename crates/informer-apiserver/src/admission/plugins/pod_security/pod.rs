@@ -1,4 +1,4 @@
-//! Pods and pod templates as input of the checks.
+//! The pods and pod templates that the Pod Security checks evaluate.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub(super) struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// Returns the pod at a path in an object.
+    /// Returns the pod or pod template at a field path of an object.
     pub(super) fn in_object(object: &'a Object, path: &[&str]) -> Option<Self> {
         let Some((first, rest)) = path.split_first() else {
             return Some(Self { metadata: part(object, "metadata"), spec: part(object, "spec") });
@@ -31,7 +31,7 @@ impl<'a> Pod<'a> {
         &self.spec[name]
     }
 
-    /// Returns a field of the pod's security context.
+    /// Returns a field of the pod-level `securityContext`.
     pub(super) fn context(&self, name: &str) -> &'a Value {
         &self.spec["securityContext"][name]
     }
@@ -45,14 +45,14 @@ impl<'a> Pod<'a> {
         self.metadata["annotations"].get(name).and_then(Value::as_str)
     }
 
-    /// Returns the init containers, containers and ephemeral containers.
+    /// Iterates over the init containers, containers and ephemeral containers of a pod.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> {
         let spec = self.spec;
         let lists = ["initContainers", "containers", "ephemeralContainers"];
         lists.into_iter().flat_map(move |list| spec[list].as_array().into_iter().flatten())
     }
 
-    /// Returns the names of the containers that fail a check.
+    /// Returns the names of the containers for which `is_bad` is true.
     pub(super) fn bad(&self, is_bad: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(is_bad).map(name).collect()
     }
@@ -71,7 +71,8 @@ pub(super) fn name(part: &Value) -> &str {
     part["name"].as_str().unwrap_or_default()
 }
 
-/// Returns true if an update can affect the result of the checks: changed images or added containers.
+/// Returns true if a pod update can change the result of the Pod Security checks: it changes an image or adds
+/// a container.
 pub(super) fn affects_checks(old: &Object, new: &Object) -> bool {
     let lists = |object, name: &str| part(object, "spec")[name].as_array().map_or(&[][..], Vec::as_slice);
     ["containers", "initContainers"].into_iter().any(|list| {

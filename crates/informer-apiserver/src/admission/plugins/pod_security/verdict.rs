@@ -1,10 +1,10 @@
-//! The result of all checks of a level.
+//! The result of all Pod Security checks of one level for a pod.
 
 use super::checks::{BASELINE, NEWEST, PodViolation, RESTRICTED};
 use super::labels::{Level, LevelVersion, Version};
 use super::pod::Pod;
 
-/// The violations of a pod, in the same order as in kube-apiserver.
+/// The violations of a pod, in the order in which kube-apiserver reports them.
 pub(super) struct Verdict(Vec<PodViolation>);
 
 impl Verdict {
@@ -26,13 +26,14 @@ impl Verdict {
         self.0.is_empty()
     }
 
-    /// Returns the reasons of all violations.
+    /// Returns the reasons of all violations as a comma-separated string.
     pub(super) fn reason(&self) -> String {
         let reasons: Vec<_> = self.0.iter().map(|violation| violation.reason).collect();
         reasons.join(", ")
     }
 
-    /// Returns the reasons of all violations with details.
+    /// Returns the reasons of all violations, each with its detail in parentheses, as a comma-separated
+    /// string.
     pub(super) fn detail(&self) -> String {
         let details = self.0.iter().map(|violation| format!("{} ({})", violation.reason, violation.detail));
         details.collect::<Vec<_>>().join(", ")

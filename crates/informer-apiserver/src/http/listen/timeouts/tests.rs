@@ -6,7 +6,7 @@ const fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns the time at which a connection without further events times out.
+/// Returns the time and the kind of the next timeout of a connection on which nothing else happens.
 fn end(waiting: &ConnectionTimer, from: u64) -> (u64, TimeoutCheck) {
     let mut now = at(from);
     loop {

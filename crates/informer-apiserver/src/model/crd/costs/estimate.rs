@@ -1,4 +1,4 @@
-//! Estimates the CEL cost of one validation rule.
+//! Estimates the cost of one CEL validation rule.
 
 use std::rc::Rc;
 
@@ -11,36 +11,38 @@ use super::MAX_VISITS;
 use super::functions;
 use super::shape::{Shape, size};
 
-/// The cost of constructing a list or a map.
+/// The CEL cost of constructing a list or a map.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
-/// The cost of an authorizer check.
+/// The CEL cost of an authorizer check.
 const CHECK_COST: u64 = 350_000;
 
-/// Estimates the cost of one rule.
+/// State of the cost estimate of one CEL rule.
 pub(super) struct Estimate<'a, 'r> {
     /// The number of visited values.
     visited: u64,
-    /// The variables in scope. The last one of a name wins.
+    /// The CEL variables in scope. If a name occurs several times, the last one applies.
     names: Vec<(&'r str, Shape<'a>)>,
-    /// The size of the largest variable of the rule.
+    /// The size of the largest variable, which bounds the size of any part of the object.
     whole: u64,
 }
 
 impl<'a, 'r> Estimate<'a, 'r> {
-    /// Creates an estimate for a rule with these variables. `visited` is the number of values visited before.
+    /// Creates an estimate for a CEL rule with these variables. `visited` is the number of values that
+    /// earlier estimates have visited.
     pub(super) fn about(values: &[(&'r str, &'a Value)], visited: u64) -> Self {
         let names = values.iter().map(|(name, value)| (*name, Shape::of(value))).collect();
         let whole = values.iter().map(|(_, value)| size(value)).max().unwrap_or_default();
         Self { visited, names, whole }
     }
 
-    /// Returns the number of visited values, including all values of the rule's variables.
+    /// Returns the number of values visited by the estimates, including the size of the rule's largest
+    /// variable.
     pub(super) fn visited(&self) -> u64 {
         self.visited.saturating_add(self.whole)
     }
 
-    /// Returns the cost of an expression and the shape of its result.
+    /// Returns the cost of a CEL expression and the shape of its result.
     pub(super) fn cost(&mut self, expr: &'r IdedExpr) -> (u64, Shape<'a>) {
         if self.visited > MAX_VISITS {
             return (u64::MAX, Shape::Length(0));
@@ -60,7 +62,7 @@ impl<'a, 'r> Estimate<'a, 'r> {
             Expr::Map(_) => self.literal(MAP_COST, parts(expr)),
             Expr::Call(call) => self.call(call),
             Expr::Comprehension(all) => self.comprehension(all),
-            // Rules with these expressions are rejected earlier.
+            // CEL rules with message literals were already rejected.
             Expr::Struct(_) | Expr::Unspecified => (u64::MAX, Shape::Length(0)),
         };
         if let Shape::Values(values) = &shape {
@@ -77,7 +79,8 @@ impl<'a, 'r> Estimate<'a, 'r> {
 
     fn field(&self, operand: &Shape<'a>, name: &str) -> Shape<'a> {
         match operand {
-            // Field names that are not CEL identifiers are escaped with `__`.
+            // The name of a field that is not a CEL identifier is escaped with `__`, and is not resolved
+            // here.
             Shape::Values(values) if !name.contains("__") => {
                 Shape::gather(values, |value| value.get(name).into_iter())
             }
@@ -104,7 +107,8 @@ impl<'a, 'r> Estimate<'a, 'r> {
             (Shape::Nothing, shape) | (shape, Shape::Nothing) => shape,
             (Shape::Number(one), Shape::Number(other)) => Shape::Number(one.max(other)),
             (Shape::Quantity(one), Shape::Quantity(other)) => Shape::Quantity(one.max(other)),
-            // A `Length(0)` may be a number of any size, so it only yields to a shape that is not a number.
+            // `Length(0)` may also be a number of any size. It is therefore replaced by the other shape only
+            // if that is not a number.
             (Shape::Length(0), shape) | (shape, Shape::Length(0)) if shape.number().is_none() => shape,
             (Shape::Values(one), Shape::Values(other)) => {
                 Shape::Values(Rc::new(one.iter().chain(other.iter()).copied().collect()))
@@ -147,7 +151,7 @@ impl<'a, 'r> Estimate<'a, 'r> {
         }
     }
 
-    /// Returns the cost of a comprehension.
+    /// Returns the cost and the result shape of a CEL comprehension.
     fn comprehension(&mut self, all: &'r ComprehensionExpr) -> (u64, Shape<'a>) {
         let (range_cost, range) = self.cost(&all.iter_range);
         let (init_cost, init) = self.cost(&all.accu_init);

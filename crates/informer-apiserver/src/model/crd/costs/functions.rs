@@ -1,22 +1,23 @@
 //! The costs of CEL functions whose result may be larger than their arguments, or that traverse an argument
 //! more than once.
 //!
-//! Any other function costs the size of its arguments, and its result is not larger.
+//! The cost of any other function is the size of its arguments, and its result is not larger than them.
 
 use std::rc::Rc;
 
 use super::shape::{CHARS_PER_UNIT, Shape};
 
-/// The largest exponent of a quantity (`1e1000`) in an expression. A larger one is too expensive: the
-/// interpreter writes out every digit.
+/// The largest exponent of a quantity (`1e1000`) in a CEL expression. A larger one is too expensive, because
+/// the interpreter writes out every digit.
 const MAX_EXPONENT: u64 = 1_000;
-/// The largest precision in a format string (`%.3f`); the interpreter panics for a larger one.
+/// The largest precision in a format string (`%.3f`). For a larger one the CEL interpreter panics.
 const MAX_PRECISION: u64 = 10_000;
 
-/// Returns the cost of a function or an operator in addition to its arguments, and the shape of its result.
-/// Returns `None` for functions with the default cost.
+/// Returns the cost of a CEL function or operator without its arguments, and the shape of its result. Returns
+/// `None` for functions with the default cost.
 pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Shape<'a>)> {
-    // The first argument is the receiver; the name of a library counts as a receiver, too.
+    // The first argument is the receiver of the call. The name of a function library also counts as a
+    // receiver.
     let shapes: Vec<&Shape<'a>> = all.iter().map(|(_, shape)| shape).collect();
     let letters = |count: u64| (count / CHARS_PER_UNIT, Shape::Length(count));
     Some(match (name.rsplit('.').next().unwrap_or(name), shapes.as_slice()) {
@@ -43,7 +44,7 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
             (cost.saturating_add(list.len()), text)
         }
         // `replace` with an empty search string inserts the replacement before and after each character, so
-        // it may occur once more than there are characters.
+        // the number of insertions exceeds the number of characters by one.
         ("replace", [text, _, to, ..]) => {
             letters(text.len().saturating_add(1).saturating_mul(to.len()).saturating_add(text.len()))
         }
@@ -62,7 +63,7 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
             let product = (text.len() / CHARS_PER_UNIT + 1).saturating_mul(pattern.len() / 4 + 1);
             (product, Shape::Length(text.len()))
         }
-        // The cost is quadratic, because each element may be compared with all others.
+        // Each element of the list may be compared with all others, so the cost is quadratic.
         ("distinct" | "sort" | "sortBy" | "isSorted", [list, ..]) => {
             let count = list.len();
             let each = list.items().compared().saturating_add(1);
@@ -76,8 +77,8 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
     })
 }
 
-/// Returns the sum of the precisions in a format string, or `u64::MAX` if one is too large or the string is
-/// not known before the evaluation.
+/// Returns the sum of the precisions in a format string. Returns `u64::MAX` if a precision is too large, or
+/// if the string is not known before the evaluation.
 fn precision(format: &Shape<'_>) -> u64 {
     let Some(texts) = format.texts() else { return u64::MAX };
     let of = |text: &str| {
@@ -90,7 +91,8 @@ fn precision(format: &Shape<'_>) -> u64 {
     texts.into_iter().map(of).max().unwrap_or_default()
 }
 
-/// Returns the cost of a quantity and its length when it is written out. The exponent is the number of zeros.
+/// Returns the cost of parsing a quantity and its length when all digits are written out. The exponent is the
+/// number of zeros.
 fn quantity<'a>(text: &Shape<'a>) -> (u64, Shape<'a>) {
     let Some(texts) = text.texts() else { return (text.weight(), Shape::Quantity(u64::MAX)) };
     let exponent = |text: &str| {

@@ -4,27 +4,27 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-/// The number of characters that a call traverses for one cost unit.
+/// Number of characters that a CEL call traverses for one cost unit.
 pub(super) const CHARS_PER_UNIT: u64 = 10;
-/// The longest number when it is written out, in characters.
+/// Maximum number of characters of a number when it is written out.
 const MAX_NUMBER_CHARS: u64 = 330;
 
-/// An upper bound for the result of a subexpression.
+/// An upper bound for the result of a CEL subexpression.
 #[derive(Clone)]
 pub(super) enum Shape<'a> {
-    /// The result is one of these values of the object.
+    /// The result is one of these values in the validated object.
     Values(Rc<Vec<&'a Value>>),
-    /// A list of at most this many items, each of this shape.
+    /// The result is a list of at most this many items, each of this shape.
     Items(u64, Rc<Self>),
-    /// A string or another value of at most this length.
+    /// The result is a string or another value of at most this length.
     Length(u64),
-    /// A string literal of the rule.
+    /// The result is a string literal in the rule.
     Text(Rc<str>),
-    /// No value: the element of an empty list.
+    /// There is no result: the element of an empty list.
     Nothing,
-    /// A number of at most this absolute value.
+    /// The result is a number of at most this absolute value.
     Number(u64),
-    /// A quantity that is written out in at most this many characters.
+    /// The result is a quantity that is written out in at most this many characters.
     Quantity(u64),
 }
 
@@ -42,8 +42,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The number of characters and values, nested ones included: the cost of a comparison and the length of
-    /// the string form.
+    /// Returns the maximum number of characters and values in the result, including nested values. This is
+    /// the cost of a comparison and the length of the string form.
     pub(super) fn total(&self) -> u64 {
         match self {
             Self::Values(values) => values.iter().map(|value| size(value)).max().unwrap_or_default(),
@@ -55,7 +55,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The cost of a comparison. For lists that the rule makes it includes nested values.
+    /// Returns the cost of comparing the result with another value. For lists that the rule constructs it
+    /// includes nested values.
     pub(super) fn compared(&self) -> u64 {
         match self {
             Self::Items(..) => self.total(),
@@ -63,7 +64,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The largest absolute value; `None` if there is no bound.
+    /// Returns the largest absolute value of the result; `None` if it has no bound.
     pub(super) fn number(&self) -> Option<u64> {
         let of_value = |value: &&Value| value.as_u64().or_else(|| value.as_i64().map(i64::unsigned_abs));
         match self {
@@ -75,7 +76,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The possible strings; `None` if they are not known.
+    /// Returns the strings that the result can be; `None` if they are not known.
     pub(super) fn texts(&self) -> Option<Vec<&str>> {
         match self {
             Self::Text(text) => Some(vec![text]),
@@ -84,7 +85,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The list with its nested lists replaced by their elements.
+    /// Returns the shape of the list after nested lists were replaced by their elements.
     pub(super) fn flattened(&self) -> Self {
         let item = self.items();
         if !item.is_list() && !matches!(item, Self::Length(_)) {
@@ -102,7 +103,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the cost of a call that traverses the value.
+    /// Returns the cost of a CEL call that traverses the value.
     pub(super) fn weight(&self) -> u64 {
         let weight = |value: &&Value| match value {
             Value::String(text) => text.len() as u64 / CHARS_PER_UNIT,
@@ -116,7 +117,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the shape of the loop variable: the items of a list or the keys of a map.
+    /// Returns the shape of a loop variable over the value: the items of a list or the keys of a map.
     pub(super) fn items(&self) -> Self {
         match self {
             Self::Values(values) => match values.iter().any(|value| value.is_object()) {
@@ -133,7 +134,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the shape of the result of an index expression.
+    /// Returns the shape of the result of an index expression: the items of a list or the values of a map.
     pub(super) fn entries(&self) -> Self {
         match self {
             Self::Values(values) => Self::gather(values, |value| {
@@ -152,7 +153,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Returns the length of a value itself: characters, items or members.
+/// Returns the length of a value without its nested values: characters, items or members.
 fn length(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,
@@ -162,7 +163,7 @@ fn length(value: &Value) -> u64 {
     }
 }
 
-/// Returns the number of characters and values, nested ones included.
+/// Returns the number of characters and values in a value, including nested values.
 pub(super) fn size(value: &Value) -> u64 {
     let below: u64 = match value {
         Value::Array(items) => items.iter().map(size).sum(),

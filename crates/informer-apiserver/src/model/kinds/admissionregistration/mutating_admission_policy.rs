@@ -20,7 +20,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| policy(&at.part("spec"), causes))];
 
-/// DELETE is missing: there is no object to mutate.
+/// The operations that a mutating policy can match. DELETE is not one of them, because a delete request has
+/// no object to mutate.
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];

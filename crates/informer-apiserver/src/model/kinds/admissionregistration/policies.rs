@@ -54,8 +54,8 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// Validates the fields that all policies have: `failurePolicy`, `paramKind` and `matchConstraints`. Returns
-/// true if the policy has parameters.
+/// Validates the fields that validating and mutating policies share: `failurePolicy`, `paramKind` and
+/// `matchConstraints`. Returns true if the policy has parameters.
 pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause>) -> bool {
     run(at, &[Check::OneOf("failurePolicy", &["Fail", "Ignore"])], causes);
     let params = at.get("paramKind").is_some();
@@ -75,7 +75,8 @@ pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause
     params
 }
 
-/// Validates the variables of a policy. Returns the declarations for the expressions that may use them.
+/// Validates the variables of an admission policy. Returns the declarations for the expressions that may use
+/// these variables.
 pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
     let mut declared = Declared::new(params);
     if !at.items("variables").is_empty() {
@@ -167,7 +168,7 @@ fn resource_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates a name that may be a path segment.
+/// Validates that a name can be a segment of a URL path.
 fn check_path_segment(field: &str, name: &str, causes: &mut Vec<Cause>) {
     let mut invalid_field = |why: &str| causes.push(Cause::invalid(field, &format!("{name:?}"), why));
     if matches!(name, "." | "..") {
@@ -180,7 +181,8 @@ fn check_path_segment(field: &str, name: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates the fields that all bindings have: `policyName`, `paramRef` and `matchResources`.
+/// Validates the fields that the bindings of both policy types share: `policyName`, `paramRef` and
+/// `matchResources`.
 pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     match at.text("policyName") {
         "" => causes.push(required(&at.field_path("policyName"), "")),
@@ -222,7 +224,7 @@ fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns the cells of a policy. `list` is its list of validations or mutations.
+/// Returns the table cells of an admission policy. `list` names its field with the validations or mutations.
 pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
     let spec = row.spec();
     let kind = &spec["paramKind"];
@@ -233,7 +235,7 @@ pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
     vec![row.name(), json!(size(&spec[list])), json!(shown), row.age()]
 }
 
-/// Returns the cells of a binding.
+/// Returns the table cells of a policy binding.
 pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
     let spec = row.spec();
     let param = &spec["paramRef"];
@@ -245,7 +247,7 @@ pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
     vec![row.name(), json!(text(&spec["policyName"])), json!(shown), row.age()]
 }
 
-/// Formats a label selector like the `String` method of its Go type.
+/// Formats a label selector like the `String` method of its Go type, for table cells and messages.
 fn go_selector(selector: &Value) -> String {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let labels: String = labels.map(|(name, value)| format!("{name}: {},", text(value))).collect();

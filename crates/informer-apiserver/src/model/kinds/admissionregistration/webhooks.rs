@@ -27,7 +27,7 @@ pub(crate) const WEBHOOK_DEFAULTS: &[Default] = &[
 pub(crate) const CONFIGURATION: &[Check] = &[Check::Call(configuration)];
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-/// The maximum number of match conditions of one webhook or policy.
+/// Maximum number of match conditions of one webhook or policy.
 const MAX_CONDITIONS: usize = 64;
 
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
@@ -197,7 +197,7 @@ fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Vec<C
     }
 }
 
-/// Returns the cells of a webhook configuration.
+/// Returns the table cells of a webhook configuration.
 pub(crate) fn configuration_cells(row: &TableRow<'_>) -> Vec<Value> {
     vec![row.name(), json!(size(&row.object["webhooks"])), row.age()]
 }

@@ -66,7 +66,7 @@ const DEFAULTS: &[Default] = &[
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Stores `spec.templateGeneration`, which `apps/v1` does not have, in its annotation.
+/// Stores `spec.templateGeneration` in an annotation, because `apps/v1` does not have the field.
 fn default_template_generation(object: &mut Value) {
     let name = TEMPLATE_GENERATION;
     if !object["metadata"]["annotations"].is_object() {

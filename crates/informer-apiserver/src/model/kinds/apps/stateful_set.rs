@@ -58,7 +58,7 @@ const DEFAULTS: &[Default] = &[In(
     ],
 )];
 
-/// Defaults the update strategy to `RollingUpdate`.
+/// Defaults the update strategy of a StatefulSet to `RollingUpdate`.
 fn default_update_strategy(spec: &mut Value) {
     if is_empty(get(spec, "updateStrategy.type")) {
         set(spec, "updateStrategy.type", "RollingUpdate".into());
@@ -120,7 +120,7 @@ fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
     let template = changed(object, old).then(|| of_template(object, "spec.template"));
     let mut all = template.unwrap_or_default();
     for (index, claim) in list(&object["spec"]["volumeClaimTemplates"]).enumerate() {
-        // On update kube-apiserver reports another path.
+        // In errors of an update, kube-apiserver adds `.Spec` to the path of a volume claim template.
         let end = if old.is_some() { ".Spec" } else { "" };
         all.extend(fractions(
             &claim["spec"],

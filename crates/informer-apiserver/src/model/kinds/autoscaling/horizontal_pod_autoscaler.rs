@@ -37,8 +37,8 @@ pub(crate) static DESCRIPTOR_V1: KindDescriptor =
 const BOOKMARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"desiredReplicas":0,"currentMetrics":null}"#;
 const BOOKMARK_V1: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"currentReplicas":0,"desiredReplicas":0}"#;
 
-/// Defaults the target CPU utilization. `autoscaling/v1` has a field for this metric only; the others are in
-/// an annotation.
+/// Defaults the target CPU utilization. It is the only metric with a field in `autoscaling/v1`; other metrics
+/// are in an annotation.
 fn percentage(object: &mut Value) {
     let others = object["metadata"]["annotations"].get("autoscaling.alpha.kubernetes.io/metrics");
     if others.is_none() && object["spec"]["targetCPUUtilizationPercentage"].is_null() {
@@ -57,7 +57,7 @@ fn metrics(spec: &mut Value) {
     }
 }
 
-/// Fills in the missing scaling rules if `spec.behavior` is set.
+/// Sets the missing scaling rules to their defaults if `spec.behavior` is set.
 fn behavior(behavior: &mut Value) {
     let up = json!({
         "stabilizationWindowSeconds": 0, "selectPolicy": "Max",
@@ -136,7 +136,8 @@ fn cells(row: &TableRow<'_>) -> Vec<Value> {
     autoscaler_cells(row, row.object)
 }
 
-/// Converts an `autoscaling/v1` object first, as kube-apiserver does.
+/// Returns the table cells of an `autoscaling/v1` object, after converting it to `autoscaling/v2` as
+/// kube-apiserver does.
 fn cells_v1(row: &TableRow<'_>) -> Vec<Value> {
     let mut autoscaler = row.object.clone();
     if let Value::Object(object) = &mut autoscaler {
@@ -159,10 +160,10 @@ fn autoscaler_cells(row: &TableRow<'_>, autoscaler: &Value) -> Vec<Value> {
     ]
 }
 
-/// The number of metrics that a table lists by value. Further metrics are only counted.
+/// Maximum number of metrics that a table cell shows with their values. It only counts further metrics.
 const MAX_SHOWN_METRICS: usize = 2;
 
-/// Formats the metrics for a table, each with its current and its target value.
+/// Formats the metrics for a table cell, each with its current and its target value.
 fn shown_metrics(metrics: &Value, current: &Value) -> String {
     let all: Vec<String> =
         list(metrics).enumerate().map(|(index, metric)| shown_metric(metric, &current[index])).collect();
@@ -187,7 +188,8 @@ fn shown_metric(metric: &Value, current: &Value) -> String {
     };
     let (metric, current) = (&metric[member], &current[member]);
     let (target, now) = (&metric["target"], &current["current"]);
-    // Prints 0 for a quantity that the status of a metric omits, and `<unknown>` if the metric has no status.
+    // The current value in the cell is 0 if the status of the metric omits it, and `<unknown>` if the metric
+    // has no status.
     let known = |name: &str| if current.is_object() { or(&now[name], "0") } else { UNKNOWN };
     let average = !target["averageValue"].is_null();
     match member {

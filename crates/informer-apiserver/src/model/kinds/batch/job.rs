@@ -71,7 +71,7 @@ fn default_pod_replacement_policy(spec: &mut Value) {
     }
 }
 
-/// Generates the selector of a Job from its uid, unless `manualSelector` is set.
+/// Generates the selector of a Job from the Job's UID, unless `manualSelector` is set.
 fn generate_job_selector(job: &mut Value) {
     if get(job, "spec.manualSelector") == Some(&Value::Bool(true)) {
         return;
@@ -126,7 +126,8 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid(&spec.field_path("selector"), &shown, "`selector` not auto-generated"));
     }
     validate_spec(&spec, causes);
-    // Reported after all other errors of the spec, those of the template included.
+    // kube-apiserver reports a selector that does not match the template labels after all other errors of the
+    // spec, including those of the template.
     if parse_selector(&spec).is_some_and(|selector| {
         let labels = spec.get("template.metadata.labels");
         !selector.matches_with(|label| labels.and_then(|labels| labels.get(label)?.as_str()))
@@ -134,15 +135,16 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let shown = shown_labels(&spec.part("template"));
         let why = "`selector` does not match template `labels`";
         let suffix = Cause::invalid(&spec.field_path("template.metadata.labels"), &shown, why);
-        // An update reports it twice: kube-apiserver also validates the object as a new one.
+        // An update reports this error twice, because kube-apiserver also validates the updated Job as a new
+        // one.
         causes.extend(at.old.map(|_| suffix.clone()));
         causes.push(suffix);
     }
     check_last_hostname(at, causes);
 }
 
-/// Requires `<job name>-<last index>` to be a DNS label: it is the hostname of the last pod of an indexed
-/// Job.
+/// Requires `<job name>-<last index>` to be a DNS label, because it is the hostname of the last pod of an
+/// indexed Job.
 fn check_last_hostname(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let completions = at.number("spec.completions").unwrap_or_default();
     let (name, last) = (at.text("metadata.name"), completions - 1);
@@ -176,7 +178,8 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_immutable("spec.completionMode", causes);
 }
 
-/// Indexed Jobs above both limits may lose track of completed indexes.
+/// An indexed Job whose completions and parallelism exceed both limits causes a warning, because its
+/// controller may lose track of completed indexes.
 const COMPLETIONS: i64 = 100_000;
 
 const PARALLELISM: i64 = 10_000;

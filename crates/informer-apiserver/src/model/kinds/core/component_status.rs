@@ -1,4 +1,4 @@
-//! ComponentStatuses. The server has no components, so there are none.
+//! The kind ComponentStatus. Its lists are empty, because this server has no components to report.
 
 use serde_json::{Value, json};
 

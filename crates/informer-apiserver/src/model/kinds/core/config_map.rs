@@ -20,7 +20,7 @@ pub(crate) const UPDATE_CHECKS: &[Check] =
 const KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
      'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// The maximum size of the data of one object, as in kube-apiserver.
+/// Maximum size of the data of one ConfigMap or Secret in bytes, as in kube-apiserver.
 const MAX_DATA_BYTES: usize = 1 << 20;
 
 pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
@@ -56,7 +56,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rejects changes of an object that is marked as immutable.
+/// Rejects changes of a ConfigMap or Secret that is marked as immutable.
 pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
     let Some(old) = at.old.filter(|old| old["immutable"] == true) else { return };
     let why = "field is immutable when `immutable` is set";

@@ -36,8 +36,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 
 const BOOKMARK: &str = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
 
-/// Requires an Event to be in the namespace of its involved object, or in `default` if that is
-/// cluster-scoped.
+/// Requires the namespace of an Event to be that of its involved object, or `default` if the involved object
+/// is cluster-scoped.
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (own, about) = (at.text("metadata.namespace"), at.text("involvedObject.namespace"));
     let fits = own == about || (about.is_empty() && own == "default");
@@ -51,7 +51,7 @@ fn cells(row: &TableRow<'_>) -> Vec<Value> {
     event_cells(row.object, row.now)
 }
 
-/// Returns the cells of an Event with the field names of the core group.
+/// Returns the table cells of an Event that has the field names of the core group.
 pub(crate) fn event_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let first =
         if object["firstTimestamp"].is_string() { &object["firstTimestamp"] } else { &object["eventTime"] };

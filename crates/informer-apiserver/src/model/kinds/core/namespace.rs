@@ -1,4 +1,4 @@
-//! Namespaces: their name label and `spec.finalizers`.
+//! Namespaces: the label with their name, and `spec.finalizers`.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
 
-/// Sets the fields that the server owns in a new namespace.
+/// Sets the fields of a new namespace that clients do not set: the name label, the finalizer and the status.
 pub(crate) fn fill(object: &mut Object) {
     label(object);
     let mut names: Vec<Value> = finalizers(object).into_iter().map(Value::from).collect();
@@ -50,13 +50,13 @@ pub(crate) fn label(object: &mut Object) {
     }
 }
 
-/// Returns `spec.finalizers`, which block the removal in addition to `metadata.finalizers`.
+/// Returns `spec.finalizers` of a namespace. Like `metadata.finalizers`, they delay its removal.
 pub(crate) fn finalizers(object: &Object) -> Vec<String> {
     let list = object.get("spec").and_then(|spec| spec.get("finalizers")?.as_array());
     list.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the stored namespace with new `spec.finalizers`, for `/finalize`.
+/// Returns the stored namespace with the `spec.finalizers` of a request to the `/finalize` subresource.
 pub(crate) fn with_finalizers(old: &Object, new: &mut Object) -> Object {
     let names = finalizers(new);
     let mut merged = old.clone();
@@ -71,7 +71,7 @@ fn label_named(object: &mut Object) {
     }
 }
 
-/// Resets the fields that an update of a namespace cannot change.
+/// Resets the fields of a namespace that an update cannot change: the name label and the spec.
 fn carry_over(old: &Object, object: &mut Object, mode: WriteMode) {
     if matches!(mode, WriteMode::Main | WriteMode::Whole) {
         label(object);

@@ -44,7 +44,7 @@ fn default_allocatable(node: &mut Value) {
     }
 }
 
-/// Synchronizes `podCIDR` and `podCIDRs`. If they differ, `podCIDR` wins.
+/// Synchronizes `podCIDR` and `podCIDRs` of a Node. If they differ, `podCIDR` takes precedence.
 fn sync_pod_cidrs(node: &mut Value) {
     let one = get(node, "spec.podCIDR").filter(|one| **one != "").cloned();
     let first = get(node, "spec.podCIDRs").and_then(|all| all.get(0)).cloned();
@@ -58,7 +58,8 @@ fn sync_pod_cidrs(node: &mut Value) {
 pub(crate) const CHECKS: &[Check] =
     &[Check::Call(taints), Check::Call(check_quantities), Check::Call(check_pod_cidrs)];
 
-// On update kube-apiserver validates the taints twice and reports each error twice.
+// Additional checks of Node updates. kube-apiserver validates the taints twice on update, and reports each
+// error twice.
 pub(crate) const UPDATE_CHECKS: &[Check] = &[
     Check::Call(addresses),
     Check::Call(check_assigned_fields),
@@ -72,7 +73,7 @@ const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 fn taints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     for (index, taint) in at.items("spec.taints").iter().enumerate() {
-        // kube-apiserver reports `metadata` here, not `spec`.
+        // The error path of a taint begins with `metadata` instead of `spec`, as in kube-apiserver.
         let taint = FieldView { value: taint, old: None, path: format!("metadata.taints[{index}]") };
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
         NameFormat::Qualified.check(&taint.field_path("key"), key, causes);
@@ -100,7 +101,8 @@ fn taints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rejects negative quantities, and fractional ones of resources that are counted.
+/// Rejects negative resource quantities of a Node, and fractional quantities of resources that must be
+/// integers.
 fn check_quantities(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     for part in ["status.capacity", "status.allocatable"] {
         for (name, amount) in at.get(part).and_then(Value::as_object).into_iter().flatten() {
@@ -119,7 +121,8 @@ fn check_quantities(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns true if quantities of the resource must be integers: pods, objects and extended resources.
+/// Returns true if quantities of the resource must be integers, which applies to pods, objects and extended
+/// resources.
 fn must_be_integer(name: &str) -> bool {
     const COUNTED_RESOURCES: [&str; 9] = [
         "pods",
@@ -136,7 +139,7 @@ fn must_be_integer(name: &str) -> bool {
     COUNTED_RESOURCES.contains(&name) || !own && NameFormat::Qualified.is_valid(&format!("requests.{name}"))
 }
 
-/// Validates `podCIDRs`: at most one for each IP family.
+/// Validates `podCIDRs` of a Node: at most one for each IP family.
 fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let field = "spec.podCIDRs";
     let all: Vec<&str> = at.items(field).iter().map(|range| range.as_str().unwrap_or_default()).collect();
@@ -178,7 +181,7 @@ fn addresses(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rejects changes of `podCIDRs` and `providerID` once they are set.
+/// Rejects changes of `podCIDRs` and `providerID` of a Node after they were set.
 fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let Some(old) = at.old else { return };
     let (before, now) = (FieldView::root(old, None), at);

@@ -50,7 +50,7 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let bound = old["status"]["phase"] == "Bound";
     let fixed = |object: &Value| {
         let mut spec = object["spec"].clone();
-        // These fields may be set once after creation.
+        // An update may set these fields if the stored PVC does not have them.
         for name in ["volumeName", "storageClassName"] {
             if old["spec"][name].is_null() {
                 spec[name] = Value::Null;
@@ -70,7 +70,8 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (asked, path) = ("spec.resources.requests.storage", "status.capacity.storage");
     let amount = |object, path| get(object, path).and_then(Value::as_str).unwrap_or("0");
     let (new, before) = (amount(at.value, asked), amount(old, asked));
-    // A request may shrink, for example after a failed expansion, but not below the current capacity.
+    // An update may reduce the requested storage, for example after a failed expansion, but not below the
+    // current capacity.
     if exceeds(before, new) && !exceeds(new, amount(old, path)) {
         causes.push(Cause::forbidden(asked, "field can not be less than status.capacity"));
     }

@@ -50,7 +50,7 @@ fn prepare_for_create(pod: &mut Value, now: &str) {
     add_scheduling_gated_condition(pod, now);
 }
 
-/// Applies the Priority and DefaultTolerationSeconds plugins to an update.
+/// Applies the admission plugins Priority and DefaultTolerationSeconds to a Pod update.
 fn admit_update(old: &Value, pod: &mut Value) {
     keep_priority(old, pod);
     add_tolerations(pod);
@@ -63,13 +63,13 @@ fn warn(pod: &Value, old: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// How long pods stay on unreachable nodes, as in the DefaultTolerationSeconds plugin.
+/// Seconds for which a Pod stays on an unreachable node, as in the admission plugin DefaultTolerationSeconds.
 const TOLERATION_SECONDS: u64 = 300;
 
 pub(crate) const UNREACHABLE_TAINTS: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// Copies the resolved priority from the old Pod if an update omits it.
+/// Copies the priority of the stored Pod if an update omits it.
 fn keep_priority(old: &Value, pod: &mut Value) {
     for path in ["spec.priority", "spec.preemptionPolicy"] {
         if let (None, Some(known)) = (get(pod, path), get(old, path)) {
@@ -78,7 +78,7 @@ fn keep_priority(old: &Value, pod: &mut Value) {
     }
 }
 
-/// Adds the tolerations of the DefaultTolerationSeconds plugin.
+/// Adds the tolerations of the admission plugin DefaultTolerationSeconds to a Pod.
 pub(crate) fn add_tolerations(pod: &mut Value) {
     let given = get(pod, "spec.tolerations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let missing = UNREACHABLE_TAINTS.map(|key| {

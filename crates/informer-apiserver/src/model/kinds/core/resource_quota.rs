@@ -1,4 +1,5 @@
-//! ResourceQuotas. `admission/quota.rs` adds the usage of each write and rejects writes that exceed a quota.
+//! The kind ResourceQuota. `admission/quota.rs` updates the usage with each write and rejects writes that
+//! exceed a quota.
 
 use serde_json::{Value, json};
 

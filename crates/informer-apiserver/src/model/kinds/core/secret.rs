@@ -95,11 +95,11 @@ fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The start of a PEM header.
+/// The start of the header line of a PEM block.
 const BEGIN: &str = "-----BEGIN ";
 
-/// Returns the crypto/tls error for missing PEM blocks. It is not checked that the key belongs to the
-/// certificate.
+/// Returns a warning with the message of Go's crypto/tls if a TLS Secret lacks a PEM block. Does not check
+/// whether the key belongs to the certificate.
 fn warn(secret: &Value) -> Vec<String> {
     if secret["type"] != "kubernetes.io/tls" {
         return Vec::new();
@@ -142,7 +142,7 @@ fn key_problem(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the types of the PEM blocks, for example `CERTIFICATE`.
+/// Returns the types of the PEM blocks in a string, for example `CERTIFICATE`.
 fn kinds(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim_end);
     lines.filter_map(|line| line.strip_prefix(BEGIN)?.strip_suffix("-----")).collect()

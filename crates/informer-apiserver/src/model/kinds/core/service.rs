@@ -41,7 +41,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .status_warnings(load_balancer_warnings)
 .cells(cells);
 
-/// Copies the allocated fields that an update omits from the old Service.
+/// Copies allocated fields from the stored Service if an update omits them.
 fn carry_over(old: &Object, object: &mut Object, _mode: WriteMode) {
     allocation::preserve_allocations(old, object);
 }
@@ -74,7 +74,7 @@ const DEFAULTS: &[Default] = &[
 const EXTERNAL_TRAFFIC: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
 const INTERNAL_TRAFFIC: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
 
-/// Defaults `ipMode` in the ingress points of a load balancer.
+/// Defaults `ipMode` of the load balancer IPs in the status of a Service.
 fn default_ip_mode(service: &mut Value) {
     if service["spec"]["type"] != "LoadBalancer" {
         return;
@@ -168,12 +168,12 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_load_balancer_fields(&spec, causes);
 }
 
-/// Rejects load balancer fields in other Services, and validates the source ranges.
+/// Rejects load balancer fields in Services of other types, and validates `loadBalancerSourceRanges`.
 fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let why = "may only be used when `type` is 'LoadBalancer'";
     let is_load_balancer = spec.text("type") == "LoadBalancer";
     let ranges = spec.items("loadBalancerSourceRanges");
-    // kube-apiserver reports the Go name of the field.
+    // As in kube-apiserver, the error path contains the Go name of the field.
     let field = spec.field_path("LoadBalancerSourceRanges");
     if !ranges.is_empty() && !is_load_balancer {
         causes.push(Cause::forbidden(&field, why));
@@ -187,7 +187,7 @@ fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rejects changes of `clusterIP`, unless the Service is or was an ExternalName.
+/// Rejects changes of `clusterIP`, unless the type of the Service is or was `ExternalName`.
 fn check_cluster_ip_unchanged(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let Some(old) = spec.old else { return };
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();

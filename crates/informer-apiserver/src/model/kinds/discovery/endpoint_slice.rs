@@ -26,7 +26,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 
 const PORT: &[Default] = &[Call(default_port_name), Fill("protocol", "\"TCP\"")];
 
-/// Defaults the name of a port to the empty string. In Go the field is a pointer.
+/// Defaults the `name` of a port to the empty string, as in Go, where this field is a pointer.
 fn default_port_name(port: &mut Value) {
     if get(port, "name").is_none() {
         set(port, "name", "".into());

@@ -1,4 +1,4 @@
-//! Events of the group `events.k8s.io`. They are stored in the core group.
+//! Events of the group `events.k8s.io`. They are stored as Events of the core group.
 
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::event::conversion::{from_core, to_core};

@@ -11,7 +11,8 @@ use crate::model::table::text::NONE;
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("networking.k8s.io", "v1", "IPAddress", Traits::NONE).cells(cells);
 
-/// The row has one cell more than the table has columns, as in kube-apiserver.
+/// Returns the table cells of an IPAddress. As in kube-apiserver, they are one more than the table has
+/// columns.
 fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let parent = &row.spec()["parentRef"];
     let shown = match (text(&parent["resource"]), text(&parent["group"])) {

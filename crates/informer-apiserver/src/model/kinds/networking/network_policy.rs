@@ -74,7 +74,8 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns all CIDRs of a NetworkPolicy. A CIDR of the old object is not validated again, even if it moved.
+/// Returns all CIDRs of a NetworkPolicy. An update does not validate a CIDR again that the stored object has
+/// at any position.
 fn ranges(spec: &Value) -> Vec<&str> {
     let rules = [("ingress", "from"), ("egress", "to")].into_iter();
     let blocks =

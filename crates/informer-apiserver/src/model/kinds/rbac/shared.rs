@@ -1,4 +1,4 @@
-//! Rules that the kinds of the group share.
+//! Defaults, validation and table cells that several kinds of the group `rbac.authorization.k8s.io` share.
 
 use crate::model::error::Cause;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, is_missing, required, unsupported};
@@ -95,7 +95,7 @@ fn check_binding_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns the cells of a RoleBinding or ClusterRoleBinding.
+/// Returns the table cells of a RoleBinding or ClusterRoleBinding.
 pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
     let subjects = |kind: &str| -> Vec<String> {
         let subjects = list(&row.object["subjects"]).filter(|subject| subject["kind"] == kind);

@@ -19,7 +19,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 
 const DEFAULTS: &[Default] = &[Fill("preemptionPolicy", "\"PreemptLowerPriority\"")];
 
-/// The highest value of a PriorityClass that is not a system class.
+/// The highest value of a PriorityClass that users may create. System classes have higher values.
 const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {

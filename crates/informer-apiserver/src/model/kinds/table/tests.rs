@@ -11,7 +11,7 @@ fn kind(api_version: &str, name: &str) -> Kind {
     kinds.pop().expect("the kind is served")
 }
 
-/// Returns the cells of an object that was created two minutes ago.
+/// Returns the table cells of an object that was created two minutes ago.
 fn cells(api_version: &str, name: &str, mut object: Value) -> Value {
     let now: Timestamp = "2026-01-01T00:02:00Z".parse().expect("the time is valid");
     object["metadata"]["name"] = "one".into();
@@ -24,7 +24,7 @@ fn each_row_has_a_cell_for_every_column() {
     for kind in built_in(&Schema::builtin()) {
         let columns = kind.table_columns().len();
         let cells = kind.table_cells(&json!({"metadata": {}}), Timestamp::UNIX_EPOCH).len();
-        // kube-apiserver, too, sends the age of an IPAddress without a column.
+        // kube-apiserver also sends the age of an IPAddress as an additional cell without a column.
         let surplus = usize::from(kind.kind == "IPAddress");
         assert_eq!(columns + surplus, cells, "{} {}", kind.api_version, kind.kind);
     }

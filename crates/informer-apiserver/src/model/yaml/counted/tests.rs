@@ -32,7 +32,7 @@ fn excessive_aliases_are_rejected() {
     let deep: String = (1..20).map(|n| format!("\na{n}: &a{n} [*a{m}, *a{m}]", m = n - 1)).collect();
     for text in [wide, long, named, format!("a0: &a0 [1]{deep}")] {
         let error = read(text.as_bytes()).unwrap_err().to_string();
-        // Nested aliases are also counted by the YAML parser itself.
+        // The YAML parser has its own limit for nested aliases, so either error is possible.
         let told = ["document contains excessive aliasing", "repetition limit exceeded"];
         assert!(told.iter().any(|told| error.contains(told)), "{error}");
     }

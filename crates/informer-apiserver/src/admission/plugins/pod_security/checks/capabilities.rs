@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{containers, quoted, sorted};
 
-/// The default capabilities of container runtimes.
+/// The capabilities that container runtimes grant by default. The `baseline` level allows adding them.
 const DEFAULT_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -21,7 +21,7 @@ const DEFAULT_CAPABILITIES: [&str; 13] = [
     "SETUID",
     "SYS_CHROOT",
 ];
-/// The only capability that `restricted` allows to add.
+/// The only capability that the level `restricted` allows containers to add.
 const ADDABLE: [&str; 1] = ["NET_BIND_SERVICE"];
 
 pub(in super::super) fn added(pod: &Pod<'_>) -> Option<PodViolation> {
@@ -41,7 +41,7 @@ pub(in super::super) fn dropped_unless_windows(pod: &Pod<'_>) -> Option<PodViola
     if pod.is_windows() { None } else { dropped(pod) }
 }
 
-/// Reports containers that add capabilities other than `allowed`.
+/// Reports the containers that add capabilities other than `allowed`.
 fn beyond(pod: &Pod<'_>, allowed: &[&str]) -> Option<String> {
     let more = |container| listed(container, "add").filter(|name| !allowed.contains(name));
     let bad = pod.bad(|container| more(container).next().is_some());

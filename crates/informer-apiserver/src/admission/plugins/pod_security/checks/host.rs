@@ -1,4 +1,4 @@
-//! Checks of host namespaces, host ports, and hosts of probes and lifecycle handlers.
+//! Pod Security checks of host namespaces, host ports, and the hosts of probes and lifecycle handlers.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(in super::super) fn probes(pod: &Pod<'_>) -> Option<PodViolation> {
     PodViolation::about("probe or lifecycle host", detail)
 }
 
-/// Returns the hosts in the probes and lifecycle handlers of a container.
+/// Returns the `host` fields in the probes and lifecycle handlers of a container.
 fn probe_hosts(container: &Value) -> impl Iterator<Item = &str> {
     let probes = ["livenessProbe", "readinessProbe", "startupProbe"].map(|name| &container[name]);
     let hooks = ["postStart", "preStop"].map(|name| &container["lifecycle"][name]);

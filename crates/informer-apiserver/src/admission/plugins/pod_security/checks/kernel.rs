@@ -1,4 +1,4 @@
-//! Checks of SELinux options and sysctls.
+//! Pod Security checks of SELinux options and sysctls.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn text<'a>(options: &'a Value, name: &str) -> &'a str {
     options[name].as_str().unwrap_or_default()
 }
 
-/// Safe sysctls with the first version that allows them.
+/// Sysctls that pods may set, each with the first minor Kubernetes version whose standard allows it.
 const SAFE: [(i64, &str); 12] = [
     (0, "kernel.shm_rmid_forced"),
     (0, "net.ipv4.ip_local_port_range"),

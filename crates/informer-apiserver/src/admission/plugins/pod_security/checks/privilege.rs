@@ -1,4 +1,5 @@
-//! Checks of privileged containers, privilege escalation, host processes and proc mounts.
+//! Pod Security checks of privileged containers, privilege escalation, Windows host processes and proc
+//! mounts.
 
 use serde_json::Value;
 

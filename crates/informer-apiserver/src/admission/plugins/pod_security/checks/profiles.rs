@@ -1,4 +1,4 @@
-//! Checks of AppArmor and seccomp profiles.
+//! Pod Security checks of AppArmor and seccomp profiles.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ fn is_harmless(annotation: &str) -> bool {
     annotation.is_empty() || annotation == "runtime/default" || annotation.starts_with("localhost/")
 }
 
-/// Checks the seccomp annotations, which preceded the fields.
+/// Checks the seccomp annotations of a pod, which Kubernetes used before the `seccompProfile` fields.
 pub(in super::super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<PodViolation> {
     let harmless = |value: &str| {
         matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
@@ -86,7 +86,7 @@ fn member<'a>(container: &'a Value, name: &str) -> &'a Value {
     &container["securityContext"][name]
 }
 
-/// Returns the type of a profile unless it is allowed.
+/// Returns the type of a seccomp or AppArmor profile if Pod Security does not allow it.
 fn bad_type(profile: &Value) -> Option<&str> {
     let named = profile.as_object()?.get("type").and_then(Value::as_str).unwrap_or_default();
     (!matches!(named, "RuntimeDefault" | "Localhost")).then_some(named)

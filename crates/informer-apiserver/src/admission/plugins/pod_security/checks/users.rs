@@ -1,4 +1,4 @@
-//! Checks of the user that containers run as.
+//! Pod Security checks of the user that containers run as.
 
 use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{containers, setters};

@@ -1,5 +1,5 @@
-//! Conversion of HorizontalPodAutoscalers between `autoscaling/v1` and `autoscaling/v2`. They are stored as
-//! v2. v1 keeps fields that it does not have in annotations.
+//! Conversion of HorizontalPodAutoscalers between `autoscaling/v1` and `autoscaling/v2`, in which they are
+//! stored. Fields that do not exist in v1 are stored in annotations of the v1 object.
 
 use serde_json::{Map, Value, json};
 
@@ -12,14 +12,15 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CPU: &str = "targetCPUUtilizationPercentage";
 const CURRENT_CPU: &str = "currentCPUUtilizationPercentage";
 
-/// The names of a metric's parts in both versions: in v1 as JSON pointers from the metric in v2. A quantity
-/// that v1 always writes is marked.
+/// The field names of one metric type: each v1 name with the JSON pointer to the field in a v2 metric, for
+/// targets and for current values.
 struct MetricFields {
     kind: &'static str,
     member: &'static str,
     wanted: &'static [(&'static str, &'static str)],
     current: &'static [(&'static str, &'static str)],
-    /// Quantities that default to zero: in the spec and in the status.
+    /// The v1 quantities that are always written, with zero as default: one of the spec and one of the
+    /// status.
     always: (&'static str, &'static str),
 }
 
@@ -109,13 +110,13 @@ const METRIC_FIELDS: [MetricFields; 5] = [
     },
 ];
 
-/// Converts a v1 object to v2 and back, which drops what v2 cannot store.
+/// Converts a v1 object to v2 and back, which drops everything that v2 cannot store.
 pub(crate) fn round_trip_v1(object: &mut Object) {
     to_v2(object);
     to_v1(object);
 }
 
-/// Returns true if v1 has a field for the metric.
+/// Returns true if the metric is the CPU utilization, the only metric with a field in v1.
 fn is_cpu(metric: &Value) -> bool {
     metric["type"] == "Resource"
         && metric["resource"]["name"] == "cpu"
@@ -179,7 +180,7 @@ pub(crate) fn to_v1(object: &mut Object) {
     }
 }
 
-/// Encodes the named members of an object in this order, without missing ones.
+/// Encodes the members `names` of an object as JSON in this order. Missing members are left out.
 fn encode_in_order(object: &Value, names: &[&str]) -> String {
     let known = names.iter().filter_map(|name| Some((*name, object.get(*name)?.to_string())));
     encode_members(known)
@@ -190,7 +191,7 @@ fn encode_members<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Strin
     format!("{{{}}}", members.join(","))
 }
 
-/// Encodes a v2 metric for the annotation.
+/// Encodes a v2 metric as JSON for the annotation of a v1 object.
 fn encode_metric(metric: &Value, wanted: bool) -> String {
     let Some(source) = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind) else {
         return metric.to_string();
@@ -212,7 +213,8 @@ fn encode_metric(metric: &Value, wanted: bool) -> String {
     format!("{{\"type\":{:?},{:?}:{}}}", source.kind, source.member, encode_members(parts))
 }
 
-/// Encodes the behavior with the fields of kube-apiserver's internal type.
+/// Encodes `spec.behavior` as JSON for the annotation of a v1 object, with the fields of kube-apiserver's
+/// internal type.
 fn encode_behavior(behavior: &Value) -> String {
     let or_null = |value: &Value, name: &str| value.get(name).map_or("null".to_owned(), ToString::to_string);
     let policy = |policy: &Value| {
@@ -239,7 +241,7 @@ fn encode_behavior(behavior: &Value) -> String {
     encode_members([("ScaleUp", rules("scaleUp")), ("ScaleDown", rules("scaleDown"))].into_iter())
 }
 
-/// Converts from v1 to v2. Annotations that cannot be parsed are dropped.
+/// Converts a HorizontalPodAutoscaler from v1 to v2. Annotations that cannot be parsed are dropped.
 pub(crate) fn to_v2(object: &mut Object) {
     let mut held = |name: &str| -> Value {
         let metadata = part(object, "metadata");
@@ -287,7 +289,7 @@ pub(crate) fn to_v2(object: &mut Object) {
     }
 }
 
-/// Decodes a metric from the annotation.
+/// Decodes a metric from the annotation of a v1 object.
 fn read(metric: &Value, wanted: bool) -> Option<Value> {
     let source = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind)?;
     let (parts, always) = match wanted {
@@ -297,7 +299,8 @@ fn read(metric: &Value, wanted: bool) -> Option<Value> {
     let mut made = json!({});
     for (name, pointer) in parts {
         let Some(value) = metric[source.member].get(*name) else { continue };
-        // A zero that v1 always writes is ignored if another target is set.
+        // v1 always writes one of the target quantities. If it is zero and another target is set, it was not
+        // set by the client.
         let other = parts.iter().any(|(other, pointer)| {
             other != name && pointer.contains("/average") && metric[source.member].get(*other).is_some()
         });
@@ -322,7 +325,7 @@ fn read(metric: &Value, wanted: bool) -> Option<Value> {
     Some(json!({"type": source.kind, source.member: made}))
 }
 
-/// Lower-cases the first letter of all member names and drops nulls.
+/// Changes the first letter of all member names to lower case, and drops nulls.
 fn lower_case_names(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

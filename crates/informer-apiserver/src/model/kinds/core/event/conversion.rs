@@ -1,9 +1,9 @@
-//! Conversion of Events between the core group and `events.k8s.io`, which name their fields differently. They
-//! are stored in the core group.
+//! Conversion of Events between the core group and `events.k8s.io`, which name their fields differently. The
+//! storage contains them with the names of the core group.
 
 use serde_json::{Map, Value};
 
-/// Field names in the core group and in `events.k8s.io`.
+/// Pairs of Event field names: the name in the core group, and the name in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -13,13 +13,13 @@ const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
-/// Converts from `events.k8s.io` to the core group.
+/// Converts an Event from `events.k8s.io` to the core group.
 pub(crate) fn to_core(event: &mut Map<String, Value>) {
     rename(event, NAMES.map(|(core, new)| (new, core)));
     complete(event);
 }
 
-/// Adds the fields that the core group always writes.
+/// Adds the Event fields that the core group always writes.
 pub(crate) fn complete(event: &mut Map<String, Value>) {
     for name in ["involvedObject", "source"] {
         event.entry(name).or_insert_with(|| Value::Object(Map::new()));
@@ -32,7 +32,7 @@ pub(crate) fn complete(event: &mut Map<String, Value>) {
     }
 }
 
-/// Converts from the core group to `events.k8s.io`.
+/// Converts an Event from the core group to `events.k8s.io`.
 pub(crate) fn from_core(event: &mut Map<String, Value>) {
     rename(event, NAMES);
     for empty in ["reportingController", "reportingInstance"] {

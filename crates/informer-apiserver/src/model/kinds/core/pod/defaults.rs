@@ -6,7 +6,7 @@ use crate::model::rules::defaults::Default::{self, Call, Fill, FillZero, In};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{each_mut, get, set};
 
-/// The defaults of a pod template.
+/// The default values of a pod template.
 pub(crate) const TEMPLATE: &[Default] = &[In("spec", SPEC)];
 
 const SPEC: &[Default] = &[
@@ -105,7 +105,7 @@ fn default_pull_policy(container: &mut Value) {
     let latest = match (image.contains('@'), name.split_once(':')) {
         (true, _) => false,
         (false, Some((_, tag))) => tag == "latest",
-        // An empty image is not pulled as `latest`.
+        // An image without a tag means `latest`, except for an empty image name.
         (false, None) => !image.is_empty(),
     };
     set(container, "imagePullPolicy", if latest { "Always" } else { "IfNotPresent" }.into());
@@ -130,7 +130,7 @@ fn default_requests(container: &mut Value) {
     }
 }
 
-/// Replaces a negative grace period by one second.
+/// Replaces a negative `terminationGracePeriodSeconds` by one second.
 fn raise_grace_period(spec: &mut Value) {
     if get(spec, "terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         set(spec, "terminationGracePeriodSeconds", 1.into());

@@ -7,7 +7,7 @@ use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, human_duration, number, or, size};
 
-/// Returns the cells of a Pod. The status is a summary of its container states.
+/// Returns the table cells of a Pod. The status cell summarizes the states of its containers.
 pub(crate) fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let (pod, now) = (row.object, row.now);
     let (spec, status) = (&pod["spec"], &pod["status"]);
@@ -59,7 +59,7 @@ pub(crate) fn cells(row: &TableRow<'_>) -> Vec<Value> {
     ]
 }
 
-/// Returns the status of a Pod whose init containers are not finished.
+/// Returns the status cell of a Pod whose init containers are not finished.
 fn init_status(pod: &Value, restarts: &mut Restarts) -> Option<String> {
     let all = size(&pod["spec"]["initContainers"]);
     for (index, container) in list(&pod["status"]["initContainerStatuses"]).enumerate() {
@@ -77,7 +77,7 @@ fn init_status(pod: &Value, restarts: &mut Restarts) -> Option<String> {
     None
 }
 
-/// Returns why a container waits or terminated.
+/// Returns the reason why a container waits or has terminated.
 fn container_reason(state: &Value) -> Option<String> {
     let (waiting, ended) = (text(&state["waiting"]["reason"]), &state["terminated"]);
     if !waiting.is_empty() {

@@ -23,7 +23,7 @@ fn pod(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_spec(&at.part("spec"), causes);
 }
 
-/// Validates a pod spec, also that of a template.
+/// Validates the spec of a Pod or a pod template.
 fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let volumes = check_volumes(at, causes);
     check_containers(at, "containers", &volumes, causes);
@@ -70,7 +70,7 @@ fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates the volumes and returns their names.
+/// Validates the volumes of a pod spec and returns their names.
 fn check_volumes<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for (index, volume) in at.items("volumes").iter().enumerate() {
@@ -233,7 +233,7 @@ fn check_toleration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run(at, &[Check::OneOf("effect", EFFECTS)], causes);
 }
 
-/// Rejects updates of fields other than the mutable ones.
+/// Rejects a Pod update that changes fields other than the mutable ones.
 fn changes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (new, Some(old)) = (at.part("spec"), at.old.map(|old| &old["spec"])) else { return };
     let count = |spec: &Value, list: &str| spec[list].as_array().map_or(0, Vec::len);
@@ -270,7 +270,7 @@ fn changes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns the pod spec without its mutable fields.
+/// Returns a pod spec without the fields that an update may change.
 fn without_mutable_fields(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for list in ["containers", "initContainers"] {
@@ -295,7 +295,7 @@ pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_spec(&at.part("spec"), causes);
 }
 
-/// Formats the labels of a template for an error message.
+/// Formats the labels of a pod template for an error message.
 pub(crate) fn shown_labels(at: &FieldView<'_>) -> String {
     match at.get("metadata.labels") {
         Some(labels) if !is_missing(Some(labels)) => labels.to_string(),

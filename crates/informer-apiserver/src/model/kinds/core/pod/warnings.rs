@@ -12,7 +12,7 @@ use crate::model::rules::warnings::{
     address_warnings, fraction, fractions, has_annotation, item_address_warnings, list, text, value_warnings,
 };
 
-/// Annotations that no longer work, with their replacement.
+/// Annotations of Pods that have no effect any more, with the field that replaces each.
 const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -31,10 +31,10 @@ const SECCOMP_IS_OLD: &str = "non-functional in v1.27+; use the \"seccompProfile
 const APP_ARMOR_OF_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// The container lists of a PodSpec, in the order in which kube-apiserver visits them and reports warnings.
+/// The container lists of a pod spec, in the order in which kube-apiserver reports their warnings.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// Returns the deprecation message of a node label.
+/// Returns the deprecation message of a node label, or `None` if the label is not deprecated.
 pub(crate) fn deprecated_label(label: &str) -> Option<&'static str> {
     Some(match label {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -62,7 +62,7 @@ pub(crate) fn of_template(object: &Value, at: &str) -> Vec<String> {
     of(template, &format!("{at}."))
 }
 
-/// Checks a Pod, or a template at the path `at`, which then ends with a dot.
+/// Returns the warnings for a Pod, or for the pod template at the path `at`, which must end with a dot.
 pub(crate) fn of(pod: &Value, at: &str) -> Vec<String> {
     let spec = &pod["spec"];
     let mut warnings = scheduling_labels(spec, at);
@@ -99,7 +99,7 @@ fn containers<'a>(spec: &'a Value, at: &str) -> impl Iterator<Item = (String, &'
     })
 }
 
-/// Checks node selectors, node affinity and topology spread constraints.
+/// Returns the warnings for node selectors, node affinity and topology spread constraints of a pod spec.
 fn scheduling_labels(spec: &Value, at: &str) -> Vec<String> {
     let selected = spec["nodeSelector"].as_object().into_iter().flatten();
     let selected = selected.filter_map(|(label, _)| {
@@ -131,8 +131,8 @@ fn scheduling_labels(spec: &Value, at: &str) -> Vec<String> {
     warnings
 }
 
-/// Checks a node selector term for deprecated labels. `values` is true if the validation does not check the
-/// values.
+/// Returns the warnings for deprecated labels in a node selector term. With `values` it also warns about
+/// invalid label values, which validation accepts there.
 pub(crate) fn node_term(term: &Value, values: bool, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, expression) in list(&term["matchExpressions"]).enumerate() {
@@ -147,7 +147,7 @@ pub(crate) fn node_term(term: &Value, values: bool, at: &str) -> Vec<String> {
     warnings
 }
 
-/// Warns of duplicate `hostAliases` and of duplicate or empty `imagePullSecrets`.
+/// Returns the warnings for duplicate `hostAliases`, and for duplicate or empty `imagePullSecrets`.
 fn duplicates(spec: &Value, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for (which, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
@@ -181,8 +181,8 @@ fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<St
     let armor = format!("{APP_ARMOR_OF_CONTAINER}{name}");
     let given = pod["metadata"]["annotations"].get(&armor).map(text);
     if let Some(given) = given.filter(|_| security["appArmorProfile"].is_null())
-        // In a Pod the server copies the annotation to the field that replaces it, so only pod templates
-        // cause this warning.
+        // The server copies this annotation of a Pod to the field that replaces it, so only pod templates
+        // cause the warning.
         && !at.is_empty()
         && !is_same_profile(&pod["spec"]["securityContext"]["appArmorProfile"], given)
     {
@@ -193,7 +193,7 @@ fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<St
     warnings
 }
 
-/// Returns true if an AppArmor profile equals the one in an annotation.
+/// Returns true if an AppArmor profile field has the same meaning as the profile annotation.
 fn is_same_profile(profile: &Value, annotation: &str) -> bool {
     let (kind, of) = (text(&profile["type"]), text(&profile["localhostProfile"]));
     match annotation {
@@ -203,7 +203,8 @@ fn is_same_profile(profile: &Value, annotation: &str) -> bool {
     }
 }
 
-/// Warns of environment variables that replace an earlier one without referring to it.
+/// Returns the warnings for environment variables that overwrite an earlier variable without referring to its
+/// value.
 fn variables(container: &Value, path: &str) -> Vec<String> {
     let (mut seen, mut warnings) = (HashSet::new(), Vec::new());
     for (index, variable) in list(&container["env"]).enumerate() {
@@ -221,7 +222,7 @@ fn variables(container: &Value, path: &str) -> Vec<String> {
     warnings
 }
 
-/// Warns of pod affinity terms without a label selector.
+/// Returns the warnings for pod affinity terms without a label selector.
 fn affinity_terms(spec: &Value, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for which in ["podAffinity", "podAntiAffinity"] {
@@ -245,7 +246,7 @@ fn affinity_terms(spec: &Value, at: &str) -> Vec<String> {
     warnings
 }
 
-/// Checks the IP addresses of a pod spec.
+/// Returns the warnings for IP addresses in unusual notation in a pod spec.
 fn addresses(spec: &Value, at: &str) -> Vec<String> {
     let servers = format!("{at}spec.dnsConfig.nameservers");
     let mut warnings = value_warnings(&spec["dnsConfig"]["nameservers"], &servers, address_warnings);

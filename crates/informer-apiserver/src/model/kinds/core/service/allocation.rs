@@ -11,17 +11,17 @@ use crate::model::write_options::WriteMode;
 
 type Object = Map<String, Value>;
 
-/// Cluster IPs come from `10.0.0.0/24`, as in envtest. The first addresses are only given to Services that
-/// request them.
+/// Cluster IPs come from `10.0.0.0/24`, as in envtest. The first addresses of this range are only given to
+/// Services that request them.
 const NETWORK: &str = "10.0.0.";
 const HOSTS: std::ops::RangeInclusive<u8> = 1..=254;
 const DYNAMIC_HOSTS: std::ops::RangeInclusive<u8> = 16..=254;
-/// The node port range, as in kube-apiserver.
+/// The range of node ports, as in kube-apiserver.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// Ports below this one are allocated dynamically only if no other port is free.
+/// The lowest node port for dynamic allocation. Lower ports are used only if no other port is free.
 const MIN_DYNAMIC_PORT: i64 = 30_086;
 
-/// The addresses and node ports in use, each with the Service that holds it.
+/// The cluster IPs and node ports in use, each with the Service that has it.
 #[derive(Default)]
 pub(crate) struct UsedAddresses {
     addresses: HashMap<String, String>,
@@ -29,7 +29,7 @@ pub(crate) struct UsedAddresses {
 }
 
 impl UsedAddresses {
-    /// Records the address and the node ports of a Service.
+    /// Records the cluster IP and the node ports of a stored Service as used.
     pub(crate) fn note(&mut self, service: &Value) {
         let owner = owner(service);
         if let Some(address) = service["spec"]["clusterIP"].as_str() {
@@ -39,12 +39,12 @@ impl UsedAddresses {
         self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, owner.clone()))));
     }
 
-    /// Returns true if another Service holds the address.
+    /// Returns true if another Service than `own` has the cluster IP.
     fn has_address(&self, address: &str, own: &str) -> bool {
         self.addresses.get(address).is_some_and(|owner| owner != own)
     }
 
-    /// Returns the node ports of all other Services.
+    /// Returns the node ports of all Services except `own`.
     fn ports(&self, own: &str) -> HashSet<i64> {
         self.ports.iter().filter(|(_, owner)| *owner != own).map(|(port, _)| *port).collect()
     }
@@ -55,8 +55,8 @@ fn owner(service: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Allocates the address and the node ports that a Service requests, or free ones. `old` is the Service that
-/// it replaces.
+/// Allocates the cluster IP and the node ports that a Service requests, or free ones if it requests none.
+/// `old` is the stored Service that an update replaces.
 pub(crate) fn allocate_service(
     taken: &UsedAddresses,
     kind: &Kind,
@@ -74,8 +74,8 @@ pub(crate) fn allocate_service(
     refused.map_err(|cause| ApiError::invalid(kind, &name, cause))
 }
 
-/// Copies the allocated fields that an update omits from the old Service. Call it before the update is
-/// validated.
+/// Copies allocated fields from the stored Service if an update omits them. Must be called before the update
+/// is validated.
 pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
     let (Some(old), Some(spec)) = (old.get("spec"), object.get_mut("spec")) else { return };
     let named = |spec: &Value| spec["type"] == "ExternalName";
@@ -96,7 +96,7 @@ pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
         if needs && had && port["nodePort"].is_null() && !before.is_null() {
             port["nodePort"] = before;
         } else if !needs && had && port["nodePort"] == before {
-            // A Service that is no longer a NodePort or LoadBalancer releases its node ports.
+            // A Service whose type is no longer NodePort or LoadBalancer releases its node ports.
             if let Some(port) = port.as_object_mut() {
                 port.remove("nodePort");
             }
@@ -157,7 +157,8 @@ fn allocate(
 }
 
 fn is_taken(address: &str, taken: &UsedAddresses, own: &str, mode: WriteMode) -> Result<bool, Cause> {
-    // Manifests that the embedding program loads may come from clusters with other networks.
+    // Manifests that the embedding program loads may come from clusters with another service network, so any
+    // cluster IP is accepted.
     if mode.is_of_program() {
         return Ok(taken.has_address(address, own));
     }
@@ -198,7 +199,8 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>)
         .flatten()
         .filter_map(|port| port["nodePort"].as_i64())
         .collect();
-    // With `allocateLoadBalancerNodePorts: false` only the ports that the client requests are allocated.
+    // With `allocateLoadBalancerNodePorts: false`, only those node ports are allocated that the client
+    // requests.
     let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
     for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
         match port["nodePort"].as_i64().filter(|number| *number != 0) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::model::rules::warnings::{list, text};
 
-/// A container port and its path.
+/// A container port and its path in the pod.
 struct Port<'a> {
     at: String,
     name: &'a str,
@@ -16,7 +16,8 @@ struct Port<'a> {
     host: &'a str,
 }
 
-/// Checks the ports of all containers of a pod together.
+/// Returns the warnings for the ports of all containers of a pod, because ports of different containers can
+/// conflict.
 pub(crate) fn of(containers: &[(String, &Value)]) -> Vec<String> {
     let each = || containers.iter().flat_map(|(_, one)| list(&one["ports"]));
     // Fast path: a single port without `hostIP` has no conflict.
@@ -61,7 +62,7 @@ fn number_conflicts(ports: &[Port<'_>]) -> Vec<String> {
 }
 
 impl Port<'_> {
-    /// Returns how the port conflicts with another one of the same number and protocol.
+    /// Returns the kind of conflict with another port that has the same number and protocol.
     fn conflict_with(&self, other: &Self) -> Option<&'static str> {
         if self.host == other.host && self.host_port == other.host_port {
             Some("duplicate")

@@ -1,4 +1,4 @@
-//! Warnings about deprecated volume types, and about overlapping paths in projected files.
+//! Warnings about deprecated volume types, and about overlapping file paths in projected volumes.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(crate) const LATER_DEPRECATED_SOURCES: [(&str, &str); 2] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Checks the volumes of a pod spec.
+/// Returns the warnings for the volumes of a pod spec.
 pub(crate) fn warnings(spec: &Value, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, volume) in list(&spec["volumes"]).enumerate() {
@@ -40,12 +40,12 @@ pub(crate) fn warnings(spec: &Value, at: &str) -> Vec<String> {
     warnings
 }
 
-/// Returns the name of a source in kube-apiserver's field paths.
+/// Returns the field name of a volume source as in kube-apiserver's error paths.
 pub(crate) fn go_path(source: &str) -> &str {
     if source == "storageos" { "storageOS" } else { source }
 }
 
-/// A file of a volume, and its source if the volume is projected.
+/// A file that a volume creates. `source` names its source in a projected volume.
 #[derive(PartialEq)]
 struct File {
     path: String,
@@ -60,7 +60,7 @@ impl File {
         }
     }
 
-    /// Returns true if one path equals the other or is nested in it.
+    /// Returns true if the path of one file equals the path of the other or is a parent of it.
     fn overlaps_with(&self, other: &Self) -> bool {
         let [left, right] = [self, other].map(|file| format!("{}/", file.path));
         !self.path.is_empty()
@@ -102,7 +102,7 @@ fn trim_slash(path: &str) -> String {
     path.trim_end_matches('/').to_owned()
 }
 
-/// Returns the files of one source of a projected volume.
+/// Returns the files that one source of a projected volume creates.
 fn projected(source: &Value) -> Vec<File> {
     let one = |holder: &Value, member: &str, source: String| {
         let path = trim_slash(text(&holder[member]));
@@ -134,7 +134,7 @@ fn projected(source: &Value) -> Vec<File> {
     parts.into_iter().filter_map(|(member, source)| one(certificate, member, source.to_owned())).collect()
 }
 
-/// Returns the pairs of overlapping files.
+/// Returns the warnings for pairs of files with overlapping paths in a volume.
 fn overlapping_pairs(files: Vec<File>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, file) in files.iter().enumerate() {
