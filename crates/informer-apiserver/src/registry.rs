@@ -1,5 +1,5 @@
-//! The store: objects with their versions, history, indexes and watches, and the served kinds with their
-//! conversions.
+//! The state of a server: objects with their resourceVersions, history, indexes and watches, and the served
+//! kinds with their conversions.
 
 pub(crate) mod conversion;
 pub(crate) mod expiry;
@@ -33,40 +33,41 @@ pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 ///
 /// # Lock order
 ///
-/// `registry` before `storage`. Neither is held while code of the layers above runs, nor across an await.
-/// Watchers only take a read lock on `storage` to copy references.
+/// `registry` is locked before `storage`. Neither lock is held across an await, or while code outside of this
+/// module runs. Watchers only take a read lock on `storage`, to copy references.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) storage: RwLock<Storage>,
     pub(crate) registry: RwLock<Registry>,
-    /// The version of the last commit. Reads that need a later one wait on it.
+    /// The resourceVersion of the last commit. Reads that need a later one wait for its change.
     pub(crate) version: watch::Sender<u64>,
     /// Calls admission and conversion webhooks.
     pub(crate) webhooks: Webhooks,
     /// The schema of the built-in kinds.
     pub(crate) schema: informer_schema::Schema,
-    /// Total size of the cached protobuf encodings.
+    /// Total size in bytes of the cached protobuf encodings.
     pub(crate) wires: WireBytes,
     pub(crate) expiry: Expiry,
-    /// Reject objects in namespaces that do not exist.
+    /// Reject writes of objects in namespaces that do not exist.
     pub(crate) require_namespaces: bool,
     pub(crate) controllers: Controllers,
 }
 
-/// The controllers of kube-controller-manager that the server runs.
+/// Selects the controllers of kube-controller-manager that the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Controllers {
-    /// Deletes the contents of terminating namespaces and then removes them. Without it they stay
-    /// `Terminating`, as with a real kube-apiserver without kube-controller-manager.
+    /// Deletes the contents of terminating namespaces and then removes them. Without this controller they
+    /// stay `Terminating`, as with a real kube-apiserver without kube-controller-manager.
     pub namespaces: bool,
-    /// Garbage collection: deletes the dependents of deleted owners, and implements `propagationPolicy`.
+    /// Runs the garbage collector, which deletes the dependents of deleted owners and implements
+    /// `propagationPolicy`.
     pub garbage: bool,
     /// Aggregates ClusterRoles: sets the rules of ClusterRoles with an `aggregationRule`.
     pub roles: bool,
-    /// Maintains the status of ResourceQuotas. Without it, a quota has no effect until a client writes its
-    /// status, and deletions do not decrease the usage.
+    /// Maintains the status of ResourceQuotas. Without this controller, a quota has no effect until a client
+    /// writes its status, and deletions do not decrease the usage.
     pub quotas: bool,
 }
 
@@ -83,7 +84,7 @@ impl Default for Controllers {
 }
 
 impl Store {
-    /// Returns the context for protobuf encoding.
+    /// Returns the schema and the size counter that protobuf encoding needs.
     pub(crate) fn wiring(&self) -> Wiring<'_> {
         Wiring { schema: &self.schema, kept: &self.wires }
     }
@@ -92,25 +93,26 @@ impl Store {
         self.registry.read().get(gvr).ok_or_else(ApiError::unknown_resource)
     }
 
-    /// Notifies watchers and waiting reads of a commit.
+    /// Notifies the watchers of a resource, and all waiting reads, of a commit.
     pub(crate) fn announce(&self, resource: &Resource) {
         resource.changed.send_replace(());
         self.announce_version();
     }
 
     pub(crate) fn announce_version(&self) {
-        // Sent under the lock, so that the version of the later of two commits is sent last.
+        // The version is sent under the storage lock, so that concurrent commits send their versions in
+        // ascending order.
         let storage = self.storage.read();
         self.version.send_replace(storage.version());
     }
 
-    /// Notifies all watchers and waiting reads.
+    /// Notifies all watchers and all waiting reads of a change.
     pub(crate) fn announce_everything(&self) {
         self.announce_version();
         self.announce_all();
     }
 
-    /// Ends all watches. Clients resume them.
+    /// Ends all watches, which clients then resume with new requests.
     pub(crate) fn end_watches(&self) {
         let mut storage = self.storage.write();
         (0..storage.tables()).for_each(|table| storage.disconnect(table));
@@ -124,7 +126,7 @@ impl Store {
         }
     }
 
-    /// Returns an error if the server has not reached a version.
+    /// Returns an error if the server has not reached the resourceVersion `wanted`.
     pub(crate) fn has_reached(&self, wanted: u64) -> Result<(), ApiError> {
         let current = self.storage.read().version();
         if current >= wanted {
@@ -137,7 +139,7 @@ impl Store {
         Err(error)
     }
 
-    /// Waits until the server has reached a version, for at most [`FRESHNESS_WAIT`].
+    /// Waits until the server has reached the resourceVersion `wanted`, for at most [`FRESHNESS_WAIT`].
     pub(crate) async fn reach(&self, wanted: u64) -> Result<(), ApiError> {
         if self.storage.read().version() >= wanted {
             return Ok(());
@@ -171,7 +173,7 @@ impl Store {
         found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
     }
 
-    /// Returns the current time in the format of the API.
+    /// Returns the current time of the server's clock in the format of the API.
     pub(crate) fn now(&self) -> String {
         wire_time(self.clock.timestamp())
     }

@@ -1,4 +1,4 @@
-//! The request log, so that tests can assert for example "exactly one relist".
+//! The request log. With it a test can assert, for example, that a client has listed exactly once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,9 +8,10 @@ use informer_core::Gvr;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Maximum requests in the log. The oldest are removed first.
+/// Maximum number of requests in the log. When it is full, the oldest requests are removed.
 const MAX_REQUESTS: usize = 100_000;
-/// Maximum bytes of the log: clients control the length of paths, queries and names.
+/// Maximum size of the request log in bytes. It is limited because clients control the length of paths,
+/// queries and names.
 const MAX_REQUESTS_BYTES: usize = 64 << 20;
 
 /// The verb of an API request.
@@ -31,7 +32,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Returns the verb as RBAC rules spell it.
+    /// Returns the verb as in RBAC rules, for example `deletecollection`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -47,17 +48,17 @@ impl Verb {
     }
 }
 
-/// A logged request, without its body.
+/// A request in the log, without its body.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RequestRecord {
-    /// The sequence number among all requests of the server, from 1.
+    /// The sequence number of the request among all requests of the server, starting at 1.
     pub number: u64,
-    /// The time of arrival: [`Clock::elapsed`](crate::Clock::elapsed) of the server's clock.
+    /// The arrival time of the request, as [`Clock::elapsed`](crate::Clock::elapsed) of the server's clock.
     pub at: Duration,
     /// The verb.
     pub verb: Verb,
-    /// The resource; `None` for a non-resource request.
+    /// The requested resource; `None` for a non-resource request.
     pub gvr: Option<Gvr>,
     /// The namespace in the path.
     pub namespace: Option<String>,
@@ -65,18 +66,18 @@ pub struct RequestRecord {
     pub name: Option<String>,
     /// The subresource in the path.
     pub subresource: Option<String>,
-    /// The path as the client sent it.
+    /// The request path as the client sent it.
     pub path: String,
     /// The query, percent-decoded.
     pub query: String,
-    /// The `resourceVersion` parameter; empty if it is unset.
+    /// The query parameter `resourceVersion`; empty if it is not set.
     pub resource_version: String,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
 
 impl RequestRecord {
-    /// Returns the memory that the record uses in the log.
+    /// Returns the memory that the logged request uses, in bytes.
     fn bytes(&self) -> usize {
         let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());
         let optional = [&self.namespace, &self.name, &self.subresource];
@@ -110,7 +111,7 @@ impl LogState {
 }
 
 impl RequestLog {
-    /// Numbers a request and adds it to the log. Removes the oldest requests if the log is full.
+    /// Numbers a request and adds it to the request log. Removes the oldest requests if the log is full.
     pub(crate) fn push(&self, mut request: RequestRecord) -> Arc<RequestRecord> {
         let mut removed = Vec::new();
         let mut state = self.state.lock();

@@ -37,9 +37,9 @@ use crate::webhook::Webhooks;
 ///
 /// - They write `status`, do not require the namespace to exist, and delete without a grace period.
 /// - They return after the [controllers](crate::Controllers) have finished the work that the write causes. A
-///   request does not wait for that.
-/// - They skip admission: no webhook, policy, quota or admission plugin rejects or changes the object. Only
-///   the default tolerations are added to pods.
+///   request does not wait for the controllers.
+/// - The methods skip admission: no webhook, policy, quota or admission plugin rejects or changes the object.
+///   Only the default tolerations are added to pods.
 ///
 /// [`raw`](Self::raw) also stores invalid objects.
 ///
@@ -64,7 +64,7 @@ impl ApiServer {
     /// Registers a kind. Replaces the kind with the same resource and deletes its objects.
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
-        // Two kinds are served under two API versions with common storage: Event and HorizontalPodAutoscaler.
+        // The kinds Event and HorizontalPodAutoscaler have two API versions that share one table.
         let core =
             kind.descriptor.stored_as.map(|(group, version)| Gvr::new(group, version, &kind.gvr.resource));
         let core = core.map(|core| registry.get(&core));
@@ -84,13 +84,13 @@ impl ApiServer {
         registry.add(resource);
     }
 
-    /// Returns true if a group version, for example `apps/v1` or `v1`, is served.
+    /// Returns true if the server has a group version, for example `apps/v1` or `v1`.
     pub fn serves(&self, group_version: &str) -> bool {
         self.shared.registry.read().iter().any(|resource| resource.kind.api_version == group_version)
     }
 
-    /// Returns the server as a `tower::Service`, for clients in this process. It needs no socket and works
-    /// with paused time.
+    /// Returns the server as a `tower::Service`, for clients in this process. The service needs no socket and
+    /// works with paused time.
     pub fn service(&self) -> ApiService {
         ApiService::new(Arc::clone(&self.shared))
     }
@@ -122,7 +122,8 @@ impl ApiServer {
         self.shared.storage.read().version()
     }
 
-    /// Returns the memory usage of the stored objects. The cost is proportional to the number of objects.
+    /// Returns the memory usage of the stored objects. This call takes time proportional to the number of
+    /// objects.
     pub fn usage(&self) -> Usage {
         let (objects, object_bytes, history_bytes) = self.shared.storage.read().usage();
         Usage { objects, object_bytes, history_bytes, protobuf_bytes: self.shared.wires.get() }
@@ -153,12 +154,12 @@ impl ApiServer {
         self.shared.expire();
     }
 
-    /// Waits until the [controllers](crate::Controllers) have finished the work that earlier writes caused:
-    /// they delete the dependents of deleted owners and the contents of deleted namespaces, unless finalizers
-    /// block them.
+    /// Waits until the [controllers](crate::Controllers) have finished the work that earlier writes caused.
+    /// They delete the dependents of deleted owners and the contents of deleted namespaces, except for
+    /// objects with finalizers.
     ///
-    /// Requests do not wait for the controllers, as in a real cluster. Writes by the methods of this type do.
-    /// Cancel safe.
+    /// Requests do not wait for the controllers, as in a real cluster. Writes by the methods of this type do
+    /// wait. Cancel safe.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -187,15 +188,17 @@ impl ApiServer {
         storage.compact(version);
     }
 
-    /// Increases the resourceVersion, as after a restore with `etcdutl snapshot restore --bump-revision`.
+    /// Increases the resourceVersion to `version`, as a restore with `etcdutl snapshot restore
+    /// --bump-revision` does.
     pub fn skip_to(&self, version: u64) {
         self.shared.storage.write().skip_to(version);
         self.shared.announce_version();
     }
 
-    /// Restores the state and the resourceVersion of an earlier version, as after a restore from a backup.
+    /// Restores the objects at an earlier resourceVersion, and this resourceVersion itself, as a restore from
+    /// a backup does.
     ///
-    /// The resourceVersions after it will be used again for other changes. All watches end.
+    /// Later resourceVersions will be used a second time, for other changes. All watches end.
     ///
     /// # Errors
     ///
@@ -219,18 +222,18 @@ impl ApiServer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// The number of objects of all kinds.
+    /// The number of stored objects of all kinds.
     pub objects: usize,
-    /// The size of the objects as JSON.
+    /// The size in bytes of the stored objects as JSON.
     pub object_bytes: usize,
-    /// The size of the event history, as counted for the bounds of [`History`](crate::History).
+    /// The size in bytes of the event history, as counted for the limits of [`History`](crate::History).
     pub history_bytes: usize,
-    /// The size of the cached protobuf encodings of objects and history. A version is encoded when the first
-    /// client requests it.
+    /// The size in bytes of the cached protobuf encodings of objects and history. A state of an object is
+    /// encoded when the first client requests it.
     pub protobuf_bytes: usize,
 }
 
-/// The error of [`ApiServer::rewind`]: the version is older than the history.
+/// The error of [`ApiServer::rewind`]: the requested resourceVersion is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot rewind to version {version}: the history begins at {floor}; keep a longer one")]
 pub struct RewindError {

@@ -1,7 +1,7 @@
 //! TLS: the server certificate, and authentication with client certificates.
 //!
-//! The crypto provider is passed by the caller, the default of the process, or the one of the features `ring`
-//! and `aws-lc-rs`. This crate installs no process default.
+//! The crypto provider is the one that the caller passes, else the default of the process, else the one of
+//! the features `ring` and `aws-lc-rs`. This crate installs no process default.
 
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod authority;
@@ -38,8 +38,8 @@ pub struct Certificate {
 impl Certificate {
     /// Creates a certificate from the contents of two PEM files.
     ///
-    /// `chain` begins with the leaf certificate. `key` is a PKCS#8, PKCS#1 or SEC 1 key. Both are parsed when
-    /// they are used.
+    /// `chain` begins with the leaf certificate. `key` is a PKCS#8, PKCS#1 or SEC 1 key. Invalid contents are
+    /// reported when the certificate is used.
     pub fn from_pem(chain: impl Into<String>, key: impl Into<String>) -> Self {
         Self { chain: chain.into(), key: key.into() }
     }
@@ -91,21 +91,23 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Uses a server certificate and the default crypto provider: the one of the process if it has installed
-    /// one, else the one of this crate's features.
+    /// Creates a TLS configuration from a server certificate and the default crypto provider. The default is
+    /// the provider that the process has installed, else the one of this crate's features.
     ///
     /// # Errors
     ///
-    /// Returns an error if the certificate or key is invalid, they do not match, or there is no provider.
+    /// Returns an error if the certificate or key is invalid, if the key does not belong to the certificate,
+    /// or if there is no provider.
     pub fn new(certificate: &Certificate) -> Result<Self, TlsError> {
         Self::with_provider(certificate, default_provider().ok_or(TlsError::NoProvider)?)
     }
 
-    /// Uses a server certificate and a crypto provider.
+    /// Creates a TLS configuration from a server certificate and a crypto provider.
     ///
     /// # Errors
     ///
-    /// Returns an error if the certificate or key is invalid, or they do not match.
+    /// Returns an error if the certificate or key is invalid, or if the key does not belong to the
+    /// certificate.
     pub fn with_provider(certificate: &Certificate, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let chain = certificates(&certificate.chain)?;
         let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes())
@@ -116,8 +118,8 @@ impl Tls {
         Ok(Self { certified: Arc::new(certified), provider, trusted })
     }
 
-    /// Generates a CA and a server certificate for `localhost` and the loopback addresses. Kubeconfigs
-    /// contain the CA.
+    /// Generates a CA and a server certificate for `localhost` and the loopback addresses. Kubeconfigs of the
+    /// server contain this CA.
     ///
     /// # Errors
     ///
@@ -129,8 +131,8 @@ impl Tls {
         Ok(Self::new(&certificate)?.trusted(authority.certificate()))
     }
 
-    /// Sets the CA certificates (PEM) that kubeconfigs contain. Defaults to the chain of the server
-    /// certificate.
+    /// Sets the CA certificates (PEM) that kubeconfigs of the server contain. Defaults to the chain of the
+    /// server certificate.
     #[must_use]
     pub fn trusted(mut self, pem: impl Into<String>) -> Self {
         self.trusted = pem.into();
@@ -141,7 +143,8 @@ impl Tls {
         &self.trusted
     }
 
-    /// Returns the configuration of a listener. It requests client certificates if there is a client CA.
+    /// Returns the TLS configuration of a listener. The listener requests client certificates if there is a
+    /// client CA.
     pub(crate) fn configure(&self, clients: Option<&ClientCa>) -> Result<ListenerTls, TlsError> {
         let builder = ServerConfig::builder_with_provider(Arc::new(aes128_first(&self.provider)))
             .with_safe_default_protocol_versions()
@@ -171,7 +174,7 @@ impl fmt::Debug for Tls {
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerTls {
     pub(crate) config: Arc<ServerConfig>,
-    /// Verifies client certificates, if there is a client CA.
+    /// Verifies client certificates; `None` without a client CA.
     pub(crate) client_verifier: Option<ClientVerifier>,
 }
 
@@ -194,8 +197,8 @@ impl std::str::FromStr for ClientCa {
     }
 }
 
-/// Returns the provider with the AES-128 cipher suites first, because they are faster. kube-apiserver prefers
-/// them, too, regardless of the client's order. The other suites keep their order.
+/// Returns the crypto provider with the AES-128 cipher suites first, because they are faster. The order of
+/// the other suites is unchanged. kube-apiserver also prefers AES-128, regardless of the client's order.
 fn aes128_first(provider: &CryptoProvider) -> CryptoProvider {
     let mut provider = provider.clone();
     provider.cipher_suites.sort_by_key(|suite| {
@@ -221,7 +224,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// Returns the provider of the process, or the one of this crate's features.
+/// Returns the crypto provider that the process has installed, else the one of this crate's features.
 pub(crate) fn default_provider() -> Option<Arc<CryptoProvider>> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Some(Arc::clone(provider));

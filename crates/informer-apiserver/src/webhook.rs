@@ -1,12 +1,12 @@
 //! Calls of admission and conversion webhooks.
 //!
-//! A call is one POST on its own connection, polled by the caller. No task is spawned and no connection is
-//! kept, so a call ends when the request that caused it is dropped. Calls always use TLS, and the certificate
-//! of the webhook is verified with the `caBundle` of its configuration, as in kube-apiserver.
+//! A call is one POST on its own connection, which the caller polls. No task is spawned and no connection is
+//! reused, so a call ends when the request that caused it is dropped. Calls always use TLS, and the
+//! certificate of the webhook is verified with the `caBundle` of its configuration, as in kube-apiserver.
 //!
 //! # Lock order
 //!
-//! No other lock is acquired while `routes` is held. It is never held across an await.
+//! No other lock is acquired while `routes` is held. `routes` is never held across an await.
 
 mod client;
 mod tls;
@@ -22,7 +22,7 @@ use tokio::io::DuplexStream;
 
 pub(crate) use client::Post;
 
-/// The default port of a service reference or URL.
+/// The default port in the `service` or `url` of a webhook.
 const PORT: u16 = 443;
 
 /// The network routes to admission and conversion webhooks.
@@ -45,16 +45,16 @@ pub struct Webhooks {
 
 #[derive(Default)]
 struct Routes {
-    /// Host and port by namespace and name of the service.
+    /// Maps the namespace and name of a Service to the host and port that are called instead.
     services: HashMap<(String, String), String>,
-    /// Connection factories by host and port.
+    /// Connection factories, by the host and port that they replace.
     connectors: HashMap<String, Connector>,
 }
 
 type Connector = Arc<dyn Fn() -> DuplexStream + Send + Sync>;
 
 impl Webhooks {
-    /// Routes calls of a service to a host and port.
+    /// Routes webhook calls for a Service to a host and port.
     ///
     /// The port of the service reference is ignored. The webhook's certificate must still be valid for
     /// `NAME.NAMESPACE.svc`.
@@ -65,7 +65,8 @@ impl Webhooks {
 
     /// Connects to a host and port (for example `127.0.0.1:9443`) with a function instead of a TCP socket.
     ///
-    /// The function returns the client end of a new connection for each call. The call uses TLS over it.
+    /// The function returns the client end of a new connection for each webhook call. The call uses TLS over
+    /// this connection.
     pub fn connect_with(
         &self,
         authority: impl Into<String>,
@@ -114,7 +115,7 @@ pub(crate) struct Service {
     pub(crate) port: Option<u16>,
 }
 
-/// Decodes the object in a response: JSON, or YAML, which kube-apiserver's client also accepts.
+/// Decodes the object in a webhook response, which is JSON, or YAML, as kube-apiserver's client also accepts.
 pub(crate) fn decode_response(body: &[u8]) -> Result<Value, String> {
     let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let response = match crate::model::json::read_json(body) {

@@ -52,7 +52,7 @@ impl TokenError {
     }
 }
 
-/// The kinds that a token can be bound to.
+/// The kinds of objects that a token can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BoundKind {
     Pod,

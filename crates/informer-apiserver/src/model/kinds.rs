@@ -109,7 +109,8 @@ impl Traits {
     pub(crate) const UPSERT: Self = Self(16);
     /// PUT without a `metadata.resourceVersion` is rejected.
     pub(crate) const NEEDS_VERSION: Self = Self(32);
-    /// The kind does not support the usual field selectors, and has its own error for unsupported ones.
+    /// The kind declares the fields that field selectors support, and the error for another field differs
+    /// from that of most kinds.
     pub(crate) const OWN_FIELDS: Self = Self(64);
     /// The kind is a review: it is not stored and supports only `create`.
     pub(crate) const REVIEW: Self = Self(256);

@@ -1,10 +1,10 @@
 //! Conversion of custom resources by the conversion webhook of their CRD.
 //!
-//! An object is stored in the version that was the storage version when it was written. Another version of it
-//! is requested from the webhook once for each state of the object, and cached.
+//! An object is stored in the API version that was the storage version when it was written. For each other
+//! version, the webhook converts each state of the object once, and the result is cached.
 //!
-//! The managed-fields code consists of pure functions that convert through [`Conversions`]. They run again
-//! after each missing conversion was requested.
+//! The code for managed fields consists of pure functions, which look up conversions in [`Conversions`]. If a
+//! conversion is missing, the webhook is called and the functions run again.
 //!
 //! # Lock order
 //!
@@ -30,25 +30,26 @@ use crate::webhook::{ClientConfig, Post, decode_response};
 
 /// The `User-Agent` header of webhook calls; the same as that of kube-apiserver.
 const USER_AGENT: &str = "kube-apiserver-admission";
-/// Timeout of a conversion, as in kube-apiserver.
+/// Timeout of a call to a conversion webhook, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of objects in one review. With objects of a few KB the body has some MB.
+/// Maximum number of objects in one ConversionReview. With objects of a few KB, its body has some MB.
 const MAX_OBJECTS_PER_REVIEW: usize = 500;
-/// Size of each of the two generations of cached conversions per version.
+/// Maximum number of conversions in each of the two cache generations of an API version.
 const MAX_CACHED: usize = 32_768;
 
 type Object = Map<String, Value>;
 
-/// Converts objects to one version of a CRD.
+/// Converts objects to one API version of a CRD with the conversion webhook.
 #[derive(Debug)]
 pub(crate) struct Converter {
     client: ClientConfig,
-    /// The version of the ConversionReview; `None` if the webhook supports none of ours.
+    /// The API version of the ConversionReview; `None` if the webhook and this server have none in common.
     review_version: Option<&'static str>,
     cache: Mutex<ConversionCache>,
 }
 
-/// Converted objects by key and version, in two generations. The older generation is dropped as a whole.
+/// Converted objects by key and resourceVersion, in two generations. If the younger one is full, the older
+/// one is dropped and replaced by it.
 #[derive(Default)]
 struct ConversionCache {
     young: HashMap<(ObjectKey, u64), Arc<Stored>>,
@@ -61,14 +62,14 @@ impl std::fmt::Debug for ConversionCache {
     }
 }
 
-/// An object that was converted to the storage version.
+/// An object that the conversion webhook has converted to the storage version.
 #[derive(Debug, Clone)]
 pub(crate) struct Converted {
     /// The object as it was sent to the webhook.
     pub(crate) object: Object,
     /// The object in the storage version.
     pub(crate) stored: Object,
-    /// `stored`, converted back to the version of the request.
+    /// The object of `stored`, converted back to the API version of the request.
     pub(crate) back: Result<Object, ApiError>,
 }
 
@@ -82,7 +83,7 @@ struct WebhookConversionSpec {
 }
 
 impl Converter {
-    /// Reads `spec.conversion`. Returns `None` for the strategy `None`.
+    /// Reads `spec.conversion` of a CRD. Returns `None` for the strategy `None`.
     pub(crate) fn new(conversion: &Value) -> Option<Self> {
         if conversion["strategy"] != "Webhook" {
             return None;
@@ -100,7 +101,7 @@ impl Converter {
         })
     }
 
-    /// Returns an object in the version of `kind` if the conversion is cached.
+    /// Returns an object in the API version of `kind` if its conversion is cached.
     pub(crate) fn cached(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
         let name = (stored.key.clone(), stored.version);
         let cache = self.cache.lock();
@@ -113,12 +114,13 @@ impl Converter {
         Some(Arc::new(draft(kind, found.key.clone(), &object).seal_unstored(found.version, event)))
     }
 
-    /// Drops the cache. After a restore the same versions may belong to other states.
+    /// Drops all cached conversions. After a restore the same resourceVersions may belong to other states of
+    /// an object.
     pub(crate) fn clear(&self) {
         *self.cache.lock() = ConversionCache::default();
     }
 
-    /// Caches an object in the version of `kind`.
+    /// Caches the conversion of an object to the API version of `kind`.
     pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
         let draft = draft(kind, stored.key.clone(), object);
         let shown = Arc::new(draft.seal_unstored(stored.version, EventType::Modified));
@@ -131,8 +133,8 @@ impl Converter {
     }
 }
 
-/// Conversions for the managed fields of one write. Pure functions look them up and record the last missing
-/// one.
+/// The known conversions for the managed fields of one write. Pure functions look up conversions here, and
+/// the last missing one is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Conversions {
     known: RefCell<Vec<Conversion>>,
@@ -148,9 +150,9 @@ struct Conversion {
 }
 
 impl Conversions {
-    /// Returns an object in the version of a resource. A missing conversion is recorded and reported as an
-    /// error that is never returned to a client, because [`Store::converting`] discards the result and runs
-    /// again.
+    /// Returns an object in the API version of a resource. If the conversion is missing, it is recorded, and
+    /// the result is an error that no client receives, because [`Store::converting`] discards it and runs the
+    /// function again.
     pub(crate) fn get(&self, resource: &Arc<Resource>, object: &Object) -> Result<Object, ApiError> {
         let known = self.known.borrow();
         let is_it = |one: &&Conversion| one.api_version == resource.kind.api_version && one.object == *object;
@@ -167,8 +169,9 @@ impl Conversions {
 }
 
 impl Store {
-    /// Runs a pure function until all conversions that it needs are known. Each run adds one conversion.
-    /// The number of runs is bounded by the versions of the kind times the objects of the write.
+    /// Runs a pure function repeatedly until all conversions that it needs are known. Before each further
+    /// run, the webhook is called for one missing conversion. The number of runs is at most the number of API
+    /// versions times the number of objects in the write.
     pub(crate) async fn converting<T>(&self, run: impl Fn(&Conversions) -> T) -> T {
         let mut known = Vec::new();
         loop {
@@ -183,7 +186,7 @@ impl Store {
         }
     }
 
-    /// Returns objects in the version of a resource, in the given order.
+    /// Returns objects in the API version of a resource, in the given order.
     pub(crate) async fn presented(
         &self,
         resource: &Resource,
@@ -205,7 +208,8 @@ impl Store {
         shown.collect::<Option<_>>().ok_or_else(|| ApiError::internal("a conversion was forgotten at once"))
     }
 
-    /// Returns an object in the version of a resource, without using the cache.
+    /// Returns an object in the API version of a resource. The conversion webhook is called even if the
+    /// conversion is cached.
     pub(crate) async fn present_from_webhook(
         &self,
         resource: &Resource,
@@ -218,8 +222,8 @@ impl Store {
         Ok(resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored)))
     }
 
-    /// Returns the objects below a prefix in the version of a resource. Without a conversion webhook, all
-    /// objects are returned unconverted.
+    /// Returns the objects whose keys have a prefix, in the API version of a resource. Without a conversion
+    /// webhook, all objects are returned unconverted.
     pub(crate) async fn presentable(
         &self,
         resource: &Resource,
@@ -238,7 +242,7 @@ impl Store {
         Ok(shown)
     }
 
-    /// Converts objects with the webhook and caches the results.
+    /// Converts objects with the conversion webhook and caches the results.
     async fn convert_and_cache(
         &self,
         resource: &Resource,
@@ -251,7 +255,7 @@ impl Store {
         Ok(pairs.map(|(stored, object)| converter.keep(&resource.kind, stored, &object)).collect())
     }
 
-    /// Converts an object to the storage version, and the result back to the version of the request.
+    /// Converts an object to the storage version, and the result back to the API version of the request.
     pub(crate) async fn convert_to_store(
         &self,
         resource: &Resource,
@@ -271,7 +275,7 @@ impl Store {
         Ok(Converted { object, stored, back: back.map(|mut all| all.remove(0)) })
     }
 
-    /// Converts an object to the version of a resource, without pruning the result.
+    /// Converts an object to the API version of a resource. Fields that are unknown in this version are kept.
     pub(crate) async fn convert_whole(
         &self,
         resource: &Resource,
@@ -282,7 +286,7 @@ impl Store {
         Ok(all.remove(0))
     }
 
-    /// Calls the webhook once and prunes the results by the schema of the target version.
+    /// Calls the conversion webhook once, and prunes the results by the schema of the target version.
     async fn convert(
         &self,
         converter: &Converter,

@@ -1,7 +1,7 @@
 //! Expiry of events, which kube-apiserver implements with etcd leases.
 //!
-//! There is no background task. Due objects are removed when a request arrives, when a watch of events waits
-//! for the expiry, and when the clock is advanced. Clients cannot observe the difference.
+//! No background task removes expired objects. They are removed when a request arrives, when a watch of
+//! events waits for the next expiry, and when the clock is advanced. Clients cannot observe the difference.
 //!
 //! # Lock order
 //!
@@ -17,24 +17,25 @@ use parking_lot::Mutex;
 use crate::registry::storage::Stored;
 use crate::registry::{Resource, Store};
 
-/// Minimum number of entries before outdated ones are purged. The next purge is due when the number has
-/// doubled. There are thus at most about twice as many entries as objects, and a purge has amortized constant
-/// cost per write.
+/// Minimum length of the expiry queue before outdated entries are removed. The next removal is due when the
+/// length has doubled. The queue therefore has at most about twice as many entries as there are objects, and
+/// the removal has an amortized constant cost per write.
 const MIN_PURGE_LEN: usize = 1024;
 
 /// The expiry times of objects.
 #[derive(Debug)]
 pub(crate) struct Expiry {
-    /// Lifetime of an event after its last write.
+    /// The time from the last write of an object until its expiry.
     ttl: Duration,
     due: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Ordered by time, because all entries have the same lifetime.
+    /// Entries in the order of their expiry, which is the order of the writes, because all objects have the
+    /// same lifetime.
     entries: VecDeque<Due>,
-    /// The number of entries at which the next purge is due.
+    /// The length of the queue at which outdated entries are removed.
     purge_at: usize,
 }
 
@@ -43,7 +44,7 @@ struct Due {
     at: Duration,
     resource: Arc<Resource>,
     key: ObjectKey,
-    /// The version that expires. A later write has an entry of its own.
+    /// The resourceVersion whose object expires. A later write of the object adds another entry.
     version: u64,
 }
 
@@ -59,7 +60,7 @@ impl Expiry {
 }
 
 impl Store {
-    /// Schedules the expiry of a written object, if its kind expires.
+    /// Schedules the expiry of an object that was written, if objects of its kind expire.
     pub(crate) fn note_written(&self, resource: &Arc<Resource>, stored: &Stored) {
         if !resource.kind.expires() {
             return;
@@ -81,7 +82,7 @@ impl Store {
             entries.retain(|due| current(due) == Some(due.version));
         }
         let mut queue = self.expiry.due.lock();
-        // Entries that were added meanwhile expire later.
+        // Entries that other writes have added meanwhile expire later, so they are appended.
         entries.append(&mut queue.entries);
         queue.purge_at = 2 * entries.len();
         queue.entries = entries;
@@ -98,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Returns the time of the next expiry, if the kind expires.
+    /// Returns the time of the next expiry, if objects of this resource expire.
     pub(crate) fn next_expiry(&self, resource: &Resource) -> Option<Duration> {
         if !resource.kind.expires() {
             return None;

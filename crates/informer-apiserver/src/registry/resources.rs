@@ -11,17 +11,18 @@ use super::storage::{EventType, Stored, draft};
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, convert_version, version_priority};
 
-/// A served kind and the table of its objects.
+/// A served resource and the storage table of its objects.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
-    /// The index of its table in the storage.
+    /// The index of the resource's table in the storage.
     pub(crate) table: usize,
-    /// Notified after each commit, so that watchers pull the new events.
+    /// Notified after each commit, so that watchers read the new events.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
-    /// The storage version, if it differs from this one.
+    /// The storage version of the resource, if it differs from this API version.
     pub(crate) stored_as: Option<Arc<Kind>>,
-    /// The conversion webhook. Without it, conversion only changes `apiVersion` and prunes fields.
+    /// Calls the conversion webhook of the CRD. If absent, a conversion only changes `apiVersion` and prunes
+    /// fields.
     pub(crate) converter: Option<Arc<Converter>>,
 }
 
@@ -31,7 +32,7 @@ impl Resource {
         self.stored_as.as_deref().unwrap_or(&self.kind)
     }
 
-    /// Converts an object to the storage version. Returns `None` if no conversion is needed.
+    /// Converts an object to the storage version. Returns `None` if the object already has that version.
     pub(crate) fn to_stored(&self, object: &Map<String, Value>) -> Option<Map<String, Value>> {
         if let Some(complete) = self.kind.descriptor.hooks.before_store {
             let mut object = object.clone();
@@ -50,7 +51,7 @@ impl Resource {
         Some(object)
     }
 
-    /// Returns true if an object is stored in this version. Custom resources may be stored in an earlier
+    /// Returns true if a stored object has this API version. A custom resource may still have an earlier
     /// storage version.
     pub(crate) fn is_shown(&self, stored: &Stored) -> bool {
         match self.kind.schema {
@@ -59,7 +60,8 @@ impl Resource {
         }
     }
 
-    /// Returns an object in this version. Returns `None` if the conversion webhook must be called first.
+    /// Returns a stored object in this API version, or `None` if the caller must call the conversion webhook
+    /// first.
     pub(crate) fn present(&self, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
         if self.is_shown(stored) {
             return Some(Arc::clone(stored));
@@ -83,7 +85,7 @@ impl Resource {
 pub(crate) struct Registry {
     by_gvr: BTreeMap<Gvr, Arc<Resource>>,
     ordered: Vec<Arc<Resource>>,
-    /// The served CRDs, by group and plural.
+    /// The CRDs whose resources are served, by API group and plural.
     definitions: BTreeMap<(String, String), Arc<Defined>>,
 }
 
@@ -93,11 +95,11 @@ pub(crate) struct Defined {
     pub(crate) spec: Value,
     pub(crate) table: usize,
     pub(crate) changed: tokio::sync::watch::Sender<()>,
-    /// All versions, including those that are not served.
+    /// All API versions of the CRD, including those that are not served.
     pub(crate) versions: Vec<Arc<Resource>>,
 }
 
-/// Result of a group lookup: unknown, built-in or custom.
+/// The result of looking up an API group: unknown, built-in or custom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKnown {
     No,
@@ -110,7 +112,7 @@ impl Registry {
         self.by_gvr.get(gvr).cloned()
     }
 
-    /// Returns true if this resource is current. A change of a CRD replaces its resources.
+    /// Returns true if the registry still contains this resource. A change of a CRD replaces its resources.
     pub(crate) fn serves(&self, resource: &Arc<Resource>) -> bool {
         let gvr = &resource.kind.gvr;
         let defined = self.definition(&gvr.group, &gvr.resource);
@@ -119,7 +121,7 @@ impl Registry {
         known.any(|known| Arc::ptr_eq(known, resource))
     }
 
-    /// Adds a resource. One with the same GVR is replaced.
+    /// Adds a resource, and replaces an existing one with the same GVR.
     pub(crate) fn add(&mut self, resource: Resource) -> Arc<Resource> {
         let resource = Arc::new(resource);
         let gvr = resource.kind.gvr.clone();
@@ -142,7 +144,7 @@ impl Registry {
         };
     }
 
-    /// Removes the kinds for which `keep` is false.
+    /// Removes the resources for whose kind `keep` returns false.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Kind) -> bool) {
         self.ordered.retain(|resource| keep(&resource.kind));
         self.by_gvr.retain(|_, resource| keep(&resource.kind));
@@ -158,7 +160,8 @@ impl Registry {
         self.ordered.iter().find(named).cloned()
     }
 
-    /// Like [`by_kind`](Self::by_kind), but includes the versions of a CRD that are not served.
+    /// Returns the resource of a kind like [`by_kind`](Self::by_kind), but also if its version of the CRD is
+    /// not served.
     pub(crate) fn defined(&self, like: &Gvr, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let named = |r: &&Arc<Resource>| r.kind.kind == kind && r.kind.api_version == api_version;
         match self.definition(&like.group, &like.resource) {
@@ -175,7 +178,7 @@ impl Registry {
         }
     }
 
-    /// Returns the groups and their versions in the order of discovery.
+    /// Returns the API groups and their versions in the order of discovery.
     pub(crate) fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for Gvr { group, version, .. } in self.ordered.iter().map(|resource| &resource.kind.gvr) {

@@ -1,4 +1,4 @@
-//! Label and field selectors of a request, resolved for its kind.
+//! Label and field selectors of a request, resolved for the requested kind.
 
 mod messages;
 
@@ -34,7 +34,7 @@ enum Field {
 }
 
 impl Filter {
-    /// Selects all objects of a namespace, or of all namespaces.
+    /// Returns a filter for all objects of a namespace, or of all namespaces if it is `None`.
     pub(crate) fn namespace(namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(str::to_owned), ..Self::default() }
     }
@@ -61,13 +61,14 @@ impl Filter {
         Ok(Self { namespace: namespace.map(str::to_owned), labels, fields })
     }
 
-    /// Restricts the filter to one name.
+    /// Restricts the filter to objects with this name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.fields.push(FieldTerm { field: Field::Name, equal: true, value: name.to_owned() });
         self
     }
 
-    /// Returns true if a label or field selector is present. Lists then omit `remainingItemCount`.
+    /// Returns true if the filter has a label or field selector. Lists with such a filter omit
+    /// `remainingItemCount`.
     pub(crate) fn selects(&self) -> bool {
         !self.labels.is_everything() || !self.fields.is_empty()
     }
@@ -79,7 +80,7 @@ impl Filter {
             && self.fields.iter().all(|term| (term.field.of(stored) == term.value) == term.equal)
     }
 
-    /// Returns an object in the version of a resource, if it matches.
+    /// Returns a stored object in the API version of a resource, or `None` if the filter does not match it.
     pub(crate) fn pick(
         &self,
         resource: &Resource,
@@ -87,7 +88,7 @@ impl Filter {
         event: EventType,
     ) -> Option<Arc<Stored>> {
         if resource.is_shown(stored) {
-            // Objects that do not match are not copied.
+            // Objects in their stored version are matched before they are cloned.
             return self.matches(stored).then(|| Arc::clone(stored));
         }
         resource.present(stored, event).filter(|stored| self.matches(stored))
@@ -109,7 +110,8 @@ impl Field {
         match self {
             Self::Name => stored.key.name(),
             Self::Namespace => stored.key.namespace().unwrap_or_default(),
-            // The CRD may have got another selectable field since the object was written.
+            // The object may have fewer field values than the kind has selectable fields, if the CRD was
+            // changed after the object was written.
             Self::Selectable(index) => stored.fields.get(index).map_or("", |value| value),
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //!
-//! 1. `Storage::version` is the version of the last commit. Every commit takes the next number.
-//! 2. A ring holds the commits of its kind in strictly increasing order, without a gap above
+//! 1. `Storage::version` is the resourceVersion of the last commit. Every commit gets the next number.
+//! 2. The ring of a table contains the commits of one kind in strictly increasing order, without a gap above
 //!    `Table::dropped`.
 //! 3. `state at X` + `events in (X, Y]` = `state at Y` for `floor <= X <= Y <= version`.
 //! 4. An object is encoded to JSON once, at its commit. Its event, its list item and its metadata are slices
-//!    of that encoding. It is encoded to protobuf at most once, on the first request.
+//!    of that encoding. Its protobuf encoding is created at most once, when the first client requests it.
 
 mod encode;
 mod event;
@@ -27,35 +27,39 @@ pub(crate) use wire::{WireBytes, Wiring};
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of snapshots kept for paged lists, so that the next page need not replay the history.
+/// Maximum number of snapshots that are kept for paged lists. With a snapshot, the next page of a list need
+/// not replay the history.
 const MAX_PAGED_SNAPSHOTS: usize = 8;
 
-/// Maximum number of removed kinds whose history is kept for watches that have not seen all of it.
+/// Maximum number of removed kinds whose history is kept, for watches that have not yet received all of its
+/// events.
 const MAX_CLOSED_HISTORIES: usize = 8;
 
-/// Size of the history of each kind. A watch or an exact list before its start fails with 410.
+/// Maximum size of the event history of each kind. A watch or an exact list from before the oldest event
+/// fails with 410.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
-    /// Maximum number of changes kept per kind.
+    /// Maximum number of changes in the history of a kind.
     pub events: usize,
-    /// Maximum size in bytes of the changes kept per kind, as encoded JSON. Objects of built-in kinds count
-    /// twice, because they may also be cached as protobuf. History is dropped when either limit is reached.
+    /// Maximum size in bytes of the changes in the history of a kind, as encoded JSON. Objects of built-in
+    /// kinds count twice, because they may also be cached as protobuf. The oldest changes are dropped when
+    /// either limit is exceeded.
     pub bytes: usize,
 }
 
 impl Default for History {
-    /// 16,384 changes or 256 MiB: about eight seconds of 2,000 writes per second of 6 KB objects. That is
-    /// longer than a client takes to list 100,000 of them, in bounded memory.
+    /// 16,384 changes or 256 MiB: about eight seconds of 2,000 writes per second of 6 KB objects. A client
+    /// needs less time to list 100,000 such objects.
     fn default() -> Self {
         Self { events: 16_384, bytes: 256 << 20 }
     }
 }
 
-/// All objects of all kinds under one version counter.
+/// All objects of all kinds. Their resourceVersions come from one counter.
 #[derive(Debug)]
 pub(crate) struct Storage {
     version: u64,
-    /// The version at startup. There is no history before it.
+    /// The resourceVersion at startup. There is no history before it.
     origin: u64,
     history: History,
     tables: Vec<Table>,
@@ -70,51 +74,51 @@ struct Table {
     live: OrderedMap,
     ring: VecDeque<Arc<Event>>,
     ring_bytes: usize,
-    /// The oldest version at which a watch can start or a list can read.
+    /// The oldest resourceVersion at which a watch can start or a list can read.
     floor: u64,
-    /// The newest version that was dropped from the ring.
+    /// The newest resourceVersion whose event was dropped from the ring.
     dropped: u64,
     paged: VecDeque<(u64, OrderedMap)>,
-    /// Incremented whenever all watchers are disconnected.
+    /// Incremented whenever all watchers of the kind are disconnected.
     epoch: u64,
-    /// The kind was removed. Watches end after the remaining events.
+    /// The kind was removed. Its watches end after they have received the remaining events.
     closed: bool,
 }
 
-/// The requested version is older than the history.
+/// The error that a requested resourceVersion is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
     pub(crate) floor: u64,
 }
 
-/// The object was changed, created or removed since it was read.
+/// The error that another write has changed, created or removed the object since it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changed;
 
-/// The state that the writer expects.
+/// The state of an object that its writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     Absent,
     At(u64),
 }
 
-/// The events that a watcher receives with one pull.
+/// The events that a watcher receives with one read of the history.
 #[derive(Debug)]
 pub(crate) struct Pulled {
     pub(crate) events: Vec<Arc<Event>>,
-    /// The watcher is up to date with this version once `events` are delivered.
+    /// The watcher is up to date with this resourceVersion after it has delivered `events`.
     pub(crate) version: u64,
-    /// True if there are no further events now. The watch continues, and the watcher waits for the next
-    /// change.
+    /// True if the history contains no further events now. The watch continues, and the watcher waits for the
+    /// next change.
     pub(crate) complete: bool,
 }
 
-/// The reason why a watch ends.
+/// The reason why the storage ends a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The watcher fell behind the history, so it would miss events.
     Lagged { floor: u64 },
-    /// All watchers of the kind were disconnected.
+    /// All watchers of the kind were disconnected by the server.
     Disconnected,
 }
 
@@ -157,12 +161,12 @@ impl Storage {
         self.tables[table].live.get(key)
     }
 
-    /// Returns the objects of a kind with keys from `start` on, in order.
+    /// Returns the objects of a kind in key order, from the key `start` on.
     pub(crate) fn starting_at(&self, table: usize, start: &str) -> impl Iterator<Item = &Arc<Stored>> {
         self.tables[table].live.from(start)
     }
 
-    /// Returns a snapshot of all objects of a kind.
+    /// Returns a snapshot of all current objects of a kind.
     pub(crate) fn live(&self, table: usize) -> OrderedMap {
         self.tables[table].live.clone()
     }
@@ -175,14 +179,14 @@ impl Storage {
         self.tables[table].floor
     }
 
-    /// Returns the number of objects, their size in bytes, and the size of the history.
+    /// Returns the number of objects, their size in bytes, and the size of the history in bytes.
     pub(crate) fn usage(&self) -> (usize, usize, usize) {
         let objects = self.tables.iter().flat_map(|table| table.live.iter());
         let (count, bytes) = objects.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.len()));
         (count, bytes, self.tables.iter().map(|table| table.ring_bytes).sum())
     }
 
-    /// Stores an object, if its state is the expected one.
+    /// Stores an object if its current state is the expected one.
     pub(crate) fn put(&mut self, table: usize, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
         let previous = self.check(table, draft.key.as_str(), expect)?;
         self.version += 1;
@@ -194,7 +198,7 @@ impl Storage {
         Ok(stored)
     }
 
-    /// Removes an object, if it is unchanged. Returns the version of the removal.
+    /// Removes an object if its resourceVersion is still `seen`. Returns the resourceVersion of the removal.
     pub(crate) fn remove(&mut self, table: usize, key: &str, seen: u64) -> Result<u64, Changed> {
         let previous = self.check(table, key, Expect::At(seen))?;
         self.version += 1;
@@ -204,7 +208,7 @@ impl Storage {
         Ok(self.version)
     }
 
-    /// Returns the tables and keys of at most `max` dependents of an owner.
+    /// Returns the tables and keys of at most `max` dependents of the owner with this UID.
     pub(crate) fn dependents(&self, uid: &str, max: usize) -> Vec<(usize, String)> {
         let found = self.dependents.get(uid).into_iter().flatten().take(max);
         found.map(|(table, key)| (*table, key.to_string())).collect()
@@ -253,7 +257,7 @@ impl Storage {
         }
     }
 
-    /// Returns the objects of a kind at a current or earlier version.
+    /// Returns the objects of a kind at the current or an earlier resourceVersion.
     pub(crate) fn at(&self, table: usize, version: u64) -> Result<OrderedMap, TooOld> {
         let table = &self.tables[table];
         if version < table.floor {
@@ -272,7 +276,7 @@ impl Storage {
         Ok(map)
     }
 
-    /// Keeps a snapshot for a continue token.
+    /// Keeps a snapshot of a list, so that its continue token can return the next page.
     pub(crate) fn keep_page(&mut self, table: usize, version: u64, map: OrderedMap) {
         let paged = &mut self.tables[table].paged;
         if paged.iter().any(|(at, _)| *at == version) {
@@ -284,7 +288,7 @@ impl Storage {
         paged.push_back((version, map));
     }
 
-    /// Returns up to `max` events after `cursor` for a watcher that started in `epoch`.
+    /// Returns up to `max` events after the resourceVersion `cursor`, for a watcher that started in `epoch`.
     pub(crate) fn pull(&self, table: usize, cursor: u64, epoch: u64, max: usize) -> Result<Pulled, Ended> {
         let version = self.version;
         let table = &self.tables[table];
@@ -307,7 +311,8 @@ impl Storage {
         Ok(Pulled { events, version, complete: complete && !table.closed })
     }
 
-    /// Drops the history up to and including `version`. Watches and lists from before it fail with 410.
+    /// Drops the history up to and including `version`. Watches and lists from an earlier resourceVersion
+    /// fail with 410.
     pub(crate) fn compact(&mut self, version: u64) {
         for table in &mut self.tables {
             while table.ring.front().is_some_and(|event| event.version <= version) {
@@ -319,13 +324,14 @@ impl Storage {
         }
     }
 
-    /// Increases the version, as a restore from a backup does to make its versions unique.
+    /// Increases the resourceVersion to `version`, as a restore from a backup does to make resourceVersions
+    /// unique.
     pub(crate) fn skip_to(&mut self, version: u64) {
         self.version = self.version.max(version);
     }
 
-    /// Replaces the encoding of unchanged objects, keeping their versions. Drops the history and ends all
-    /// watches of the kind.
+    /// Replaces the encodings of a kind's objects, which keep their resourceVersions. Drops the history and
+    /// ends all watches of the kind.
     pub(crate) fn reshape(&mut self, table: usize, drafts: Vec<(Draft, u64)>) {
         for (draft, version) in drafts {
             let same = self.get(table, draft.key()).is_some_and(|stored| stored.version == version);
@@ -363,11 +369,11 @@ impl Storage {
         self.tables[table].epoch += 1;
     }
 
-    /// Replaces all objects, given by table and with their versions, like a restart from a snapshot. Drops
-    /// the history and ends all watches.
+    /// Replaces all objects, like a restart from a snapshot. The new objects are given by table, with their
+    /// resourceVersions. Drops the history and ends all watches.
     ///
-    /// A version that was the current one may now stand for another state. So the version never stays the
-    /// same, and a watch from it gets 410.
+    /// The current resourceVersion always increases. It could otherwise stand for two different states, and a
+    /// watch from it would miss the difference instead of getting 410.
     pub(crate) fn restore(&mut self, version: u64, mut tables: HashMap<usize, Vec<(Draft, u64)>>) {
         self.version = version.max(self.version + 1);
         self.origin = self.version;
@@ -385,7 +391,8 @@ impl Storage {
         }
     }
 
-    /// Restores the state and the version of the past, like a restore from a backup. Ends all watches.
+    /// Restores the objects and the resourceVersion of an earlier state, like a restore from a backup. Ends
+    /// all watches.
     pub(crate) fn rewind(&mut self, version: u64) -> Result<(), TooOld> {
         let changed = |table: &&Table| table.ring.back().is_some_and(|event| event.version > version);
         let floor = self.tables.iter().map(|table| table.dropped).max().unwrap_or_default();
@@ -419,7 +426,8 @@ impl Table {
         let Some(event) = self.ring.pop_front() else { return };
         self.ring_bytes -= event.cost();
         self.dropped = event.version;
-        // As in kube-apiserver's watch cache, a watch may start at the version before the oldest event.
+        // As in kube-apiserver's watch cache, a watch may start at the resourceVersion before the oldest
+        // event.
         self.floor = self.floor.max(self.ring.front().map_or(event.version, |next| next.version - 1));
         let floor = self.floor;
         self.paged.retain(|(at, _)| *at >= floor);

@@ -1,4 +1,4 @@
-//! The default ClusterRoles and ClusterRoleBindings of RBAC, without those of controllers and nodes.
+//! The default ClusterRoles and ClusterRoleBindings of RBAC, except for those of controllers and nodes.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::server::ApiServer;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A default ClusterRole and the groups that are bound to it.
+/// A default ClusterRole and the user groups that it is bound to.
 struct DefaultRole {
     name: &'static str,
     rules: Value,
@@ -54,7 +54,7 @@ fn default_roles() -> [DefaultRole; 4] {
     ]
 }
 
-/// Returns the metadata of a default role.
+/// Returns the metadata of a default ClusterRole or ClusterRoleBinding.
 fn metadata(name: &str) -> Value {
     json!({
         "name": name,
@@ -63,11 +63,11 @@ fn metadata(name: &str) -> Value {
     })
 }
 
-/// The rules that a user-facing role (admin, edit, view) aggregates in addition to those of the next lower
-/// role.
+/// The rules that one of the ClusterRoles `admin`, `edit` and `view` has in addition to those of the next
+/// less powerful role.
 struct AggregatedRole {
     role: &'static str,
-    /// The role that includes this one.
+    /// The more powerful ClusterRole that also gets these rules.
     included_in: Option<&'static str>,
     rules: Value,
 }
@@ -75,7 +75,7 @@ struct AggregatedRole {
 const WRITE_VERBS: [&str; 5] = ["create", "delete", "deletecollection", "patch", "update"];
 const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 
-/// Returns rules with these verbs for pairs of API groups and resources.
+/// Returns RBAC rules with these verbs, one for each pair of API groups and resources.
 fn rules_for(verbs: &[&str], of: &[(&[&str], &[&str])]) -> Vec<Value> {
     let rule = |(groups, resources): &(&[&str], &[&str])| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
     of.iter().map(rule).collect()
@@ -229,7 +229,7 @@ const VIEW_READS: &[(Resources, Resources)] = &[
     (&["resource.k8s.io"], &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"]),
 ];
 
-/// Creates the default roles and bindings.
+/// Creates the default ClusterRoles and ClusterRoleBindings.
 pub(crate) fn write_bootstrap_policy(server: &ApiServer) {
     let write = |resource: &str, object: Value| {
         let created = server.create(&Gvr::new(GROUP, "v1", resource), "", object);

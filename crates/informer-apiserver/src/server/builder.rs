@@ -27,7 +27,8 @@ use crate::server::bootstrap::write_bootstrap_policy;
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
 
-/// Default maximum of concurrent streams per HTTP/2 connection; the same as in kube-apiserver.
+/// Default for the maximum number of concurrent streams of an HTTP/2 connection; the same as in
+/// kube-apiserver.
 const HTTP2_STREAMS: u32 = 100;
 
 /// Default time until an Event expires after its last write; the same as in kube-apiserver.
@@ -56,7 +57,7 @@ pub struct ApiServerBuilder {
 }
 
 impl ApiServerBuilder {
-    /// Sets the clock. Defaults to [`TokioClock`].
+    /// Sets the clock of the server. Defaults to [`TokioClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
@@ -68,7 +69,7 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Sets how a watch ends that falls behind the history.
+    /// Sets how the server ends a watch that falls behind the event history.
     pub fn lagging(mut self, lagging: Lagging) -> Self {
         self.lagging = lagging;
         self
@@ -80,13 +81,14 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Sets the first resourceVersion. Defaults to 1; a higher one simulates a server that has been in use.
+    /// Sets the first resourceVersion. Defaults to 1. A higher one simulates a server that was already in
+    /// use.
     pub fn first_version(mut self, version: u64) -> Self {
         self.first_version = version.max(1);
         self
     }
 
-    /// Sets which cluster controllers the server simulates. Defaults to all.
+    /// Sets which controllers of kube-controller-manager the server runs. Defaults to all.
     pub fn controllers(mut self, controllers: Controllers) -> Self {
         self.controllers = controllers;
         self
@@ -100,15 +102,15 @@ impl ApiServerBuilder {
     }
 
     /// Enables authentication with client certificates of these CAs, for [TLS](ApiServer::listen_tls)
-    /// connections. The common name is the user, the organizations are the groups. Requests without a
-    /// certificate need a token.
+    /// connections. The common name of a certificate is the user name, and its organizations are the groups.
+    /// Requests without a certificate need a token.
     pub fn client_ca(mut self, authorities: ClientCa) -> Self {
         self.client_ca = Some(authorities);
         self
     }
 
-    /// Enables RBAC authorization, as `--authorization-mode=RBAC` does. Defaults to false: every
-    /// authenticated request is allowed.
+    /// Enables RBAC authorization, as `--authorization-mode=RBAC` does. Defaults to false, which allows every
+    /// authenticated request.
     pub fn rbac(mut self, rbac: bool) -> Self {
         self.rbac = rbac;
         self
@@ -132,9 +134,10 @@ impl ApiServerBuilder {
     /// Sets the host names that a server without authentication accepts over a socket, in addition to IP
     /// addresses and `localhost`.
     ///
-    /// Such a server responds with 403 to requests with another `Host` or a foreign `Origin`, because a web
-    /// page in a browser on the same machine may have sent them. A server with [tokens](Self::tokens),
-    /// [client certificates](Self::client_ca) or [RBAC](Self::rbac) checks neither header.
+    /// A server without authentication responds with 403 to requests with another `Host` or a foreign
+    /// `Origin`, because a web page in a browser on the same machine may have sent them. A server with
+    /// [tokens](Self::tokens), [client certificates](Self::client_ca) or [RBAC](Self::rbac) checks neither
+    /// header.
     pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_hosts = names.into_iter().map(Into::into).collect();
         self
@@ -157,7 +160,7 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Registers a kind in addition to the built-in ones.
+    /// Registers a custom kind in addition to the built-in kinds.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
         self
@@ -165,8 +168,8 @@ impl ApiServerBuilder {
 
     /// Adds fields to built-in kinds, to simulate a newer server. Replaces the fields of an earlier call.
     ///
-    /// The server accepts, stores and serves the fields in JSON and protobuf. Clients of this workspace do
-    /// not know their protobuf field numbers, because they use the built-in schema of `informer-schema`.
+    /// The server accepts, stores and serves the fields in JSON and protobuf. Clients of this workspace
+    /// cannot decode the fields from protobuf, because they use the built-in schema of `informer-schema`.
     ///
     /// ```
     /// use informer_apiserver::{ApiServer, ExtraField};
@@ -245,7 +248,7 @@ impl ApiServerBuilder {
 }
 
 impl ApiServer {
-    /// Returns a builder with the default configuration.
+    /// Returns a builder for a server with the default configuration.
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder {
             clock: None,

@@ -28,7 +28,7 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address cannot be bound or the client CA is unusable.
+    /// Returns an error if the address cannot be bound or the client CA is invalid.
     pub async fn listen_tls(
         &self,
         addr: impl tokio::net::ToSocketAddrs,

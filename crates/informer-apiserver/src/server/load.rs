@@ -15,7 +15,7 @@ use crate::server::ApiServer;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file could not be read.
+    /// A manifest file could not be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file or directory.
@@ -23,22 +23,22 @@ pub enum LoadError {
         /// The I/O error.
         source: io::Error,
     },
-    /// The file is neither YAML nor JSON.
+    /// A manifest file is neither YAML nor JSON.
     #[error("document {document} of {} is neither YAML nor JSON", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// The number of the document in the file, from 1.
+        /// The number of the YAML document in the file, starting at 1.
         document: usize,
         /// The parse error.
         source: serde_norway::Error,
     },
-    /// The kind of a document is not served.
+    /// A manifest file contains an object of a kind that the server does not have.
     #[error("document {document} of {} is of kind {kind:?} in {api_version:?}, which is not served; register it", path.display())]
     UnknownKind {
         /// The file.
         path: PathBuf,
-        /// The number of the document in the file, from 1.
+        /// The number of the YAML document in the file, starting at 1.
         document: usize,
         /// The `kind` of the document.
         kind: String,
@@ -50,7 +50,7 @@ pub enum LoadError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// The number of the document in the file, from 1.
+        /// The number of the YAML document in the file, starting at 1.
         document: usize,
         /// The error of the server.
         source: ApiError,
@@ -63,11 +63,11 @@ impl ApiServer {
     ///
     /// A file may contain several documents, and a document may be a list. Namespaced objects without a
     /// namespace are created in `default`. Existing objects are replaced. Objects are defaulted and validated
-    /// like those of requests.
+    /// like the objects in requests.
     ///
     /// # Errors
     ///
-    /// Returns the error of the first invalid file or document. The documents before it stay loaded.
+    /// Returns the error of the first invalid file or document. Documents before the invalid one stay loaded.
     pub fn load_yaml(&self, path: impl AsRef<Path>) -> Result<usize, LoadError> {
         let path = path.as_ref();
         let read = |source| LoadError::Read { path: path.to_owned(), source };
@@ -116,7 +116,7 @@ impl ApiServer {
                 Value::Array(items) => Some(items),
                 _ => None,
             });
-            // Items of typed lists may omit `kind` and `apiVersion`.
+            // The items of a typed list such as `PodList` may omit `kind` and `apiVersion`.
             let typed = items.unwrap_or_default().into_iter().map(|mut item| {
                 if item["kind"].is_null() && item.is_object() && !item_kind.is_empty() {
                     item["kind"] = item_kind.clone().into();

@@ -13,7 +13,8 @@ use crate::pipeline::ready::ready;
 use crate::registry::select::Filter;
 use crate::registry::storage::EventType;
 
-/// Objects that a bulk load writes per lock acquisition. Readers wait for at most one batch.
+/// Number of objects that a bulk load writes before it releases the storage lock. Readers therefore wait for
+/// at most one batch.
 const LOAD_BATCH: usize = 512;
 
 impl ApiServer {
@@ -85,7 +86,8 @@ impl ApiServer {
         Ok(written?.value())
     }
 
-    /// Deletes an object without a grace period. An object with finalizers remains until they are removed.
+    /// Deletes an object without a grace period. An object with finalizers is only marked as deleted, and
+    /// remains until its finalizers are removed.
     ///
     /// # Errors
     ///
@@ -98,8 +100,8 @@ impl ApiServer {
         deleted.map(drop)
     }
 
-    /// Returns an object. An object that requires a conversion webhook is returned in its storage version,
-    /// unless its conversion is cached.
+    /// Returns an object. No conversion webhook is called: an object that needs one is returned in its
+    /// storage version, unless its conversion is cached.
     ///
     /// # Errors
     ///
@@ -129,7 +131,8 @@ impl ApiServer {
             .collect())
     }
 
-    /// Returns the keys and resourceVersions of all objects of a kind, in key order, to compare a cache with.
+    /// Returns the keys and resourceVersions of all objects of a kind, in key order. Tests can compare a
+    /// cache with them.
     ///
     /// # Errors
     ///
@@ -140,14 +143,14 @@ impl ApiServer {
         Ok(live.iter().map(|stored| (stored.key.clone(), stored.version)).collect())
     }
 
-    /// Creates or replaces many objects of a kind, each in the namespace of its metadata. Returns their
-    /// number.
+    /// Creates or replaces many objects of a kind, each in the namespace of its metadata. Returns the number
+    /// of objects.
     ///
     /// Watches get an event for each object.
     ///
     /// # Errors
     ///
-    /// Returns the error of the first invalid object. The objects before it stay written.
+    /// Returns the error of the first invalid object. Objects before the invalid one stay written.
     pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
         self.load_as(gvr, objects, WriteMode::Whole)
     }
@@ -172,10 +175,10 @@ impl ApiServer {
 
 /// Writes objects without defaulting and validation; returned by [`ApiServer::raw`].
 ///
-/// Objects with fields of the wrong type, unknown fields or missing fields are stored, because built-in kinds
-/// are not decoded and custom resources are not validated against their schema. Immutable fields may change.
-/// Only the metadata must be valid: name, namespace, labels and finalizers. A later request that changes such
-/// an object may be rejected.
+/// The server stores objects even if they have fields of the wrong type, unknown fields or missing fields. It
+/// does not decode objects of built-in kinds, and does not validate custom resources against their schema.
+/// Immutable fields may change. Only the metadata must be valid: name, namespace, labels and finalizers. A
+/// later request that changes such an object may be rejected.
 #[derive(Debug, Clone, Copy)]
 pub struct RawWriter<'a> {
     server: &'a ApiServer,
@@ -205,7 +208,8 @@ impl RawWriter<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the first object with invalid metadata. The objects before it stay written.
+    /// Returns the error of the first object with invalid metadata. Objects before the invalid one stay
+    /// written.
     pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
         self.server.load_as(gvr, objects, WriteMode::Raw)
     }

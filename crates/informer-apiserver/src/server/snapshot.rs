@@ -1,4 +1,4 @@
-//! Snapshots of the whole state, to restore it in another server.
+//! Snapshots of all objects of a server, which can be restored in another server.
 
 mod file;
 
@@ -26,7 +26,7 @@ pub struct Snapshot {
     kinds: Vec<SavedKind>,
 }
 
-/// The objects of one kind, in its storage version.
+/// The objects of one kind in a snapshot, in the storage version of the kind.
 #[derive(Clone, Serialize, Deserialize)]
 struct SavedKind {
     group: String,
@@ -47,7 +47,7 @@ impl Snapshot {
         self.kinds.iter().map(|kind| kind.objects.len()).sum()
     }
 
-    /// Returns true if there are no objects.
+    /// Returns true if the snapshot contains no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,11 +59,11 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// The error of [`ApiServer::restore`]. The server is unchanged.
+/// The error of [`ApiServer::restore`]. The server's state is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The snapshot contains objects of a kind that is not served.
+    /// The snapshot contains objects of a kind that the server does not have.
     #[error("cannot restore objects of {gvr}, which is not served; register the kind first")]
     UnknownKind {
         /// The kind.
@@ -126,7 +126,7 @@ impl ApiServer {
         let specs = definitions.flat_map(|kind| &kind.objects);
         let specs: Vec<Value> =
             specs.filter_map(|one| crate::model::crd::served_spec(&one.clone().into())).collect();
-        // Validate the whole snapshot first, so that an error leaves the server unchanged.
+        // The whole snapshot is validated first, so that an error leaves the server's state unchanged.
         let defined: HashSet<Gvr> = specs.iter().flat_map(crate::model::crd::resources).collect();
         for saved in &snapshot.kinds {
             let gvr = saved.gvr();
@@ -157,20 +157,20 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Returns a resource with this storage version.
+    /// Returns a resource whose storage version is `gvr`.
     fn stored_as(&self, gvr: &Gvr) -> Option<Arc<Resource>> {
         let registry = self.shared.registry.read();
         registry.iter().find(|resource| resource.storage_kind().gvr == *gvr).cloned()
     }
 }
 
-/// Converts an object to its stored form, with its resourceVersion.
+/// Encodes an object of a snapshot for the storage. Also returns its resourceVersion.
 fn restored_draft(kind: &Kind, object: &Map<String, Value>) -> Option<(Draft, u64)> {
     let (key, version) = identity(object)?;
     Some((draft(kind, key, object), version))
 }
 
-/// Returns the key and the resourceVersion of an object.
+/// Returns the key and the resourceVersion of an object in a snapshot.
 fn identity(object: &Map<String, Value>) -> Option<(ObjectKey, u64)> {
     let metadata = object.get("metadata")?;
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;

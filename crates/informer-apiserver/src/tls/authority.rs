@@ -8,13 +8,13 @@ use rcgen::{
 use super::{Certificate, TlsError};
 use crate::model::user::User;
 
-/// The OID of an organization name. As a custom type it allows a second organization, because rcgen keeps one
-/// value per type.
+/// The OID of an organization name. It is used as a custom type, because rcgen keeps only one value of its
+/// own type for organizations, and a user may have two groups.
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 
 /// A certificate authority that issues server and client certificates for tests.
 ///
-/// All certificates are valid from 2000 to 2100, so that the clocks of the test do not matter. The CA key
+/// All certificates are valid from 2000 to 2100, so that they are valid for every clock in a test. The CA key
 /// exists only in the memory of this process.
 ///
 /// ```
@@ -31,7 +31,7 @@ pub struct CertificateAuthority {
 }
 
 impl CertificateAuthority {
-    /// Generates an authority. `name` is the common name of its certificate.
+    /// Generates a certificate authority. `name` is the common name of the CA certificate.
     ///
     /// # Errors
     ///
@@ -71,7 +71,8 @@ impl CertificateAuthority {
         self.sign(params)
     }
 
-    /// Issues a client certificate: the common name is the user name, the organizations are the groups.
+    /// Issues a client certificate for a user. Its common name is the user name, and its organizations are
+    /// the groups.
     ///
     /// # Errors
     ///

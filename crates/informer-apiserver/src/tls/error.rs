@@ -3,11 +3,11 @@
 use rustls::pki_types::pem;
 use thiserror::Error;
 
-/// An unusable certificate or key, or a failure to listen.
+/// The error for an invalid certificate or key, or for an address on which the server cannot listen.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The PEM item is missing or malformed.
+    /// The PEM text does not contain the required item, or is malformed.
     #[error("cannot read {what} from PEM")]
     Pem {
         /// The expected item.
@@ -16,26 +16,26 @@ pub enum TlsError {
         #[source]
         source: pem::Error,
     },
-    /// The key or certificate is unusable, or they do not match.
+    /// The key or certificate is invalid, or the key does not belong to the certificate.
     #[error("the certificate or its key is invalid, or they do not match")]
     Key(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A certificate could not be generated.
     #[error("cannot generate a certificate")]
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The user has more than two groups.
+    /// The user has more than two groups, which the certificate generator does not support.
     #[error(
         "cannot generate a certificate for user {user:?} with {groups} groups: a certificate has at most two; use a token"
     )]
     Groups {
         /// The user.
         user: String,
-        /// The number of groups of the user.
+        /// The number of the user's groups.
         groups: usize,
     },
     /// There is no crypto provider.
     #[error("no TLS crypto provider; pass one, or enable the feature `ring` or `aws-lc-rs`")]
     NoProvider,
-    /// The address could not be bound.
+    /// The server could not bind the address.
     #[error("cannot listen")]
     Listen(#[from] std::io::Error),
 }

@@ -1,7 +1,7 @@
 //! Verification of client certificates.
 //!
-//! Like kube-apiserver, the server accepts the handshake with an invalid client certificate. Requests on the
-//! connection get 401, unless they have a valid token.
+//! Like kube-apiserver, the server accepts the handshake with an invalid client certificate. Requests on such
+//! a connection get 401, unless they have a valid token.
 
 use std::sync::Arc;
 
@@ -15,16 +15,17 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use super::{ClientCa, TlsError, subject};
 use crate::model::user::User;
 
-/// The result of verifying the client certificate of a connection.
+/// The result of verifying the client certificate of a TLS connection.
 #[derive(Debug, Clone)]
 pub(crate) enum PeerCertificate {
-    /// Verified; contains the user of its subject.
+    /// The client certificate is valid. Contains the user of its subject.
     Verified(User),
-    /// Invalid: unknown issuer, expired, or not for client authentication.
+    /// The client certificate is invalid: its issuer is unknown, it has expired, or it is not for client
+    /// authentication.
     Invalid,
 }
 
-/// Verifies client certificates after the handshake.
+/// Verifies client certificates after the TLS handshake.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientVerifier(Arc<dyn ClientCertVerifier>);
 
@@ -35,13 +36,14 @@ impl ClientVerifier {
         Ok(Self(verifier.map_err(|error| TlsError::Key(Box::new(error)))?))
     }
 
-    /// Returns a verifier for the handshake that requests certificates and accepts any.
+    /// Returns a certificate verifier for the TLS handshake, which requests client certificates and accepts
+    /// any of them.
     pub(super) fn accept_any(&self) -> Arc<dyn ClientCertVerifier> {
         Arc::new(AcceptAny(Arc::clone(&self.0)))
     }
 
-    /// Verifies the certificate chain of a connection. Returns `None` if there is no certificate, or a valid
-    /// one has no user.
+    /// Verifies the client certificate chain of a TLS connection. Returns `None` if the client sent no
+    /// certificate, or if a valid certificate has no user.
     pub(crate) fn verify(&self, chain: Option<&[CertificateDer<'_>]>) -> Option<PeerCertificate> {
         let (leaf, intermediates) = chain?.split_first()?;
         match self.0.verify_client_cert(leaf, intermediates, UnixTime::now()) {
@@ -54,8 +56,8 @@ impl ClientVerifier {
     }
 }
 
-/// Requests client certificates and accepts any. The handshake signature still proves that the client has the
-/// key.
+/// Requests client certificates in the TLS handshake and accepts any of them. The signature in the handshake
+/// still proves that the client has the private key.
 #[derive(Debug)]
 struct AcceptAny(Arc<dyn ClientCertVerifier>);
 

@@ -17,10 +17,10 @@ use tokio_rustls::TlsConnector;
 use super::{ClientConfig, PORT, Webhooks, tls};
 use crate::clock::Clock;
 
-/// Maximum bytes of a response. Each object in it is at most 3 MiB, and base64 adds a third.
+/// Maximum size of a webhook response in bytes. Each object in it has at most 3 MiB, and base64 adds a third.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// The error of a call, with the message of kube-apiserver.
+/// The error of a webhook call, with the message of kube-apiserver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallError(String);
 
@@ -37,20 +37,21 @@ pub(crate) struct Post<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// The resolved target of a call.
+/// The resolved address of a webhook.
 struct Target {
     /// The URL in error messages.
     url: String,
-    /// Host and port of the URL, for the `Host` header.
+    /// The host and port in the URL, for the `Host` header.
     host: String,
     server_name: String,
-    /// Host and port to connect to, or the error if there is no route.
+    /// The host and port to connect to, or the error that no route exists for the Service.
     authority: Result<String, String>,
     path: String,
 }
 
 impl Webhooks {
-    /// Sends a body and returns the body of a successful response.
+    /// Sends a body to a webhook and returns the body of its response. Any status other than success is an
+    /// error.
     pub(crate) async fn post(
         &self,
         clock: &dyn Clock,
@@ -157,12 +158,12 @@ where
         })
     };
     tokio::pin!(connection, exchange);
-    // Poll the connection until the response is complete, then drop it.
+    // The connection is polled only until the response is complete, and then dropped.
     tokio::select! {
         biased;
         response = &mut exchange => response,
         ended = &mut connection => match ended {
-            // The connection has ended, but received data may still be buffered.
+            // The connection has ended, but the response may already be in its buffer.
             Ok(()) => exchange.await,
             Err(error) => Err(connection_error(error)),
         },
@@ -186,7 +187,8 @@ struct WebhookResponse {
 }
 
 impl WebhookResponse {
-    /// Returns the error message of client-go for an unsuccessful status. Only a text body is included.
+    /// Returns the error message of client-go for an unsuccessful HTTP status. It contains the response body
+    /// only if that is text.
     fn status_message(&self) -> String {
         let textual = self.content_type.is_empty() || self.content_type.starts_with("text/");
         let body_text = String::from_utf8_lossy(&self.body);
@@ -212,8 +214,8 @@ fn status_message(status: u16, body_text: &str) -> String {
     }
 }
 
-/// Normalizes a path like client-go: removes empty segments, `.`, `..` and a trailing slash. Webhook
-/// configurations of envtest begin with two slashes, which Go servers would redirect.
+/// Normalizes the URL path of a webhook like client-go: removes empty segments, `.`, `..` and a trailing
+/// slash. Webhook configurations of envtest begin with two slashes, which Go servers would redirect.
 fn normalize_path(path: &str) -> String {
     let mut segments = Vec::new();
     for segment in path.split('/') {

@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Returns a TLS client that trusts the certificates of a `caBundle`. Without a bundle it trusts no
-/// certificate.
+/// Returns the TLS configuration of a client that trusts the certificates of a `caBundle`. Without a
+/// `caBundle` it trusts no certificate.
 pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let pem = STANDARD.decode(ca_bundle.unwrap_or_default()).unwrap_or_default();
@@ -35,10 +35,10 @@ pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Trusts certificates that a certificate of the bundle has signed, and the certificates of the bundle
-/// themselves.
+/// Accepts webhook certificates that a certificate in the `caBundle` has signed, and the certificates in the
+/// `caBundle` themselves.
 ///
-/// A `caBundle` may contain the webhook's own certificate without its issuer. Go's crypto/x509 accepts it,
+/// A `caBundle` may contain the webhook's own certificate without its issuer, which Go's crypto/x509 accepts,
 /// too.
 #[derive(Debug)]
 struct BundleVerifier {
@@ -58,7 +58,8 @@ impl ServerCertVerifier for BundleVerifier {
         let result =
             self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match result {
-            // The verifier checks the validity period before the issuer, so the certificate has not expired.
+            // The verifier checks the validity period before the issuer, so a certificate with an unknown
+            // issuer has not expired.
             Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
                 if self.bundle.iter().any(|certificate| certificate == end_entity) =>
             {
@@ -92,7 +93,7 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
-/// Returns the error message of a failed handshake.
+/// Returns the error message for a failed TLS handshake with a webhook.
 pub(super) fn handshake_error(error: &std::io::Error, host: &str) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(why)) = inner else {

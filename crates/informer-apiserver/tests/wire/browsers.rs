@@ -7,7 +7,8 @@ use tokio::net::TcpStream;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MAP: &str = r#"{"metadata":{"name":"made"}}"#;
 
-/// Sends a request over HTTP/1.1 with these headers; returns the status and the body.
+/// Sends an HTTP/1.1 request with these headers to the server. Returns the status and the body of the
+/// response.
 async fn send(listening: &Listening, line: &str, headers: &[&str], body: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
@@ -52,7 +53,8 @@ async fn a_web_page_can_neither_rebind_a_name_nor_forge_a_write() {
     for host in ["Host: localhost:8001", "Host: apiserver.test", &own] {
         assert_eq!(send(&listening, "GET /api", &[host], "").await.0, 200, "{host}");
     }
-    // curl --data-binary with an empty content type, and client-go's raw requests.
+    // `curl --data-binary` with an empty content type, and raw requests of client-go, send no `Content-Type`
+    // and must be accepted.
     assert_eq!(send(&listening, &post, &[&own], MAP).await.0, 201);
 }
 

@@ -1,4 +1,4 @@
-//! CertificateSigningRequests: validation, and the plugin `CertificateSubjectRestriction`.
+//! CertificateSigningRequests: validation, and the admission plugin `CertificateSubjectRestriction`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

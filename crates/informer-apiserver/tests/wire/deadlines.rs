@@ -1,4 +1,4 @@
-//! Timeouts: slow requests, and connections whose client sends or reads nothing.
+//! Timeouts of slow requests, and of connections whose client neither sends nor reads.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn connect(listening: &Listening, sent: &[u8]) -> TcpStream {
     socket
 }
 
-/// Reads the response to [`LIST`], and nothing after it.
+/// Reads the response to [`LIST`], and no bytes after it.
 async fn read_response(socket: &mut TcpStream) -> String {
     let mut text = Vec::new();
     while !text.ends_with(b"}\n") && !text.ends_with(b"0\r\n\r\n") {
@@ -86,7 +86,7 @@ async fn read_response(socket: &mut TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Advances the clock repeatedly until the connection ends; returns the bytes received until then.
+/// Advances the server's clock repeatedly until the connection ends. Returns the bytes received until then.
 async fn moved_to_its_end(server: &ApiServer, by: Duration, mut socket: TcpStream) -> Vec<u8> {
     let mut text = Vec::new();
     {
@@ -94,7 +94,7 @@ async fn moved_to_its_end(server: &ApiServer, by: Duration, mut socket: TcpStrea
         for _ in 0..1_000 {
             tokio::select! {
                 biased;
-                // A reset also ends the connection.
+                // A reset by the server also ends the connection.
                 _ = &mut end => break,
                 () = tokio::task::yield_now() => server.advance(by),
             }
@@ -183,7 +183,7 @@ async fn a_response_that_is_not_read_is_cut_after_60_seconds() {
         tokio::task::yield_now().await;
     }
     server.advance(seconds(61));
-    // The server notices the timeout before the first byte is read.
+    // Yields until the server has noticed the timeout, before the client reads the first byte.
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }

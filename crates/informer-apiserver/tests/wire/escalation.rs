@@ -11,10 +11,10 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 
-/// Creates a server with an operator that may write roles and bindings, and with additional rules.
+/// Creates a server whose user `operator` may write roles and bindings, and has the additional rules `more`.
 fn server(more: &[Value]) -> ApiServer {
     let server = ApiServer::builder().rbac(true).build();
-    // Not all verbs: those would include `escalate` and `bind`.
+    // The verb `*` would include `escalate` and `bind`, which skip the check.
     let verbs = ["get", "create", "update", "patch"];
     let own = json!({"apiGroups": [GROUP], "resources": ["roles", "rolebindings"], "verbs": verbs});
     let rules = [&[own], more].concat();
@@ -29,7 +29,7 @@ fn server(more: &[Value]) -> ApiServer {
     server
 }
 
-/// Sends a request as the operator.
+/// Sends a request as the user `operator`.
 async fn ask(server: &ApiServer, method: &str, uri: &str, body: &Value) -> (u16, Value) {
     let kind = match method {
         "PATCH" => "application/merge-patch+json",
@@ -41,7 +41,7 @@ async fn ask(server: &ApiServer, method: &str, uri: &str, body: &Value) -> (u16,
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// The role of a workload that reads secrets.
+/// Returns the role of a workload that reads secrets.
 fn workload() -> Value {
     let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "watch"]}]);
     json!({"metadata": {"name": "workload"}, "rules": rules})

@@ -1,5 +1,5 @@
-//! Requests of hostile or broken clients are rejected in bounded time and memory, nothing is written, and the
-//! next request succeeds.
+//! Requests of hostile or broken clients. The server must reject them in bounded time and memory and write
+//! nothing, and the next request must succeed.
 
 use bytes::Bytes;
 use http::Request;
@@ -31,7 +31,7 @@ async fn send(server: &ApiServer, request: (&str, &str, &str), body: impl Into<B
     (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-/// Sends a request that must be rejected, and checks that the state of the server is unchanged.
+/// Sends a request that the server must reject, and checks that the server's state is unchanged.
 async fn refused(server: &ApiServer, request: (&str, &str, &str), body: impl Into<Bytes>) -> (u16, String) {
     let version = server.version();
     let (status, response) = send(server, request, body).await;
@@ -53,11 +53,11 @@ fn is(status: u16, reason: &str) -> (u16, String) {
 async fn a_small_patch_cannot_make_a_large_object() {
     let server = server();
     let patch = ("PATCH", ITEM, JSON_PATCH);
-    // Each copy is as large as the whole value before it.
+    // Each `copy` operation doubles the size of the object.
     let doubled: Vec<Value> =
         (0..60).map(|n| json!({"op": "copy", "from": "/data", "path": format!("/data/x{n}")})).collect();
     assert_eq!(refused(&server, patch, Value::from(doubled).to_string()).await, is(422, "Invalid"));
-    // Beyond the limit of kube-apiserver, although the copies are removed by the last operation.
+    // The copied bytes exceed kube-apiserver's limit, although the last operations remove the copies.
     let copies = (0..4).map(|n| json!({"op": "copy", "from": "/data/k", "path": format!("/data/x{n}")}));
     let removed = (0..4).map(|n| json!({"op": "remove", "path": format!("/data/x{n}")}));
     let long = |letters: usize| {
@@ -131,7 +131,7 @@ async fn invalid_or_truncated_protobuf_is_rejected() {
             "{length}: {status} {reason}"
         );
     }
-    // The envelope of a ConfigMap with invalid content.
+    // Returns a protobuf body with the envelope of a ConfigMap and invalid content.
     let envelope = |raw: &[u8]| {
         let mut bytes = informer_schema::MAGIC.to_vec();
         bytes.extend_from_slice(b"\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12");
@@ -140,17 +140,17 @@ async fn invalid_or_truncated_protobuf_is_rejected() {
         bytes
     };
     for raw in [
-        // The metadata as a varint; as 64 bits; with a length beyond the end; and with a length that
-        // overflows.
+        // Invalid encodings of `metadata`: as a varint, as 64 bits, with a length beyond the end, and with a
+        // length that overflows.
         &b"\x08\x01"[..],
         b"\x09\x00\x00\x00\x00\x00\x00\x00\x00",
         b"\x0a\x7f\x00",
         b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-        // A varint that does not end; groups that do not end; field 0.
+        // Invalid protobuf: a varint that does not end, groups that do not end, and field number 0.
         b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
         b"\x0b\x0b\x0b",
         b"\x02\x00",
-        // A name that is not UTF-8.
+        // Protobuf with a name that is not UTF-8.
         b"\x0a\x04\x0a\x02\xff\xfe",
     ] {
         let (status, reason) = refused(&server, create, envelope(raw)).await;
@@ -297,7 +297,8 @@ async fn warnings_about_unknown_fields_are_limited_to_8_kib() {
     assert!((4_096..8_192).contains(&bytes), "{bytes} bytes of warnings");
 }
 
-/// Deeply nested expressions: the server must respond to each, and none may overflow the stack.
+/// Returns deeply nested CEL expressions. The server must respond to each of them, and none may overflow the
+/// stack.
 #[cfg(feature = "cel")]
 fn deep_expressions() -> Vec<String> {
     let wrapped = |open: &str, core: &str, close: &str, levels: usize| {

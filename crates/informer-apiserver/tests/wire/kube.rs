@@ -1,4 +1,4 @@
-//! The server used through kube's client, without a socket.
+//! Tests of the server through the client of kube-rs, without a socket.
 
 use informer_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

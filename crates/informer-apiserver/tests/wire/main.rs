@@ -1,4 +1,4 @@
-//! Tests of the API server through its wire protocol, without a socket unless one is needed.
+//! Tests of the API server through HTTP requests. A socket is used only if the test is about connections.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,5 +1,5 @@
-//! Fault injection: faults of overloaded, older or incorrect servers in watches, in lists, and after a write
-//! was committed.
+//! Fault injection: faults of overloaded, older or incorrect servers in watches, in lists, and after a
+//! committed write.
 
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ async fn a_new_fault_wakes_the_reader_of_an_idle_watch() {
     let path = format!("/api/v1/pods?watch=1&timeoutSeconds=60&resourceVersion={}", server.version());
     let mut watch = Watch::open(&server, &path).await;
     let reader = tokio::spawn(async move { watch.rest().await });
-    // Paused time advances only while the reader waits.
+    // The runtime's paused time advances only while all tasks wait, so the reader waits for an event after
+    // this sleep.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let began = Instant::now();
     let failed = server.faults().on(FaultMatch::watch("pods")).error_after(0, 500);
@@ -249,7 +250,7 @@ async fn pages_can_be_short_empty_or_unlimited_without_losing_items() {
     }
 }
 
-/// Returns the names on each page of a list with pages of two.
+/// Returns the names on each page of a list with a limit of two.
 async fn pages(server: &ApiServer) -> Vec<String> {
     let (mut pages, mut token) = (Vec::new(), String::new());
     loop {

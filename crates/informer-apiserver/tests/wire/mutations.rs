@@ -12,7 +12,7 @@ fn gvr(resource: &str) -> Gvr {
     Gvr::new("admissionregistration.k8s.io", "v1", resource)
 }
 
-/// Creates and binds a policy for config maps with these fields in its `spec`.
+/// Creates a mutating policy for config maps with these fields in its `spec`, and a binding for it.
 fn add(server: &ApiServer, name: &str, spec: &Value) {
     let mut policy = json!({"metadata": {"name": name}, "spec": {"reinvocationPolicy": "Never", "matchConstraints": {
         "resourceRules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
@@ -20,7 +20,7 @@ fn add(server: &ApiServer, name: &str, spec: &Value) {
     for (name, value) in spec.as_object().unwrap() {
         policy["spec"][name] = value.clone();
     }
-    // Stored without validation: some of these expressions do not compile.
+    // The policy is stored without validation, because some tests use expressions that do not compile.
     server.raw().create(&gvr("mutatingadmissionpolicies"), "", policy).unwrap();
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     server.create(&gvr("mutatingadmissionpolicybindings"), "", binding).unwrap();
@@ -150,7 +150,8 @@ mod evaluated {
             n => json!({"name": name(n), "expression": format!("[variables.{}]", name(n - 1))}),
         };
         let variables: Vec<Value> = (0..3_000).map(variable).collect();
-        // One policy evaluates the last variable directly, the other evaluates all of them in order.
+        // One policy evaluates the last variable first, and the other policy evaluates all variables in
+        // order.
         let asked = apply("Object{data: {'a': string(size(variables.v2999))}}");
         let server = server_with(&json!({"variables": variables, "mutations": [asked]}));
         let (status, response) = create(&server, "a", &json!({})).await;
@@ -180,7 +181,7 @@ mod evaluated {
     async fn an_applied_object_may_not_be_nested_deeper_than_a_readable_one() {
         let nested =
             |levels: usize, core: &str| format!("{}{core}{}", "{'a': ".repeat(levels), "}".repeat(levels));
-        // Each of these variables is nested less deeply than the limit.
+        // Each variable is nested less deeply than the limit, but the variables refer to each other.
         let variables: Vec<Value> = (0..6)
             .map(|n| {
                 let core = if n == 0 { "'x'".to_owned() } else { format!("variables.v{}", n - 1) };

@@ -1,4 +1,4 @@
-//! Garbage collection: the effects of deleting an owner.
+//! Garbage collection: the dependents of a deleted owner.
 
 use informer_apiserver::{ApiServer, Controllers};
 use informer_core::Gvr;
@@ -8,7 +8,7 @@ use crate::support::{call, json as ask};
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 
-/// Creates an owner, its two dependents, and a dependent of one of these.
+/// Creates an owner, two dependents of it, and a dependent of one of these dependents.
 async fn family(server: &ApiServer) {
     for (name, owner) in [("root", ""), ("left", "root"), ("right", "root"), ("leaf", "left")] {
         let references = match owner {
@@ -24,7 +24,7 @@ async fn family(server: &ApiServer) {
     }
 }
 
-/// Returns the names of the objects that remain after the controllers have finished.
+/// Returns the names of the config maps that remain after the controllers have finished.
 async fn left(server: &ApiServer) -> Vec<String> {
     server.controllers_idle().await;
     left_now(server)
@@ -79,7 +79,7 @@ async fn without_the_garbage_collector_dependents_and_finalizers_remain() {
     assert_eq!(left(&server).await, ["leaf", "right", "root"]);
 }
 
-/// Creates a chain of config maps in which each owns the next.
+/// Creates a chain of config maps, in which each is the owner of the next.
 fn chain(server: &ApiServer, length: usize) {
     let uid = |index: usize| format!("{index:08}-0000-4000-8000-000000000000");
     let name = |index: usize| format!("link-{index:08}");
@@ -97,7 +97,7 @@ fn chain(server: &ApiServer, length: usize) {
     assert_eq!(server.load(&maps, (0..length).map(link)).unwrap(), length);
 }
 
-/// Runs in a thread with a small stack, which a few hundred nested deletions would overflow.
+/// Runs a function in a thread with a small stack, which a few hundred nested deletions would overflow.
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
 }

@@ -1,6 +1,6 @@
 //! PodSecurity admission: the labels of a namespace and their effect on pods. The differential suite compares
-//! the messages with kube-apiserver. These tests cover the rest: checks that a server without
-//! `--allow-privileged` never reaches, and requests that are exempt.
+//! the messages with kube-apiserver, but runs it without `--allow-privileged`. The tests in this file cover
+//! the checks that such a server never reaches, and exempt requests.
 
 use informer_apiserver::ApiServer;
 use informer_core::Gvr;
@@ -14,14 +14,14 @@ fn pods() -> Gvr {
     Gvr::new("", "v1", "pods")
 }
 
-/// Creates a server with a namespace without PodSecurity labels.
+/// Creates a server with a namespace that has no PodSecurity labels.
 fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     server.create(&Gvr::new("", "v1", "namespaces"), "", json!({"metadata": {"name": "n"}})).unwrap();
     server
 }
 
-/// Returns a pod that satisfies all levels, with these additions to its container and its specification.
+/// Returns a pod that satisfies all Pod Security levels, with these additions to its container and its spec.
 fn pod(name: &str, container: &Value, spec: &Value) -> Value {
     let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{
         "name": "c", "image": "i", "securityContext": {
@@ -39,7 +39,7 @@ fn pod(name: &str, container: &Value, spec: &Value) -> Value {
     pod
 }
 
-/// Labels the namespace and returns the warnings.
+/// Sets labels of the test namespace and returns the warnings of the response.
 async fn ask(server: &ApiServer, labels: &Value) -> Vec<String> {
     let patch = json!({"metadata": {"labels": labels}}).to_string();
     let headers = [("content-type", "application/merge-patch+json")];
@@ -94,7 +94,8 @@ async fn pod_security_checks_depend_on_the_enforced_version() {
         ask(&server, &enforcing("restricted", "v1.30")).await,
         [&all("v1.30"), "299 - \"old: seLinuxOptions\"", "299 - \"own: procMount, runAsUser=0\""]
     );
-    // From this version on such pods may run as root, but not with an unmasked /proc.
+    // Since version 1.35, pods with their own user namespace may run as root, but not with an unmasked
+    // `/proc`.
     assert_eq!(
         ask(&server, &enforcing("restricted", "v1.35")).await,
         [&all("v1.35"), "299 - \"own: procMount\""]

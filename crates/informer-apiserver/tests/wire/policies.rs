@@ -28,10 +28,10 @@ fn bind(server: &ApiServer, action: &str) {
     server.create(&gvr("validatingadmissionpolicybindings"), "", binding).unwrap();
 }
 
-/// Creates a server with one policy for config maps.
+/// Creates a server with one validating policy for config maps, whose binding has this action.
 fn server_with(spec: &Value, action: &str) -> ApiServer {
     let server = ApiServer::builder().build();
-    // Stored without validation: some of these expressions do not compile.
+    // The policy is stored without validation, because some tests use expressions that do not compile.
     server.raw().create(&gvr("validatingadmissionpolicies"), "", policy(spec)).unwrap();
     bind(&server, action);
     server
@@ -208,7 +208,8 @@ mod evaluated {
         assert_eq!(create(&server, "a", &json!({})).await.0, 422);
 
         server.rewind(before).unwrap();
-        // The same version with another validation.
+        // After the restore this policy has the same resourceVersion as the earlier one, but another
+        // validation.
         server
             .create(
                 &gvr("validatingadmissionpolicies"),

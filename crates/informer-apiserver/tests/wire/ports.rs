@@ -1,5 +1,5 @@
-//! A `ReservedPort` refuses connections until a server listens on it, and the system assigns it to no other
-//! socket.
+//! A `ReservedPort` refuses connections until a server listens on it, and the operating system does not
+//! assign the port to another socket.
 
 #![cfg(target_os = "linux")]
 
@@ -28,8 +28,8 @@ fn a_reserved_port_is_not_assigned_to_other_sockets() {
     let listeners: Vec<_> = (0..256).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     for port in &ports {
         assert!(listeners.iter().all(|listener| listener.local_addr().unwrap() != port.address()));
-        // This socket does not set `SO_REUSEADDR`. The system applies the same rule to it as to a bind to
-        // port 0.
+        // This socket does not set `SO_REUSEADDR`. The operating system treats its bind like a bind to port
+        // 0.
         let stranger = TcpSocket::new_v4().unwrap();
         assert_eq!(stranger.bind(port.address()).unwrap_err().kind(), ErrorKind::AddrInUse);
     }

@@ -1,4 +1,5 @@
-//! Objects that the embedding program writes are stored like those of requests: every client can change them.
+//! Objects that the embedding program writes are stored like objects of requests, so every client can change
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{json, read, send_with};
 
-/// One minimal manifest of each built-in kind that is stored.
+/// A minimal manifest for each built-in kind whose objects are stored.
 const MINIMAL: &str = include_str!("minimal_kinds.yaml");
 
-/// A kind as listed by discovery.
+/// A kind as discovery lists it.
 struct Kind {
     gvr: Gvr,
     kind: String,
@@ -33,7 +34,7 @@ impl Kind {
     }
 }
 
-/// Returns the served kinds that can be created, read and changed.
+/// Returns the kinds in discovery whose objects can be created, read and changed.
 async fn stored_kinds(server: &ApiServer) -> Vec<Kind> {
     let mut versions = vec!["v1".to_owned()];
     let (_, groups) = json(server, "GET", "/apis", "").await;
@@ -64,7 +65,7 @@ async fn stored_kinds(server: &ApiServer) -> Vec<Kind> {
     kinds
 }
 
-/// Returns each kind with its manifest.
+/// Returns the kinds of `stored_kinds`, each with its minimal manifest.
 async fn cases(server: &ApiServer) -> Vec<(Kind, Value)> {
     let manifests = serde_norway::Deserializer::from_str(MINIMAL);
     let manifests = manifests.map(|one| <Value as serde::Deserialize>::deserialize(one).unwrap());
@@ -93,7 +94,7 @@ async fn patch(server: &ApiServer, url: &str, media: &str, body: &Value) -> (u16
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// Returns the object without the metadata fields that every write changes.
+/// Returns an object without the metadata fields that every write changes.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object["metadata"].as_object_mut().unwrap();
@@ -122,7 +123,8 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
         } else if content(&labeled) != content(&loaded) {
             failures.push(format!("label {}: changed more:\n{loaded}\n{labeled}", kind.gvr));
         }
-        // Like `kubectl apply` of an object that it has not created: the whole manifest and an annotation.
+        // This patch is what `kubectl apply` sends for an object that it has not created: the whole manifest
+        // and an annotation.
         let mut applied = manifest.clone();
         applied["metadata"]["annotations"] =
             json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
@@ -135,7 +137,8 @@ async fn loaded_objects_of_each_kind_can_be_labeled_applied_patched_and_replaced
         let (mut status, mut response) =
             patch(&server, &apply, "application/apply-patch+yaml", &manifest).await;
         if status == 409 {
-            // Defaults within an atomic list conflict, also on a real server.
+            // If the server has set defaults within an atomic list, applying the list without `force` is a
+            // conflict, also on kube-apiserver.
             let forced = format!("{apply}&force=true");
             (status, response) = patch(&server, &forced, "application/apply-patch+yaml", &manifest).await;
         }
@@ -184,7 +187,8 @@ async fn created_and_loaded_objects_equal_those_stored_by_requests() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Removes fields that admission plugins set on objects of requests, and random fields.
+/// Removes the fields from an object that admission plugins set only in requests, and fields with random
+/// values.
 fn admitted(kind: &Kind, mut object: Value) -> Value {
     let mut remove = |part: &str, names: &[&str]| {
         if let Some(part) = object[part].as_object_mut() {
@@ -273,7 +277,7 @@ fn loaded_services_get_unique_addresses_and_keep_those_of_other_networks() {
     assert!(addresses.contains("10.96.0.1"));
     let port = |one: &Value| one["spec"]["ports"][0]["nodePort"].as_i64();
     assert_eq!(stored.iter().filter_map(port).collect::<BTreeSet<_>>().len(), 50);
-    // Services that are loaded again with their addresses keep them.
+    // Services that are loaded again with the same cluster IPs keep them.
     let again =
         stored.iter().map(|one| service(one["metadata"]["name"].as_str().unwrap(), one["spec"].clone()));
     assert_eq!(server.load(&services, again.collect::<Vec<_>>()).unwrap(), 51);

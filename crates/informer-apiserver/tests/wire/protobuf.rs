@@ -1,4 +1,4 @@
-//! Protobuf encodings are cached and shared: they equal the encoding of the whole JSON response.
+//! Cached protobuf encodings: a response made of them equals the encoding of the whole JSON response.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -40,7 +40,8 @@ async fn a_protobuf_list_of_any_size_equals_the_encoded_json_list() {
         for query in ["", "?limit=3", "?labelSelector=half%3D1", "?limit=3&labelSelector=half%3D1"] {
             let uri = format!("/api/v1/namespaces/default/configmaps{query}");
             let (_, text) = call(&server, "GET", &uri, "").await;
-            // Continue tokens contain the version, which both responses share.
+            // A continue token contains the resourceVersion, which is the same for the JSON and the protobuf
+            // response.
             let wire = schema.to_protobuf(text.as_bytes()).unwrap();
             assert_eq!(body(&server, &uri).await, wire, "{count} objects, {query:?}");
         }
@@ -84,7 +85,7 @@ async fn cached_protobuf_is_shared_counted_and_released() {
         server.delete(&maps(), "default", &format!("map-{n:04}")).unwrap();
     }
     assert_eq!(server.usage().protobuf_bytes, kept, "the history references the encoding");
-    // Other changes evict them from the history.
+    // Writes of other objects remove events from a small history, and their cached encodings with them.
     let small =
         ApiServer::builder().history(informer_apiserver::History { events: 4, bytes: 1 << 20 }).build();
     for n in 0..20 {
@@ -97,7 +98,7 @@ async fn cached_protobuf_is_shared_counted_and_released() {
     assert!(small.usage().protobuf_bytes < 4 * 200, "{}", small.usage().protobuf_bytes);
 }
 
-/// Returns the events of a watch in protobuf, as JSON.
+/// Returns the events of a protobuf watch, converted to JSON.
 async fn frames(server: &ApiServer, uri: &str) -> Vec<Value> {
     let response =
         send_with(server, "GET", uri, &[("accept", "application/vnd.kubernetes.protobuf;stream=watch")], "")
@@ -141,7 +142,8 @@ async fn a_protobuf_watch_has_the_events_of_a_json_watch() {
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(lines.len() > 2, "{text}");
         let seen = frames(&server, &uri).await;
-        // A bookmark in protobuf has empty fields that its type always encodes.
+        // Only these parts are compared, because a protobuf bookmark also has empty fields that its type
+        // always encodes.
         let brief = |events: &[Value]| -> Vec<Value> {
             let meta =
                 |event: &Value| json!([event["type"], event["object"]["metadata"], event["object"]["data"]]);
@@ -171,7 +173,7 @@ async fn extra_fields_are_stored_and_served_in_both_encodings_as_by_a_newer_serv
     let known: Value = serde_json::from_slice(&Schema::builtin().to_json(&wire).unwrap()).unwrap();
     assert_eq!((&known["audience"], &known["metadata"]["lineage"]), (&Value::Null, &Value::Null));
 
-    // A write as protobuf keeps the extra fields, too.
+    // Extra fields in a protobuf request body are stored, too.
     let content = ("content-type", PROTOBUF.1);
     let mut other: Value = serde_json::from_str(&text).unwrap();
     other["metadata"] = json!({"name": "b", "lineage": [{"name": "y"}]});

@@ -1,4 +1,4 @@
-//! ResourceQuota: usage that the server maintains.
+//! ResourceQuota: the usage that the server maintains in the status.
 
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ async fn quota_is_checked_before_the_conversion_webhook_is_called() {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
         json!({"name": name, "served": true, "storage": storage, "schema": schema})
     };
-    // No webhook listens at this address, so each conversion fails.
+    // No webhook listens at this address, so each conversion of a widget fails.
     let client = json!({"url": "https://127.0.0.1:1/convert"});
     let webhook = json!({"clientConfig": client, "conversionReviewVersions": ["v1"]});
     let definition = json!({

@@ -1,4 +1,4 @@
-//! Concurrent changes during a write: they are injected at each point where the write reads the clock, one
+//! Concurrent changes during a write. They are injected at each point where the write reads the clock, one
 //! after another.
 
 use std::fmt;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::support::{call, read, send_with};
 
-/// More clock reads than any write in these tests performs.
+/// Upper bound for the number of clock reads in a write of these tests.
 const LOOKS_MAX: usize = 24;
 
 type Event = Box<dyn FnOnce() + Send>;
 
-/// A clock that runs an action at the n-th read.
+/// A server clock that runs an action when it is read for the n-th time.
 struct Eventful {
     clock: ManualClock,
     next: Mutex<Option<(usize, Event)>>,
@@ -40,7 +40,7 @@ impl Eventful {
         *self.next.lock() = Some((look, Box::new(event)));
     }
 
-    /// Removes the action; returns false if it has already run.
+    /// Removes the action. Returns false if the action has already run.
     fn disarm(&self) -> bool {
         self.next.lock().take().is_some()
     }
@@ -90,7 +90,7 @@ fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// Returns a CRD of things with these fields.
+/// Returns a CRD for `things` whose spec has these fields.
 fn definition(fields: &[&str]) -> Value {
     let fields: serde_json::Map<_, _> =
         fields.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();

@@ -1,4 +1,4 @@
-//! Snapshots of the whole state in a file.
+//! Snapshots of a server's state in files.
 
 use informer_apiserver::{ApiServer, SnapshotError};
 use informer_core::Gvr;
@@ -109,7 +109,8 @@ fn a_snapshot_file_follows_no_link_and_is_readable_by_its_owner_only() {
     let folder = tempfile::tempdir().unwrap();
     let (path, victim) = (folder.path().join("state.json"), folder.path().join("victim"));
     std::fs::write(&victim, "precious").unwrap();
-    // Predictable names of temporary files, and the file itself.
+    // An attacker has created symbolic links with the names that a predictable temporary file could have, and
+    // with the name of the snapshot file.
     for name in ["state.partial", "state.json.partial", "state.json.tmp", "state.json"] {
         symlink(&victim, folder.path().join(name)).unwrap();
     }
@@ -120,7 +121,7 @@ fn a_snapshot_file_follows_no_link_and_is_readable_by_its_owner_only() {
         let found = std::fs::symlink_metadata(&path).unwrap();
         assert!(found.is_file());
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
-        // The permissions of the old file do not apply to the new one.
+        // The permissions of the existing file must not apply to the new snapshot file.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     }
     let left = std::fs::read_dir(folder.path()).unwrap().count();

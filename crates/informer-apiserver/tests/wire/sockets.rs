@@ -27,7 +27,7 @@ fn client() -> Client<HttpConnector, Empty<Bytes>> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// Opens one connection over HTTP/2; returns it with its task.
+/// Opens an HTTP/2 connection. Returns its request sender and the task that polls the connection.
 async fn http2(listening: &Listening) -> (SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>) {
     let socket = TcpStream::connect(listening.addr()).await.unwrap();
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
@@ -38,12 +38,12 @@ fn get(listening: &Listening, path: &str) -> http::Request<Empty<Bytes>> {
     http::Request::get(format!("{}/api/v1/{path}", listening.url())).body(Empty::new()).unwrap()
 }
 
-/// Creates a server with a history shorter than the changes of [`flood`].
+/// Creates a server whose history is shorter than the changes that [`flood`] writes.
 fn forgetful() -> ApiServer {
     ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build()
 }
 
-/// Writes changes of far more bytes than the buffers and windows of a connection hold.
+/// Writes changes that are much larger than all buffers and flow control windows of a connection.
 async fn flood(server: &ApiServer) {
     for i in 0..400 {
         let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
@@ -147,7 +147,8 @@ async fn incomplete_and_invalid_requests_do_not_stop_the_server() {
         socket.write_all(&request).await.unwrap();
         socket.shutdown().await.unwrap();
         let mut response = Vec::new();
-        // A rejection or a closed connection is accepted; a hang is not.
+        // The server may reject the request or close the connection, but it must not leave the client
+        // waiting.
         drop(socket.read_to_end(&mut response).await);
         let response = String::from_utf8_lossy(&response);
         assert!(response.is_empty() || response.starts_with("HTTP/1.1 4"), "{response}");
@@ -199,7 +200,7 @@ async fn a_lost_response_breaks_the_connection_after_the_write_is_committed() {
         let body = json!({"metadata": {"name": name}}).to_string();
         let uri = format!("{}/api/v1/namespaces/n/configmaps", listening.url());
         let response = client.request(http::Request::post(uri).body(body).unwrap()).await;
-        // Over HTTP/2 the response headers may be sent before the stream is reset.
+        // Over HTTP/2, the response headers may arrive before the reset of the stream.
         match response {
             Err(_) => {}
             Ok(response) => assert!(http2 && response.into_body().collect().await.is_err()),
@@ -227,7 +228,7 @@ async fn a_connection_with_goaway_finishes_its_requests() {
     assert!(line.data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""), "the watch continues");
     server.disconnect_watchers();
     assert!(watch.collect().await.unwrap().to_bytes().is_empty());
-    // The client keeps its side open: the server closes an idle connection after GOAWAY.
+    // The client does not close the connection; the server closes the idle connection after GOAWAY.
     connection.await.unwrap().unwrap();
     drop(sender);
 
@@ -283,7 +284,7 @@ async fn slow_request_bodies_do_not_block_others_and_time_out() {
     listening.shutdown().await;
     for mut socket in stuck {
         let mut rest = Vec::new();
-        // End of file or a reset is accepted; a response is not.
+        // The connection may end normally or with a reset, but without a response.
         drop(socket.read_to_end(&mut rest).await);
         assert_eq!(rest, b"");
     }
@@ -301,6 +302,6 @@ async fn an_http_2_stream_that_is_not_read_uses_bounded_memory() {
     let told = String::from_utf8(watch.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     let events = told.matches("{\"type\":").count();
     assert!(events < 400 && !told.contains("ERROR") && told.ends_with("}\n"), "{events} events");
-    // The connection and its other streams are unaffected.
+    // The reset of one stream does not affect the connection and its other streams.
     assert_eq!(sender.send_request(get(&listening, "configmaps")).await.unwrap().status(), 200);
 }

@@ -1,4 +1,4 @@
-//! A client that calls the server without a socket.
+//! A client for tests that sends requests to the server without a socket.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -29,7 +29,7 @@ pub(crate) async fn send_with(
     server.service().oneshot(request(method, uri, headers, body)).await.unwrap()
 }
 
-/// Returns the status and the body as a string.
+/// Sends a request. Returns the status and the body of the response as a string.
 pub(crate) async fn call(server: &ApiServer, method: &str, uri: &str, body: &str) -> (u16, String) {
     read(send(server, method, uri, body).await).await
 }
@@ -40,14 +40,14 @@ pub(crate) async fn read(response: Response<ApiBody>) -> (u16, String) {
     (status, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// Returns the status and the body as JSON.
+/// Sends a request. Returns the status and the body of the response as JSON.
 pub(crate) async fn json(server: &ApiServer, method: &str, uri: &str, body: &str) -> (u16, Value) {
     let (status, text) = call(server, method, uri, body).await;
     assert!(text.ends_with('\n'), "every JSON body ends in a newline: {text}");
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// A watch that is read line by line.
+/// A watch response that a test reads line by line.
 pub(crate) struct Watch {
     body: ApiBody,
     rest: Vec<u8>,
@@ -61,7 +61,7 @@ impl Watch {
         Self { body: response.into_body(), rest: Vec::new() }
     }
 
-    /// Returns the next line; `None` at the end of the stream.
+    /// Returns the next line of the watch; `None` at its end.
     pub(crate) async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -82,7 +82,7 @@ impl Watch {
         }
     }
 
-    /// Returns the next event: its type, the name of its object, and its version.
+    /// Returns the next watch event as its type, the name of its object, and its resourceVersion.
     pub(crate) async fn event(&mut self) -> Option<(String, String, String)> {
         let event: Value = serde_json::from_str(&self.line().await?).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -90,12 +90,12 @@ impl Watch {
         Some((text(&event["type"]), text(&metadata["name"]), text(&metadata["resourceVersion"])))
     }
 
-    /// Returns the next event as `TYPE name`.
+    /// Returns the next watch event as `TYPE name`.
     pub(crate) async fn brief(&mut self) -> Option<String> {
         self.event().await.map(|(kind, name, _)| format!("{kind} {name}"))
     }
 
-    /// Returns all remaining events as `TYPE name`.
+    /// Returns all remaining watch events as `TYPE name`.
     pub(crate) async fn rest(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(event) = self.brief().await {

@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// A server with TLS, and the certificate authority of its users.
+/// A server with TLS, and the certificate authority for its users.
 struct Served {
     listening: Listening,
     users: CertificateAuthority,
@@ -61,7 +61,7 @@ impl Served {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
     }
 
-    /// Returns the status and the body of a SelfSubjectReview.
+    /// Sends a SelfSubjectReview with these credentials. Returns the status and the body of the response.
     async fn who(&self, user: Option<&Certificate>, token: Option<&str>) -> (u16, Value) {
         let stream = self.connect("http/1.1", user).await;
         let (mut sender, connection) =
@@ -143,7 +143,7 @@ async fn plain_http_on_the_tls_port_gets_an_explanation() {
     let mut stream = TcpStream::connect(served.listening.addr()).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut text = String::new();
-    // The server does not read the rest of the request, so the connection may end with a reset.
+    // The server responds before it has read the whole request, so the connection may end with a reset.
     let _ = stream.read_to_string(&mut text).await;
     assert!(text.contains("Client sent an HTTP request to an HTTPS server."), "{text}");
 }

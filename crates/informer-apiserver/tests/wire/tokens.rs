@@ -15,7 +15,7 @@ fn core(resource: &str) -> Gvr {
     Gvr::new("", "v1", resource)
 }
 
-/// Creates a server without authentication, with a service account.
+/// Creates a server without authentication that has one service account.
 fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     server.create(&core("serviceaccounts"), "default", json!({"metadata": {"name": "robot"}})).unwrap();
@@ -30,7 +30,7 @@ async fn token(server: &ApiServer, kind: &str, name: &str) -> String {
     token["status"]["token"].as_str().unwrap().to_owned()
 }
 
-/// Returns the user of a token; `None` if it is rejected.
+/// Returns the user of a service account token; `None` if the server rejects the token.
 async fn who(server: &ApiServer, token: &str) -> Option<String> {
     let bearer = format!("Bearer {token}");
     let (status, text) =

@@ -53,7 +53,7 @@ async fn a_watch_without_a_version_starts_with_all_objects() {
         "/api/v1/configmaps?watch=1&timeoutSeconds=5&resourceVersion=0&allowWatchBookmarks=1",
     )
     .await;
-    // The last bookmark is sent two seconds before the timeout.
+    // The server sends the last bookmark two seconds before the timeout of the watch.
     assert_eq!(marked.rest().await, ["ADDED a", "BOOKMARK ", "BOOKMARK "]);
 }
 

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::support::json;
 
-/// A webhook that returns the same response to every review.
+/// A simulated webhook that returns the same response to every review.
 struct Webhook {
     acceptor: TlsAcceptor,
     ca: String,
@@ -41,7 +41,7 @@ impl Webhook {
         Self { acceptor: TlsAcceptor::from(Arc::new(config)), ca, response }
     }
 
-    /// Routes a host and port on which no socket listens to this webhook.
+    /// Routes webhook calls for a host and port, on which no socket listens, to this webhook.
     fn serve(&self, server: &ApiServer, authority: &str) {
         let (acceptor, response) = (self.acceptor.clone(), self.response.clone());
         server.webhooks().connect_with(authority, move || {
@@ -139,7 +139,7 @@ async fn webhook_configurations_are_reloaded_after_a_restore() {
     assert_eq!(json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await.0, 500);
 
     server.rewind(before).unwrap();
-    // The same version with another rule.
+    // After the restore this configuration has the same resourceVersion as the earlier one, but other rules.
     let rules =
         json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["secrets"]}]);
     configure(&server, "validatingwebhookconfigurations", &nobody, &json!({"rules": rules}));

@@ -440,7 +440,7 @@ async fn a_pod_updated_without_its_priority_keeps_it() {
 #[tokio::test]
 async fn fields_newer_than_the_served_release_are_unknown() {
     let server = server();
-    // `bindMountOptions` is a field of Kubernetes 1.37.
+    // Kubernetes 1.36 does not have `bindMountOptions`, which is a field of Kubernetes 1.37.
     let mount = json!({"name": "data", "mountPath": "/data", "bindMountOptions": ["noexec"]});
     let container = json!({"name": "a", "image": "a", "volumeMounts": [mount]});
     let volumes = json!([{"name": "data", "emptyDir": {}}]);

@@ -32,7 +32,7 @@ fn matches(evaluator: &Evaluator, object: &Value, scope: &str, (operator, values
             is_selected(class.as_slice(), operator, values)
         }
         (Evaluator::Claims, ATTRIBUTES_CLASS) => is_selected(&attributes_classes(object), operator, values),
-        // Only pods and PVCs match scopes, so a quota with scopes does not count other kinds.
+        // No other kind matches a scope, so a quota with scopes counts only pods and PVCs.
         _ => false,
     }
 }

@@ -125,7 +125,7 @@ fn text<'o>(operation: &'o Value, name: &str, missing: &str) -> Result<&'o str, 
     }
 }
 
-/// The target of a path: a list or an object, and a key that may be missing.
+/// The target of a JSON patch path: the object or list that contains it, and a key that may be missing.
 struct Target<'v> {
     within: &'v mut Value,
     key: String,

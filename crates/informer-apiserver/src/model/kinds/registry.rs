@@ -130,7 +130,7 @@ fn column(column: Column) -> PrinterColumn {
     }
 }
 
-/// Derives the traits of a built-in kind that is not listed with its own traits.
+/// Derives the traits of a built-in kind without a descriptor.
 fn traits(resource: Resource<'_>, subresources: &[Subresource]) -> Traits {
     if resource.verbs().eq(["create"]) {
         return Traits::REVIEW;

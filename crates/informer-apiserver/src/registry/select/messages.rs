@@ -1,4 +1,4 @@
-//! Error messages of invalid selectors, as in kube-apiserver.
+//! Error messages for invalid selectors, as in kube-apiserver.
 
 use informer_core::{FieldSelectorProblem, LabelOperator, ParseFieldSelectorError, ParseLabelSelectorError};
 
@@ -8,15 +8,15 @@ use crate::model::labels::label_value_problems;
 use crate::model::rules::qualified_problems;
 use crate::registry::select::resolve;
 
-/// Errors about these tokens do not name the requirement, as in `k8s.io/apimachinery`.
+/// Expected tokens whose error message does not contain the requirement, as in `k8s.io/apimachinery`.
 const WITHOUT_REQUIREMENT: [&str; 3] =
     ["!, identifier, or 'end of string'", "identifier after ','", "',' or 'end of string'"];
 
-/// Returns the message for an invalid label selector.
+/// Returns the error message for an invalid label selector.
 pub(crate) fn label_selector_error(error: &ParseLabelSelectorError) -> String {
     let detail = match error {
         ParseLabelSelectorError::Unexpected { found, expected, .. } => {
-            // `k8s.io/apimachinery` has no comma in this message.
+            // In `k8s.io/apimachinery`, only the message for an expected `(` has no comma.
             let comma = if *expected == "'('" { "" } else { "," };
             let unexpected = format!("found '{found}'{comma} expected: {expected}");
             if WITHOUT_REQUIREMENT.contains(expected) {
@@ -35,8 +35,8 @@ pub(crate) fn label_selector_error(error: &ParseLabelSelectorError) -> String {
     format!("unable to parse requirement: {detail}")
 }
 
-/// Returns the message for invalid values of a requirement. The integer check comes before the label value
-/// check.
+/// Returns the error message for invalid values of a label requirement. Operators that need integers are
+/// checked before the syntax of label values.
 fn label_values_error(key: &str, operator: LabelOperator, values: &[String]) -> String {
     let compares = matches!(operator, LabelOperator::GreaterThan | LabelOperator::LessThan);
     let each = || values.iter().enumerate();
@@ -60,12 +60,13 @@ pub(crate) fn field_selector_error(kind: &Kind, error: &ParseFieldSelectorError)
         FieldSelectorProblem::Escape { sequence } => {
             format!("invalid field selector: invalid escape sequence: {sequence}")
         }
-        // kube-apiserver prints the code point of the character.
+        // In this message kube-apiserver prints the code point of the character as a number.
         FieldSelectorProblem::Unescaped { character } => {
             format!("invalid field selector: unescaped character in value: {}", u32::from(*character))
         }
         problem => match resolve(kind, "") {
-            // kube-apiserver looks up the empty field name.
+            // For a requirement without a field name, kube-apiserver returns the error for the unknown field
+            // with an empty name.
             Err(unknown) if *problem == FieldSelectorProblem::NoField => return unknown,
             _ => format!("invalid selector: '{selector}'; can't understand '{term}'"),
         },

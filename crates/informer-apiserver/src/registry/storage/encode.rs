@@ -1,4 +1,4 @@
-//! Encodes a JSON object to the stored bytes.
+//! Encodes a JSON object to the bytes that the storage contains.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::event::LINE_TAIL;
 use super::{EventType, Stored};
 use crate::model::kinds::Kind;
 
-/// An encoded object with a gap for the resourceVersion, which is filled in at the commit.
+/// An encoded object with a gap for the resourceVersion, which the commit fills in.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) key: ObjectKey,
@@ -31,7 +31,8 @@ pub(crate) struct Draft {
 /// Initial capacity of the buffer, which is enough for most objects.
 const USUAL_BYTES: usize = 4 << 10;
 
-/// Metadata of built-in kinds is encoded in the field order of the Go struct.
+/// The members of `metadata` in the field order of the Go struct. Objects of built-in kinds are encoded in
+/// this order.
 const METADATA_ORDER: [&str; 14] = [
     "name",
     "generateName",
@@ -49,7 +50,7 @@ const METADATA_ORDER: [&str; 14] = [
     "managedFields",
 ];
 
-/// Encodes an object of a kind. A given resourceVersion is dropped.
+/// Encodes an object of a kind. Its resourceVersion, if it has one, is dropped.
 pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
     encoded(kind, key, object, None)
 }
@@ -93,14 +94,14 @@ fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: O
     }
 }
 
-/// Returns the value of a selectable field, or an empty string if it is missing.
+/// Returns the value of a field that field selectors support, or an empty string if it is missing.
 fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
     let mut segments = path.split('.');
     let first = segments.next().and_then(|segment| object.get(segment));
     let found = segments.try_fold(first, |value, segment| Some(value?.get(segment)));
     match found.flatten() {
         Some(Value::String(text)) => text.as_str().into(),
-        // For events, kube-apiserver's field selector maps `source` to `source.component`.
+        // For events, the field `source` in a field selector means `source.component`, as in kube-apiserver.
         Some(Value::Object(source)) if path == "source" => {
             source.get("component").and_then(Value::as_str).unwrap_or_default().into()
         }
@@ -112,7 +113,7 @@ fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
     }
 }
 
-/// A value, or its encoded text.
+/// A member of an object, as a value or as its encoded JSON text.
 #[derive(Clone, Copy)]
 enum Member<'a> {
     Value(&'a Value),
@@ -144,8 +145,8 @@ impl Encoder {
         self.value(value);
     }
 
-    /// Writes kind and apiVersion, then the metadata, then the other members in the given order. Returns the
-    /// offset after apiVersion.
+    /// Writes an object of a built-in kind: `kind` and `apiVersion`, then the metadata, then the other
+    /// members in the given order. Returns the offset after `apiVersion`.
     fn built_in(
         &mut self,
         kind: &Kind,
@@ -170,7 +171,7 @@ impl Encoder {
         bare_at
     }
 
-    /// Writes all members sorted by name, as Go encodes unstructured objects.
+    /// Writes a custom resource with all members sorted by name, as Go encodes unstructured objects.
     fn custom(&mut self, kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) {
         let mut names: Vec<&str> =
             object.keys().map(String::as_str).filter(|name| !is_type_or_metadata(name)).collect();
@@ -194,7 +195,8 @@ impl Encoder {
         self.raw("}");
     }
 
-    /// Writes the metadata with a gap for the resourceVersion after the members for which `before` is true.
+    /// Writes the metadata of an object. The gap for the resourceVersion follows the members for which
+    /// `before` is true.
     fn metadata<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, Member<'a>)>,
@@ -242,7 +244,8 @@ fn is_type_or_metadata(name: &str) -> bool {
 }
 
 impl Draft {
-    /// Returns the object with a version, for responses about objects that are not stored.
+    /// Returns the JSON of the object with a resourceVersion, for the response to a write that stores no
+    /// object.
     pub(crate) fn preview(&self, version: u64) -> Bytes {
         let (head, tail) = self.body.split_at(self.version_at);
         [head, version.to_string().as_bytes(), tail].concat().into()
@@ -252,11 +255,11 @@ impl Draft {
         self.key.as_str()
     }
 
-    /// Returns the object without a resourceVersion. The object of a dry run has none.
+    /// Returns the JSON of the object without a resourceVersion, for the response to a dry run.
     pub(crate) fn unversioned(&self) -> Bytes {
         const NAME: &str = r#""resourceVersion":""#;
         let (mut from, mut to) = (self.version_at - NAME.len(), self.version_at + 1);
-        // Remove one of the adjacent commas, too.
+        // The resourceVersion is removed together with one of the commas next to it.
         if from > 0 && self.body[from - 1] == b',' {
             from -= 1;
         } else if self.body.get(to) == Some(&b',') {
@@ -265,12 +268,13 @@ impl Draft {
         [&self.body[..from], &self.body[to..]].concat().into()
     }
 
-    /// Completes the object of a dry run, or one that is converted to another version.
+    /// Completes an object that is not committed: the object of a dry run, or one that was converted to
+    /// another version.
     pub(crate) fn seal_unstored(self, version: u64, event: EventType) -> Stored {
         self.seal(version, event)
     }
 
-    /// Completes the committed object, with the line of its watch event.
+    /// Completes the encoding of a committed object with its resourceVersion and the line of its watch event.
     pub(super) fn seal(self, version: u64, kind: EventType) -> Stored {
         let digits = version.to_string();
         let (head, gap) = (kind.head(), self.version_at);

@@ -1,4 +1,4 @@
-//! A commit and its encodings for watchers.
+//! A commit to the storage, and its encodings as a watch event.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ pub(crate) enum EventType {
 }
 
 impl EventType {
-    /// Returns the name in watch events.
+    /// Returns the name of the event type as in watch events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -24,7 +24,7 @@ impl EventType {
         }
     }
 
-    /// Returns the bytes before the object in the event's line.
+    /// Returns the bytes before the object in the JSON line of a watch event.
     pub(crate) fn head(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -34,18 +34,21 @@ impl EventType {
     }
 }
 
-/// The bytes after the object in the event's line.
+/// The bytes after the object in the JSON line of a watch event.
 pub(crate) const LINE_TAIL: &[u8] = b"}\n";
 
-/// A commit: the object before and after it. At least one of them is present.
+/// A commit: the object before and after it. Only one of them is present if the commit created or removed the
+/// object.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) previous: Option<Arc<Stored>>,
     pub(crate) next: Option<Arc<Stored>>,
-    /// Lines other than that of the commit, by type and form. Encoded when the first watcher needs them.
+    /// Lines for watchers that receive this event with another type or form than the commit. Each is encoded
+    /// when the first watcher needs it.
     lines: [OnceLock<Bytes>; 6],
-    /// The frame of the deletion, encoded on demand. Other frames are kept with their objects.
+    /// The protobuf frame of the DELETED event, encoded when it is needed. The frames of other events are
+    /// cached with their objects.
     deletion_frame: OnceLock<Option<Bytes>>,
 }
 
@@ -59,16 +62,16 @@ impl Event {
         stored.map_or("", |stored| stored.key.as_str())
     }
 
-    /// Returns its size in memory, for the limit of the history.
+    /// Returns the size of the event in memory, for the size limit of the history.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.next.as_ref().or(self.previous.as_ref()).map_or(0, |stored| stored.cost())
     }
 
-    /// Returns the line of the event for watchers that receive it as `kind`. It is encoded once and shared by
+    /// Returns the JSON line for watchers that receive this event as `kind`. It is encoded once and shared by
     /// all watchers.
     ///
-    /// A DELETED event contains the last state with the version of this event, also if the object only
-    /// stopped matching a selector.
+    /// A DELETED event contains the last state of the object with the resourceVersion of this event, even if
+    /// the object only stopped matching a selector.
     pub(crate) fn line(&self, kind: EventType, form: Form) -> Bytes {
         let natural = if self.previous.is_some() { EventType::Modified } else { EventType::Added };
         if let (Some(next), Form::Object) = (&self.next, form)
@@ -80,7 +83,8 @@ impl Event {
         self.lines[slot].get_or_init(|| self.encode(kind, form)).clone()
     }
 
-    /// Returns the protobuf frame with its length prefix, or `None` if the kind has no protobuf encoding.
+    /// Returns the protobuf frame of the event with its length prefix, or `None` if the kind has no protobuf
+    /// encoding.
     pub(crate) fn frame(&self, kind: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         match (kind, &self.next) {
             (EventType::Added | EventType::Modified, Some(next)) => next.frame(kind, wiring),
@@ -96,7 +100,7 @@ impl Event {
         Some(informer_schema::write_frame(kind.name(), &object).into())
     }
 
-    /// Returns the object in the event, and its version.
+    /// Returns the object that a watch event of this type contains, and its resourceVersion.
     pub(crate) fn shown(&self, kind: EventType) -> Option<(&Stored, u64)> {
         match (kind, &self.previous, &self.next) {
             (EventType::Deleted, Some(previous), _) | (_, Some(previous), None) => {

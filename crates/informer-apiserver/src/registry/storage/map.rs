@@ -1,16 +1,16 @@
-//! The objects of one kind, sorted by key. Cloning creates a snapshot in constant time.
+//! A sorted map with the objects of one kind. Cloning the map creates a snapshot in constant time.
 
 use std::sync::Arc;
 
 use super::Stored;
 
-/// Maximum number of objects per chunk. A write to a shared map copies one chunk of references, so this
-/// bounds its cost.
+/// Maximum number of objects in a chunk. It bounds the cost of a write to a map that is shared with a
+/// snapshot, because such a write copies one chunk of references.
 const MAX_CHUNK_LEN: usize = 256;
 
 type Chunk = Arc<Vec<Arc<Stored>>>;
 
-/// A sorted map of chunks. Chunks that are shared with a snapshot are copied on write.
+/// A sorted map that consists of chunks. A chunk that is shared with a snapshot is copied on write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OrderedMap {
     /// Non-empty chunks in ascending key order.
@@ -33,7 +33,7 @@ impl OrderedMap {
         let mut index = self.chunk_of(stored.key.as_str());
         let chunks = Arc::make_mut(&mut self.chunks);
         if index == chunks.len() {
-            // After the last key: append to the last chunk, or create the first one.
+            // The key is after the last one: append it to the last chunk, or create the first chunk.
             match index.checked_sub(1) {
                 Some(last) => index = last,
                 None => chunks.push(Arc::default()),
@@ -46,7 +46,8 @@ impl OrderedMap {
             Err(at) => chunk.insert(at, stored),
         }
         if chunk.len() > MAX_CHUNK_LEN {
-            // Sequential inserts append: keep the chunks before the last one full.
+            // If the last chunk is full, it is not halved, so that chunks stay full when keys are inserted in
+            // ascending order.
             let right = chunk.split_off(if last { MAX_CHUNK_LEN } else { MAX_CHUNK_LEN / 2 });
             chunks.insert(index + 1, Arc::new(right));
         }
@@ -68,7 +69,7 @@ impl OrderedMap {
         Some(removed)
     }
 
-    /// Returns the objects with keys from `start` on, in order.
+    /// Returns the objects in key order, from the key `start` on.
     pub(crate) fn from(&self, start: &str) -> impl Iterator<Item = &Arc<Stored>> {
         let index = self.chunk_of(start);
         let at = self
@@ -78,17 +79,18 @@ impl OrderedMap {
         self.chunks.iter().skip(index).flat_map(|chunk| chunk.iter()).skip(at)
     }
 
-    /// Returns the number of keys with this prefix after `last`.
+    /// Returns the number of keys that have this prefix and are after `last`.
     pub(crate) fn count_between(&self, last: &str, prefix: &str) -> usize {
         let end = match prefix.is_empty() {
             true => self.len,
-            // The prefix ends in a slash, and `0` is the byte after it.
+            // The prefix ends with a slash. Replacing the slash by `0`, the next byte, gives the first key
+            // after the prefix.
             false => self.rank(&format!("{}0", &prefix[..prefix.len() - 1])),
         };
         end.saturating_sub(self.rank(last) + 1)
     }
 
-    /// Returns the number of keys before this one.
+    /// Returns the number of keys that are less than `key`.
     fn rank(&self, key: &str) -> usize {
         let index = self.chunk_of(key);
         let before: usize = self.chunks[..index].iter().map(|chunk| chunk.len()).sum();

@@ -1,4 +1,4 @@
-//! A stored object at one version: its encoding and the fields that the server reads.
+//! A stored object at one resourceVersion: its encoding, and the fields that the server reads from it.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use informer_core::{Labels, ObjectKey};
 
 use super::wire::Wire;
 
-/// An encoded object. Immutable; lists, events and gets share its bytes.
+/// A stored object with its encoding. It is immutable, so lists, events and gets share its bytes.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) key: ObjectKey,
@@ -19,34 +19,34 @@ pub(crate) struct Stored {
     pub(crate) labels: Labels,
     /// The UIDs of its owners.
     pub(crate) owners: Box<[Box<str>]>,
-    /// The values of the kind's selectable fields, in the order of the kind.
+    /// The values of the fields that field selectors support, in the order in which the kind declares them.
     pub(crate) fields: Box<[Box<str>]>,
-    /// The watch event of the commit (ADDED or MODIFIED), with its newline.
+    /// The JSON line of the commit's watch event (ADDED or MODIFIED), with its newline.
     pub(super) line: Bytes,
     /// The range of the object within `line`.
     pub(super) object: Range<usize>,
-    /// Within the object: the digits of its resourceVersion, and the value of `metadata`.
+    /// The ranges of the resourceVersion's digits and of the value of `metadata` within the object.
     pub(super) version_at: Range<usize>,
     pub(super) metadata: Range<usize>,
-    /// Within the object: the offset after kind and apiVersion, for list items that omit them.
+    /// The offset after `kind` and `apiVersion` within the object, for list items that omit both.
     pub(super) bare_at: usize,
-    /// The protobuf encoding, created on the first request.
+    /// The protobuf encoding, created when a client first requests it.
     pub(super) wire: OnceLock<Option<Wire>>,
 }
 
-/// The representation of an object in a response.
+/// The JSON form of an object in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The whole object, as stored.
     Object,
-    /// The object without kind and apiVersion, as in the items of a list of a built-in kind.
+    /// The object without `kind` and `apiVersion`, as in the items of a list of a built-in kind.
     Bare,
     /// Only the metadata of the object, as `PartialObjectMetadata`.
     Metadata,
 }
 
 impl Form {
-    /// Returns the bytes before the part of the object.
+    /// Returns the bytes before the part of the object that this form contains.
     pub(crate) fn head(self) -> &'static [u8] {
         match self {
             Self::Object => b"",
@@ -72,8 +72,8 @@ impl Stored {
         self.line.slice(self.object.clone())
     }
 
-    /// Returns true if the object is stored in this version. For custom resources only, whose members are
-    /// sorted by name.
+    /// Returns true if a custom resource is stored in this API version. The members of custom resources are
+    /// sorted by name, so `apiVersion` is the first.
     pub(crate) fn is_in(&self, api_version: &str) -> bool {
         const NAME: &[u8] = br#"{"apiVersion":""#;
         match self.as_slice().strip_prefix(NAME) {
@@ -86,7 +86,7 @@ impl Stored {
         }
     }
 
-    /// Returns true if its event has this type.
+    /// Returns true if the watch event of the object's commit has this type.
     pub(crate) fn is_announced_as(&self, event: super::EventType) -> bool {
         self.line.starts_with(event.head())
     }
@@ -100,22 +100,22 @@ impl Stored {
         &self.as_slice()[self.metadata.clone()]
     }
 
-    /// Returns the size of the object.
+    /// Returns the size of the object as JSON.
     pub(crate) fn len(&self) -> usize {
         self.object.len()
     }
 
-    /// Returns an upper bound of its size in memory: the JSON, and the same again for the protobuf encoding,
-    /// which is smaller.
+    /// Returns an upper bound of the object's size in memory: the JSON, and the same size again for the
+    /// protobuf encoding, which is smaller.
     pub(super) fn cost(&self) -> usize {
         match self.bare_at {
-            // Custom resources have neither the form `Bare` nor a protobuf encoding.
+            // A `bare_at` of 0 means a custom resource, which has no protobuf encoding.
             0 => self.len(),
             _ => 2 * self.len(),
         }
     }
 
-    /// Returns the part of the object that a form contains, between [`head`](Form::head) and
+    /// Returns the part of the object that this form contains between [`head`](Form::head) and
     /// [`tail`](Form::tail).
     pub(crate) fn part(&self, form: Form) -> &[u8] {
         let object = self.as_slice();
@@ -126,12 +126,13 @@ impl Stored {
         }
     }
 
-    /// Appends the object in a form.
+    /// Appends the object in a JSON form to `out`.
     pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
         [form.head(), self.part(form), form.tail()].into_iter().for_each(|part| out.put_slice(part));
     }
 
-    /// Like [`write`](Self::write), with another resourceVersion. Used for the object in its DELETED event.
+    /// Appends the object like [`write`](Self::write), but with another resourceVersion, as for its DELETED
+    /// event.
     pub(crate) fn write_at(&self, version: u64, form: Form, out: &mut BytesMut) {
         let object = self.as_slice();
         let (start, end) = match form {

@@ -1,4 +1,4 @@
-//! Compares the storage with a model that keeps every state.
+//! Compares the storage with a reference model that keeps every state.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ enum Step {
     Compact { back: u64 },
 }
 
-/// Parses the built-in schema only once for all cases.
+/// Returns the kind ConfigMap. The built-in schema is parsed only once for all test cases.
 fn config_maps() -> Kind {
     static KIND: LazyLock<Kind> = LazyLock::new(|| {
         let schema = informer_schema::Schema::builtin();
@@ -67,7 +67,7 @@ fn expected(state: &State, matches: impl Fn(&str) -> bool) -> Vec<(String, u64)>
         .collect()
 }
 
-/// Applies an event as a watcher with a filter does.
+/// Applies an event to the state of a watcher that uses this filter.
 fn follow(state: &mut BTreeMap<String, u64>, event: &Event, filter: &Filter) {
     let matches =
         |stored: &Option<std::sync::Arc<super::Stored>>| stored.as_ref().is_some_and(|s| filter.matches(s));

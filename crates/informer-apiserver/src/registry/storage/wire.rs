@@ -1,5 +1,5 @@
-//! Protobuf encodings of objects. They are created on the first request and kept with the stored object, so
-//! that all lists, watches and gets share the bytes.
+//! Protobuf encodings of objects. An encoding is created when a client first requests it and cached with the
+//! stored object, so that all lists, watches and gets share its bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use informer_schema::{ENVELOPE_TAIL, Envelope, Schema, block_head, write_frame};
 
 use super::{EventType, Stored};
 
-/// The field number of `items` in all list messages.
+/// The protobuf field number of `items` in all list messages.
 const ITEMS: u8 = 2;
 
 /// Total size in bytes of the cached protobuf encodings.
@@ -23,14 +23,14 @@ impl WireBytes {
     }
 }
 
-/// The protobuf encoding of an object.
+/// The cached protobuf encoding of an object.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    /// The watch event of the commit, with its length prefix.
+    /// The protobuf frame of the commit's watch event, with its length prefix.
     pub(crate) frame: Bytes,
-    /// Within the frame: the offset of the enveloped object, which extends to the end, and the range of the
-    /// message with its field header. The header is the same as that of a list item, because both are field
-    /// 2.
+    /// `object_at` is the offset in the frame at which the object with its envelope begins; it extends to the
+    /// end. `item` is the range of its message with the field header. This header is also that of a list
+    /// item, because both are field 2.
     object_at: usize,
     item: Range<usize>,
     kept: WireBytes,
@@ -52,12 +52,12 @@ impl Wire {
         Some(wire)
     }
 
-    /// Returns the object in its envelope.
+    /// Returns the protobuf encoding of the object in its envelope.
     pub(crate) fn object(&self) -> Bytes {
         self.frame.slice(self.object_at..)
     }
 
-    /// Returns the message with the header of a list item.
+    /// Returns the protobuf message of the object with the field header of a list item.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.item.clone()]
     }
@@ -77,7 +77,8 @@ pub(crate) struct Wiring<'a> {
 }
 
 impl Stored {
-    /// Returns the protobuf encoding, or `None` if the kind has none. Concurrent callers encode it only once.
+    /// Returns the protobuf encoding of the object, or `None` if the kind has none. Concurrent callers encode
+    /// the object only once.
     pub(crate) fn wire(&self, wiring: Wiring<'_>) -> Option<&Wire> {
         let made = || {
             let object = wiring.schema.to_protobuf(self.as_slice()).ok()?;
@@ -86,12 +87,12 @@ impl Stored {
         self.wire.get_or_init(made).as_ref()
     }
 
-    /// Returns the protobuf encoding if it is cached.
+    /// Returns the protobuf encoding of the object if it is cached.
     pub(crate) fn wired(&self) -> Option<&Wire> {
         self.wire.get()?.as_ref()
     }
 
-    /// Returns the type of the watch event of the commit.
+    /// Returns the type of the watch event that the object's commit caused.
     fn event(&self) -> EventType {
         match self.line.starts_with(EventType::Added.head()) {
             true => EventType::Added,
@@ -99,7 +100,7 @@ impl Stored {
         }
     }
 
-    /// Returns the frame of a watch event with the current object.
+    /// Returns the protobuf frame of a watch event of this type with the object.
     pub(crate) fn frame(&self, event: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         let wire = self.wire(wiring)?;
         match event == self.event() {

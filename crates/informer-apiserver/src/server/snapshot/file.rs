@@ -12,7 +12,7 @@ use serde_json::error::Category;
 use super::{RestoreError, Snapshot};
 use crate::server::ApiServer;
 
-/// The version of the file format.
+/// The version of the format of snapshot files.
 const FORMAT: u32 = 1;
 
 /// The content of a snapshot file.
@@ -23,12 +23,12 @@ struct SnapshotFile<S> {
     state: S,
 }
 
-/// A snapshot file could not be written or restored. The server is unchanged.
+/// A snapshot file could not be written or restored. The server's state is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The file cannot be written. An existing file is unchanged, unless only the sync of its directory
-    /// failed.
+    /// The snapshot file cannot be written. An existing file is unchanged, unless the only failure was the
+    /// sync of its directory.
     #[error("cannot write the snapshot {}", path.display())]
     Write {
         /// The file.
@@ -44,7 +44,7 @@ pub enum SnapshotError {
         /// The I/O error.
         source: io::Error,
     },
-    /// The file is not a snapshot, or is truncated.
+    /// The file is not a snapshot file, or it is truncated.
     #[error("{} is not a snapshot: {why} (line {line}, column {column}); delete it to start without it", path.display())]
     Broken {
         /// The file.
@@ -56,7 +56,7 @@ pub enum SnapshotError {
         /// The column, from 1.
         column: usize,
     },
-    /// The file has a format that this version does not support.
+    /// The snapshot file has a format that this version of the crate does not support.
     #[error("{} is a snapshot of format {found}, and this program reads format {FORMAT}", path.display())]
     Format {
         /// The file.
@@ -64,7 +64,7 @@ pub enum SnapshotError {
         /// The format of the file.
         found: u32,
     },
-    /// The state could not be restored.
+    /// The state in the snapshot file could not be restored.
     #[error("cannot restore the snapshot {}", path.display())]
     Restore {
         /// The file.
@@ -75,7 +75,8 @@ pub enum SnapshotError {
 }
 
 impl Snapshot {
-    /// Writes the snapshot atomically to a file that only its owner can read, because it contains Secrets.
+    /// Writes the snapshot atomically to a file. Only the owner of the file can read it, because a snapshot
+    /// contains Secrets.
     ///
     /// # Errors
     ///
@@ -94,7 +95,8 @@ impl Snapshot {
         let path = path.as_ref();
         let unread = |source| SnapshotError::Read { path: path.to_owned(), source };
         let text = fs::read(path).map_err(unread)?;
-        // Check the format first: the state of another format may not parse.
+        // The format is checked before the state is parsed, because the state of another format may not be
+        // parsable.
         let file: SnapshotFile<serde::de::IgnoredAny> =
             serde_json::from_slice(&text).map_err(|error| broken(path, &error))?;
         if file.format != FORMAT {
@@ -105,11 +107,11 @@ impl Snapshot {
     }
 }
 
-/// Writes a new file with a random name next to `path`, and renames it. No existing link or file is followed
-/// or overwritten before the rename.
+/// Writes a new file with a random name next to `path`, and renames it to `path`. Before the rename, no
+/// existing link or file is followed or overwritten.
 fn write(path: &Path, state: &Snapshot) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Only the owner can read a temporary file. It is removed on failure.
+    // `tempfile` creates the file so that only its owner can read it, and removes it if a later step fails.
     let mut partial = tempfile::Builder::new().prefix(".snapshot-").suffix(".partial").tempfile_in(folder)?;
     let mut out = BufWriter::new(partial.as_file_mut());
     serde_json::to_writer(&mut out, &SnapshotFile { format: FORMAT, state })?;
@@ -121,7 +123,7 @@ fn write(path: &Path, state: &Snapshot) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Makes the rename survive a crash of the system.
+/// Syncs a directory to disk, so that the rename of a file in it survives a crash of the operating system.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
@@ -132,7 +134,8 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Describes a parse error without quoting the content of the file, which may be secret.
+/// Returns the error for a file that cannot be parsed. The error does not quote the content, which may be
+/// secret.
 fn broken(path: &Path, error: &serde_json::Error) -> SnapshotError {
     let why = match error.classify() {
         Category::Eof => "it is truncated",
@@ -156,8 +159,8 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, is not a snapshot, or cannot be restored. The server is
-    /// unchanged then.
+    /// Returns an error if the file cannot be read, is not a snapshot, or cannot be restored. In case of an
+    /// error the server's state is unchanged.
     pub fn restore_from(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         let restored = self.restore(Snapshot::open(path)?);

@@ -3,7 +3,7 @@ use informer_core::LabelSelector;
 use super::label_selector_error;
 use crate::model::labels::{NAME_RULE, VALUE_RULE};
 
-/// The messages were recorded with the parser of `k8s.io/apimachinery`.
+/// The expected messages were recorded with the label selector parser of `k8s.io/apimachinery`.
 #[test]
 fn invalid_label_selectors_report_apimachinery_errors() {
     let in_requirement = |detail: &str| format!("unable to parse requirement: {detail}");
