@@ -154,7 +154,8 @@ async fn run_in_background(server: Arc<ControllerManager>, running: Running) {
         server = Some(shared);
     }
     drop(running);
-    // A request may have added a task before the flag was reset, and then it did not start another runner.
+    // A request that added a task before the flag was reset did not start another runner, so check the queue
+    // again.
     if let Some(server) = server.or_else(|| weak.upgrade()) {
         server.run_controllers();
     }

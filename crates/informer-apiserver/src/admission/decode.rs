@@ -9,12 +9,12 @@ use crate::model::write_options::Validation;
 use crate::registry::Resource;
 
 impl Admission {
-    /// Decodes and defaults a patched object. Unknown fields are dropped.
+    /// Decodes and defaults an object that a webhook or policy has patched. Unknown fields are dropped.
     pub(crate) fn decode_patched(&self, resource: &Resource, object: Value) -> Result<Object, String> {
         self.decode_and_default(resource, object).map(|(object, _)| object)
     }
 
-    /// Decodes and defaults a patched object. An unknown field is an error.
+    /// Decodes and defaults an object that a webhook or policy has patched. An unknown field is an error.
     pub(crate) fn decode_patched_strictly(
         &self,
         resource: &Resource,
@@ -38,8 +38,8 @@ impl Admission {
     }
 }
 
-/// Decodes and defaults a patched object. Also returns the unknown fields of a built-in kind, which decoding
-/// drops.
+/// Decodes and defaults an object that a webhook or policy has patched. Also returns the unknown fields of a
+/// built-in kind, which decoding drops.
 ///
 /// The unknown fields of a custom resource stay in the object, so that later webhooks receive them. They are
 /// pruned when the object is stored.

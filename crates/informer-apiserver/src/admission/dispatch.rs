@@ -80,7 +80,7 @@ impl Admission {
         versions: &mut Versions<'_>,
     ) -> Result<bool, ApiError> {
         let attributes = &context.request.attributes;
-        // Updates do not run the mutating plugins a second time, only creates do.
+        // Updates run their plugins only once, after the mutating webhooks. Creates run them again here.
         let reinvokes = context.operation == Operation::Create && attributes.subresource.is_empty();
         let Some(object) = versions.object_mut().filter(|_| reinvokes) else { return Ok(false) };
         let (kind, before) = (&context.resource.kind, object.clone());

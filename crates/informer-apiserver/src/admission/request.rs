@@ -31,8 +31,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) requester: Option<Requester<'a>>,
     /// Duplicate keys in the request body. The decoded object contains only the last value of each key.
     pub(crate) twice: Option<&'a DuplicateKeys>,
-    /// The write goes through the `scale` subresource of the object. Admission plugins that check this object
-    /// do not run, because they check the Scale.
+    /// The write comes from the `scale` subresource of the object. The admission plugins for the object do
+    /// not run, because the request contains a Scale.
     pub(crate) scales: bool,
 }
 

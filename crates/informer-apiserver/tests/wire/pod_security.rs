@@ -1,5 +1,5 @@
 //! PodSecurity admission: the labels of a namespace and their effect on pods. The differential suite compares
-//! the messages with kube-apiserver, but runs it without `--allow-privileged`. The tests in this file cover
+//! the messages with a kube-apiserver that runs without `--allow-privileged`. The tests in this file cover
 //! the checks that such a server never reaches, and exempt requests.
 
 use informer_apiserver::ApiServer;

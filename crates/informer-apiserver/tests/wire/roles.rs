@@ -61,6 +61,7 @@ async fn the_default_user_facing_roles_exist_at_startup() {
         let gvr = informer_core::Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles");
         server.get(&gvr, "", name).unwrap()["rules"].as_array().unwrap().len()
     };
-    // kube-controller-manager 1.36.3 creates these numbers of rules by aggregation.
+    // kube-controller-manager 1.36.3 aggregates these numbers of rules into the ClusterRoles `view`, `edit`
+    // and `admin`.
     assert_eq!((rules("view"), rules("edit"), rules("admin")), (12, 27, 29));
 }

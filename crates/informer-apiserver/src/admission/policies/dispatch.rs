@@ -127,8 +127,8 @@ struct Matched<'a> {
 }
 
 impl Matched<'_> {
-    /// Carries out the `validationActions` of the binding for a failed validation. Returns a denial if they
-    /// include `Deny`.
+    /// Carries out the `validationActions` of the binding (`Deny`, `Warn`, `Audit`) for a failed validation.
+    /// Returns a denial if the write must be rejected.
     fn enforce(&self, context: &PhaseContext<'_>, violation: Violation) -> Option<Denial> {
         let (policy, binding) = (&self.policy.name, &self.binding.name);
         let has_action = |action: &str| self.binding.actions.iter().any(|known| known == action);

@@ -263,7 +263,7 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation of a policy to the object. A DELETE has no new object and stays unchanged.
+    /// Applies one mutation of a policy to the object. Does nothing for a DELETE, which has no new object.
     fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
         let Some(object) = self.versions.view(&call.invocation).0 else { return Ok(()) };
         let mutator = &call.policy.definition.evaluator;

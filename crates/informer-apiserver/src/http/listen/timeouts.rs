@@ -36,7 +36,7 @@ pub(super) enum TimeoutCheck {
     Idle,
 }
 
-/// Tracks the state of a connection and its start. Times are those of the server's clock.
+/// The state of a connection, and the time at which that state began. Times are those of the server's clock.
 #[derive(Debug)]
 pub(super) struct ConnectionTimer {
     state: ConnectionState,

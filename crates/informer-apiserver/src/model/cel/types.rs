@@ -26,7 +26,7 @@ pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
             Some(format!("list({})", common(&elements, declared)?))
         }
         Expr::Call(call) => call_type(call, declared),
-        // The CEL macros `all` and `exists` accumulate a boolean.
+        // The CEL macros `all` and `exists` accumulate a boolean, so their result type is `bool`.
         Expr::Comprehension(all) => match (&all.accu_init.expr, &all.result.expr) {
             (Expr::Literal(LiteralValue::Boolean(_)), _) => known("bool"),
             (_, Expr::Call(call)) => call_type(call, declared),

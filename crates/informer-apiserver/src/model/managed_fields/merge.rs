@@ -113,7 +113,7 @@ impl<'a> ListMerge<'a> {
     }
 
     /// Merges the two lists in the order of the configuration. An entry that only the live list contains
-    /// stays before that common entry which it preceded.
+    /// keeps its position before the next entry that both lists contain.
     fn run(mut self) -> Result<Option<Value>, TypeError> {
         let (left, right) = (std::mem::take(&mut self.left), std::mem::take(&mut self.right));
         let shared: Vec<&Element> =

@@ -160,7 +160,8 @@ fn autoscaler_cells(row: &TableRow<'_>, autoscaler: &Value) -> Vec<Value> {
     ]
 }
 
-/// Maximum number of metrics that a table cell shows with their values. It only counts further metrics.
+/// Maximum number of metrics that a table cell shows with their values. For further metrics the cell shows
+/// only their number.
 const MAX_SHOWN_METRICS: usize = 2;
 
 /// Formats the metrics for a table cell, each with its current and its target value.

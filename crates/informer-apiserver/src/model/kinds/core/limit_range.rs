@@ -11,7 +11,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "Li
     .bookmark(r#","spec":{"limits":null}"#)
     .rules(Rules::new(&[Call(limit_range_defaults)], &[]));
 
-/// Sets missing limits of a `Container` item: `default` from `max`, and `defaultRequest` from `default` or `min`.
+/// Sets missing values of a `Container` item: `default` from `max`, and `defaultRequest` from `default` or
+/// `min`.
 fn limit_range_defaults(range: &mut Value) {
     for item in range["spec"]["limits"].as_array_mut().into_iter().flatten() {
         if item["type"] != "Container" {

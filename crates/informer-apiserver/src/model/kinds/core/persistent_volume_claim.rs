@@ -50,7 +50,7 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let bound = old["status"]["phase"] == "Bound";
     let fixed = |object: &Value| {
         let mut spec = object["spec"].clone();
-        // An update may set these fields if the stored PVC does not have them.
+        // An update may set `volumeName` and `storageClassName` if the stored PVC does not have them.
         for name in ["volumeName", "storageClassName"] {
             if old["spec"][name].is_null() {
                 spec[name] = Value::Null;

@@ -1,5 +1,5 @@
-//! Conversion of Events between the core group and `events.k8s.io`, which name their fields differently. The
-//! storage contains them with the names of the core group.
+//! Conversion of Events between the core group and `events.k8s.io`, which name their fields differently.
+//! Stored Events have the field names of the core group.
 
 use serde_json::{Map, Value};
 
