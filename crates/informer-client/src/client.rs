@@ -3,6 +3,7 @@
 mod authenticated;
 mod body;
 mod connections;
+mod connector;
 mod credentials;
 mod error;
 mod gzip;

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper_util::client::legacy::connect::Connect;
 use tower::Service;
 
 use super::connections::Connections;
@@ -21,25 +20,20 @@ use super::{BoxError, ResponseBody};
 /// If the server rejects the credentials, they are refreshed. The request is sent once more if the refresh
 /// returns different credentials. This is safe for writes, because a server authenticates a request before it
 /// processes it.
-pub(super) struct Authenticated<C> {
+#[derive(Clone)]
+pub(super) struct Authenticated {
     credentials: Option<Arc<Credentials>>,
-    connections: Connections<C>,
+    connections: Connections,
 }
 
-impl<C> Authenticated<C> {
+impl Authenticated {
     /// Without credentials, requests are sent unchanged.
-    pub(super) fn new(credentials: Option<Arc<Credentials>>, connections: Connections<C>) -> Self {
+    pub(super) fn new(credentials: Option<Arc<Credentials>>, connections: Connections) -> Self {
         Self { credentials, connections }
     }
 }
 
-impl<C: Clone> Clone for Authenticated<C> {
-    fn clone(&self) -> Self {
-        Self { credentials: self.credentials.clone(), connections: self.connections.clone() }
-    }
-}
-
-impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Full<Bytes>>> for Authenticated<C> {
+impl Service<Request<Full<Bytes>>> for Authenticated {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
@@ -72,8 +66,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Full<Bytes>>> f
     }
 }
 
-async fn send<C: Connect + Clone + Send + Sync + 'static>(
-    connections: &Connections<C>,
+async fn send(
+    connections: &Connections,
     current: &Current,
     mut request: Request<Full<Bytes>>,
 ) -> Result<Response<ResponseBody>, BoxError> {

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::Connect;
 use parking_lot::Mutex;
 
+use super::connector::Connector;
 use super::error::is_unprocessed;
 use super::{BoxError, ResponseBody};
 
@@ -20,27 +20,28 @@ const MAX_ATTEMPTS: u32 = 4;
 
 /// Connection pools for one server. It opens another pool before the streams of the existing ones are used
 /// up.
-pub(super) struct Connections<C> {
-    connector: C,
+#[derive(Clone)]
+pub(super) struct Connections {
+    connector: Connector,
     builder: legacy::Builder,
-    pools: Arc<Mutex<Pools<C>>>,
+    pools: Arc<Mutex<Pools>>,
 }
 
 /// The pools whose connections use one client certificate.
-struct Pools<C> {
+struct Pools {
     identity_generation: u64,
-    pools: Vec<Pool<C>>,
+    pools: Vec<Pool>,
 }
 
 /// A pool of hyper, which opens one connection with HTTP/2, or as many as needed with HTTP/1.1.
-struct Pool<C> {
-    client: legacy::Client<C, Full<Bytes>>,
+struct Pool {
+    client: legacy::Client<Connector, Full<Bytes>>,
     /// The strong count is one for the pool itself, and one for each request in it.
     streams: Arc<()>,
 }
 
-impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
-    pub(super) fn new(connector: C, builder: legacy::Builder) -> Self {
+impl Connections {
+    pub(super) fn new(connector: Connector, builder: legacy::Builder) -> Self {
         let pools = Pools { identity_generation: 0, pools: Vec::new() };
         Self { connector, builder, pools: Arc::new(Mutex::new(pools)) }
     }
@@ -68,7 +69,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
 
     /// Returns a client with a free stream, and the stream's guard. Pools with an older certificate are
     /// dropped; their connections close after their last request.
-    fn checkout(&self, identity_generation: u64) -> (legacy::Client<C, Full<Bytes>>, Arc<()>) {
+    fn checkout(&self, identity_generation: u64) -> (legacy::Client<Connector, Full<Bytes>>, Arc<()>) {
         let mut outdated = Vec::new();
         let mut state = self.pools.lock();
         if state.identity_generation < identity_generation {
@@ -76,7 +77,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
             outdated.append(&mut state.pools);
         }
         let pools = &mut state.pools;
-        let free = |pool: &&Pool<C>| Arc::strong_count(&pool.streams) <= MAX_STREAMS_PER_CONNECTION;
+        let free = |pool: &&Pool| Arc::strong_count(&pool.streams) <= MAX_STREAMS_PER_CONNECTION;
         if let Some(pool) = pools.iter().find(free) {
             return (pool.client.clone(), Arc::clone(&pool.streams));
         }
@@ -84,15 +85,5 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         let taken = (pool.client.clone(), Arc::clone(&pool.streams));
         pools.push(pool);
         taken
-    }
-}
-
-impl<C: Clone> Clone for Connections<C> {
-    fn clone(&self) -> Self {
-        Self {
-            connector: self.connector.clone(),
-            builder: self.builder.clone(),
-            pools: Arc::clone(&self.pools),
-        }
     }
 }

@@ -6,19 +6,20 @@ use std::time::Duration;
 use base64::Engine as _;
 use http::uri::Scheme;
 use http::{HeaderValue, Uri};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::ConfigExt;
 use rustls::client::Resumption;
+use tower::ServiceBuilder;
 use tower::util::{BoxCloneSyncService, option_layer};
-use tower::{Service, ServiceBuilder};
 
 use super::authenticated::Authenticated;
 use super::connections::{Connections, MAX_STREAMS_PER_CONNECTION};
+use super::connector::{Connector, boxed};
 use super::credentials::{Credentials, CurrentIdentity};
 use super::{BoxError, ClientError, ClientOptions, NewService};
 
@@ -75,19 +76,23 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
     tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE_IDLE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
-    let Some(proxy) = &settings.config.proxy_url else { return over(tcp, settings, options) };
-    match proxy.scheme_str() {
-        Some("socks5") => over(SocksV5::new(proxy.clone(), tcp), settings, options),
-        Some("http") => over(tunnel(proxy, tcp), settings, options),
-        Some("https") => over(tunnel(proxy, tls(settings, tcp, false)?), settings, options),
-        _ => Err(ClientError::new(
-            "the scheme of the proxy URL is not supported",
-            "use an http, https or socks5 URL",
-        )),
-    }
+    let connector = match &settings.config.proxy_url {
+        None => boxed(tcp),
+        Some(proxy) => match proxy.scheme_str() {
+            Some("socks5") => boxed(SocksV5::new(proxy.clone(), tcp)),
+            Some("http") => boxed(tunnel(proxy, boxed(tcp))),
+            Some("https") => boxed(tunnel(proxy, tls(settings, boxed(tcp), false)?)),
+            _ => {
+                let remedy = "use an http, https or socks5 URL";
+                return Err(ClientError::new("the scheme of the proxy URL is not supported", remedy));
+            }
+        },
+    };
+    let is_https = settings.config.cluster_url.scheme() == Some(&Scheme::HTTPS);
+    layered(if is_https { tls(settings, connector, true)? } else { connector }, settings, options)
 }
 
-fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
+fn tunnel(proxy: &Uri, connector: Connector) -> Tunnel<Connector> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
     let user = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
     let Some((user, _)) = user else { return tunnel };
@@ -99,24 +104,12 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     }
 }
 
-/// Adds TLS if the server's URL is https, and then the other layers.
-fn over<C>(connector: C, settings: &Settings, options: &ClientOptions) -> Result<NewService, ClientError>
-where
-    C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-    C::Future: Send + Unpin + 'static,
-    C::Error: Into<BoxError>,
-{
-    if settings.config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
-        return layered(tls(settings, connector, true)?, settings, options);
-    }
-    layered(connector, settings, options)
-}
-
-fn layered<C>(connector: C, settings: &Settings, options: &ClientOptions) -> Result<NewService, ClientError>
-where
-    C: Connect + Clone + Send + Sync + 'static,
-{
+/// Adds the layers above the connections.
+fn layered(
+    connector: Connector,
+    settings: &Settings,
+    options: &ClientOptions,
+) -> Result<NewService, ClientError> {
     let unusable = |cause| {
         let remedy = "check the user in the kubeconfig";
         ClientError::new("the credentials or headers are invalid", remedy).because(cause)
@@ -161,7 +154,7 @@ fn require_provider() -> Result<(), ClientError> {
 }
 
 /// Adds TLS to a connector. HTTP/2 is offered to the API server, but not to a proxy.
-fn tls<C>(settings: &Settings, connector: C, http2: bool) -> Result<HttpsConnector<C>, ClientError> {
+fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connector, ClientError> {
     require_provider()?;
     let Settings { config, credentials } = settings;
     let unusable = "the TLS settings are invalid";
@@ -183,10 +176,10 @@ fn tls<C>(settings: &Settings, connector: C, http2: bool) -> Result<HttpsConnect
         })?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    Ok(match http2 {
+    Ok(boxed(match http2 {
         true => builder.enable_all_versions().wrap_connector(connector),
         false => builder.enable_http1().wrap_connector(connector),
-    })
+    }))
 }
 
 #[cfg(test)]

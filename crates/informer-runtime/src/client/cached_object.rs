@@ -88,13 +88,15 @@ impl<K: KubeObject> Fetched<K> {
     }
 
     pub(super) fn of_whole(whole: Value) -> Result<Self, serde_json::Error> {
-        let view = Arc::new(decode(|| K::deserialize(&whole))?);
+        // Decodes a copy because programs also decode owned values. Decoding from a reference is compiled
+        // separately for each type.
+        let view = Arc::new(decode(|| serde_json::from_value(whole.clone()))?);
         Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }
 
     /// Creates it from an object that may lack fields.
     pub(super) fn of_partial(part: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self { view: Arc::new(decode(|| K::deserialize(part))?), base: ViewSource::Partial })
+        Ok(Self { view: Arc::new(decode(|| serde_json::from_value(part))?), base: ViewSource::Partial })
     }
 
     /// Returns the object as JSON: complete if that is available, otherwise the fields that the type knows.

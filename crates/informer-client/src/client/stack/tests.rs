@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::super::connections::Connections;
+use super::super::connector::boxed;
 use super::super::{BoxError, ClientOptions, RequestError};
 use super::{builder, is_loopback};
 
@@ -80,7 +81,7 @@ async fn unresponsive_http2_peer_is_detected_within_45_seconds() {
         })
     });
     let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
-    let connections = Connections::new(connector, builder(&options));
+    let connections = Connections::new(boxed(connector), builder(&options));
     let request = Request::get("http://server/api/v1/pods?watch=true").body(Full::default()).unwrap();
     let mut body = connections.send(request, 0).await.unwrap().into_body();
     let before = tokio::time::Instant::now();
@@ -117,7 +118,7 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
         std::future::ready(Ok::<_, io::Error>(Pipe(TokioIo::new(ours))))
     });
     let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
-    let connections = Connections::new(connector, builder(&options));
+    let connections = Connections::new(boxed(connector), builder(&options));
     let get = |path: &str| {
         connections.send(Request::get(format!("http://server{path}")).body(Full::default()).unwrap(), 0)
     };
@@ -191,7 +192,7 @@ async fn create_with(replies: &[Reply]) -> (Result<u16, BoxError>, usize) {
         std::future::ready(Ok::<_, io::Error>(Pipe(TokioIo::new(ours))))
     });
     let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
-    let connections = Connections::new(connector, builder(&options));
+    let connections = Connections::new(boxed(connector), builder(&options));
     let request = Request::post("http://server/api/v1/pods").body(Full::from("{}")).unwrap();
     let response = connections.send(request, 0).await;
     (response.map(|response| response.status().as_u16()), left.lock().len())
