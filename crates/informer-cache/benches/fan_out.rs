@@ -1,8 +1,8 @@
-//! Measures the cost of a change from the queue to the handlers: the pump, one transaction of the store, and
-//! the buffers of all handlers.
+//! Measures the cost of passing a change from the queue to the handlers: the pump, one transaction of the
+//! store, and the buffers of all handlers.
 //!
-//! `cargo bench -p informer-cache`. It runs in one thread, as in the simulator: no task, no wake-up.
-//! Throughput is in changes, regardless of the number of handlers.
+//! Run with `cargo bench -p informer-cache`. The benchmark runs on one thread, as in the simulator, so no
+//! task is spawned or woken. Throughput is in changes, regardless of the number of handlers.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ use informer_store::{StoreBuilder, namespace};
 use tokio::time::Instant;
 
 const OBJECTS: usize = 10_000;
-/// The largest batch of a pump.
+/// The largest number of changes that the pump takes from the queue at once.
 const BATCH: usize = InOrderQueue::<Header>::MAX_BATCH;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
@@ -36,7 +36,7 @@ struct Informer {
     pump: Pump<Header>,
     processor: SharedProcessor<Header>,
     listeners: Vec<Arc<ProcessorListener<Header>>>,
-    /// The version of the next change.
+    /// The resource version that the next generated change gets.
     version: u64,
 }
 
@@ -66,14 +66,14 @@ impl Informer {
         informer
     }
 
-    /// Returns updates of the next `count` objects, one for each.
+    /// Returns one update for each of the next `count` objects.
     fn changes(&mut self, count: usize) -> Vec<Change<Header>> {
         let first = self.version as usize;
         self.version += count as u64;
         (first..first + count).map(|at| Change::Updated(pod(at % OBJECTS, at as u64))).collect()
     }
 
-    /// Passes changes through to all handlers.
+    /// Passes changes through the queue and the pump to all handlers.
     fn carry(&mut self, changes: Vec<Change<Header>>) {
         self.queue.push(changes).expect("the queue is never closed");
         while let Some(batch) = self.queue.try_pop_batch(BATCH).expect("the queue is never closed") {
@@ -117,7 +117,7 @@ fn fan_out(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Measures the replay of the cache to handlers that join.
+/// Measures the replay of the cached objects to a newly added handler.
 fn replays(criterion: &mut Criterion) {
     let informer = Informer::filled(0, BufferPolicy::Unbounded);
     let mut group = criterion.benchmark_group("a late handler");

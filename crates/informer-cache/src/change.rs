@@ -14,13 +14,14 @@ pub enum Change<O> {
     Updated(Arc<O>),
     /// The source reported the object as deleted.
     Deleted(Tombstone<O>),
-    /// A complete list: the exact current set of objects.
+    /// A complete list: all objects that exist at its version, and no others.
     Replaced(Replacement<O>),
-    /// Replays the cached objects to handlers with a resync period. It is local and never sends a request.
+    /// Replays the cached objects to handlers with a resync period. A resync is local: no request is sent to
+    /// the source.
     Resync,
-    /// The source has reached this version.
+    /// A bookmark: the source has reached this version, and no object changed.
     Bookmark(ResourceVersion),
-    /// An object was added or changed that could not be decoded.
+    /// An object was added or changed, but its new state could not be decoded.
     Undecodable(Undecodable),
 }
 
@@ -32,16 +33,17 @@ pub struct Replacement<O> {
     pub undecodable: Vec<Undecodable>,
     /// The version of the list.
     pub version: ResourceVersion,
-    /// True if the list is older than an earlier one but authoritative: a consistent read of a server that
-    /// was restored. No object in it is skipped as unchanged or too old.
+    /// True if this list is older than the cache but authoritative: a consistent read of a server that was
+    /// restored from a backup. No object of the list is skipped as unchanged or too old.
     pub rewound: bool,
-    /// True if the list was read in full because another server, or another version of it, responded. No
-    /// object in it is skipped as unchanged: that server may encode the same state differently.
+    /// True if every object of this list was decoded again, because another server or another server version
+    /// responded. No object of the list is skipped as unchanged, since that server may encode the same state
+    /// differently.
     pub reread: bool,
 }
 
 impl<O: Object> Change<O> {
-    /// Returns the key of the changed object. `None` if the change is not about one object.
+    /// Returns the key of the changed object. `None` if the change is a list, a resync or a bookmark.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Added(object) | Self::Updated(object) => Some(object.key()),
@@ -53,7 +55,7 @@ impl<O: Object> Change<O> {
 }
 
 impl<O> Replacement<O> {
-    /// Returns a list without undecodable objects.
+    /// Returns a complete list that has no undecodable objects.
     pub fn new(items: Vec<Listed<O>>, version: impl Into<ResourceVersion>) -> Self {
         Self { items, undecodable: Vec::new(), version: version.into(), rewound: false, reread: false }
     }

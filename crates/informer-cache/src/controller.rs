@@ -39,20 +39,20 @@
 //! # Invariants
 //!
 //! 1. One item is processed at a time, in the order of the queue.
-//! 2. An item counts as processed when the process function has returned, with any result. If the item is
-//!    requeued, the queue decides.
+//! 2. An item counts as processed when the process function has returned, with any result. Whether a requeued
+//!    item counts again depends on the queue.
 //! 3. An item whose processing panicked is never requeued, since it would panic again.
 //!
 //! # Lock order
 //!
-//! The asynchronous lock around the process function, held by a run from start to end. No other lock is held
-//! while the process function runs.
+//! There is one asynchronous lock around the process function. A run holds it from start to end. No other
+//! lock is held while the process function runs.
 //!
 //! # Shutdown
 //!
 //! 1. Cancelling the token of [`InformerController::run`] drops the open request and lets the current item
 //!    finish. Queued items stay for a later run.
-//! 2. Closing the queue ends the reflector. Queued items are processed, then the run ends.
+//! 2. Closing the queue ends the reflector. The remaining items are processed, then the run ends.
 
 mod process;
 mod simple;
@@ -81,8 +81,8 @@ use crate::queue::{Queue, QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle};
 use crate::source::{DynListWatch, ListWatch, SourceContext};
 
-/// The first delay before a failed item is retried. The in-order queue returns it to its head immediately, so
-/// a retry loop without a delay would use a whole core.
+/// The first delay before a failed item is retried. `InOrderQueue` returns a failed item to its head
+/// immediately, so retrying without a delay would use a whole core.
 pub const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The longest delay before a failed item is retried. The delay doubles up to this limit while processing
@@ -118,7 +118,7 @@ pub struct ControllerCounts {
     pub processed: u64,
     /// How often processing returned an error.
     pub failed: u64,
-    /// Items whose processing panicked, plus panics of the source or of a hook of the reflector.
+    /// Number of items whose processing panicked, plus panics of the source or of a hook of the reflector.
     pub panicked: u64,
 }
 
@@ -134,13 +134,13 @@ impl<O: Object, Q> ControllerConfig<O, Q> {
         }
     }
 
-    /// Configures lists, watches, error handling and the resync period.
+    /// Sets the configuration of the reflector: lists, watches, error handling and the resync period.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
     }
 
-    /// Gives the source a view of the held objects; see [`Reflector::with_context`].
+    /// Gives the source a view of the cached objects; see [`Reflector::with_context`].
     pub fn context(mut self, context: SourceContext<O>) -> Self {
         self.context = context;
         self
@@ -160,7 +160,7 @@ where
     Q: Queue<Popped: ProcessItem + Sync> + ReflectorStore<O> + Clone,
     P: Process<Q::Popped>,
 {
-    /// Returns a controller. It sends no request before [`run`](Self::run).
+    /// Returns a controller. The controller sends no request before [`run`](Self::run).
     pub fn new(config: ControllerConfig<O, Q>, process: P) -> Self {
         Self::with(config, |_| process)
     }
@@ -174,16 +174,17 @@ where
         Self { reflector, queue, retry_on_error, process, processed, failed, panicked }
     }
 
-    /// Reflects and processes until `cancel` is cancelled, or until the queue is closed and drained. Failures
-    /// and panics of the source, of a hook or of the process function do not end it; they are logged and
-    /// counted.
+    /// Runs the reflector and processes queued items until `cancel` is cancelled, or until the queue is
+    /// closed and drained. Failures and panics of the source, of a hook or of the process function do not end
+    /// the run; they are logged and counted.
     ///
-    /// Cancelling does not close the queue, so a later run can continue with it. A second concurrent run
-    /// waits for the end of the first.
+    /// Cancelling `cancel` does not close the queue, so a later run can continue with it. A second concurrent
+    /// run waits for the end of the first.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run. An item in process counts as processed; queued items stay.
+    /// Dropping the future ends the run. An item that is being processed then counts as processed; queued
+    /// items stay in the queue.
     pub async fn run(&self, cancel: CancellationToken) {
         let mut process = tokio::select! {
             biased;
@@ -191,11 +192,11 @@ where
             process = self.process.lock() => process,
         };
         let reflect = async {
-            // A closed queue ends the reflector; the pump continues until it is drained.
+            // The reflector ends when the queue is closed; the pump continues until the queue is drained.
             let _ = self.reflector.run_contained(cancel.clone()).await;
         };
-        // Boxed once per run: here the compiler can prove `Send` for every process function. In the caller's
-        // `spawn` it would have to prove it again for a specific closure, and fails.
+        // The future is boxed once per run, because the compiler can prove here that it is `Send` for every
+        // process function. In the caller's `spawn`, the proof for a specific closure fails.
         let pump: BoxFuture<'_, ()> = self.pump(&mut process, &cancel).boxed();
         tokio::join!(reflect, pump);
     }
@@ -228,7 +229,7 @@ where
                     tracing::error!(reflector = self.reflector.name(), %key, panic, "processing panicked; the next item follows");
                 }
             }
-            // A queue that is never empty must not keep the thread from the reflector.
+            // Yields, so that a queue that is never empty does not block the thread of the reflector.
             tokio::task::yield_now().await;
         }
     }
@@ -239,8 +240,8 @@ where
         tracing::warn!(reflector = self.reflector.name(), %key, error, retry, "processing failed");
     }
 
-    /// Returns true once the items that the first complete list left in the queue are processed. It stays
-    /// true when the controller stops.
+    /// Returns true once the queue items of the first complete list are processed. The result stays true when
+    /// the controller stops.
     ///
     /// With [`retry_on_error`](ControllerConfig::retry_on_error), the queue decides whether a requeued item
     /// delays the sync. An [`InOrderQueue`](crate::queue::InOrderQueue) waits until it is processed without
@@ -253,7 +254,7 @@ where
     ///
     /// # Errors
     ///
-    /// If the queue is closed before.
+    /// Returns an error if the queue is closed before the first list is processed.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.queue.synced().await
     }

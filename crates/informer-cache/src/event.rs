@@ -5,33 +5,35 @@ use informer_core::{Object, ObjectKey};
 
 /// A notification to an event handler.
 ///
-/// Per key, the order of delivery is legal: the first event is `Added`, the `old` of an `Updated` is the
-/// state of the event before, and only `Added` can follow `Deleted`. If an object is deleted and re-created
-/// with the same name, the handler receives `Deleted`, then `Added`, never an update.
+/// For each key, events are delivered in a legal order: the first event is `Added`, the `old` of an `Updated`
+/// is the state of the previous event, and only `Added` can follow `Deleted`. If an object is deleted and
+/// re-created with the same name, the handler receives `Deleted`, then `Added`, never an update.
 pub enum Event<O> {
     /// The object was added to the cache.
     Added {
         /// The object.
         object: Arc<O>,
-        /// True for objects of the informer's first list, and for the replay to a handler that is added
+        /// True for objects of the informer's first list, and for objects replayed to a handler that is added
         /// later.
         initial: bool,
     },
-    /// The object changed in the cache, or is replayed by a resync.
+    /// The cached object changed, or a resync replays it.
     Updated {
-        /// The state that the cache held before.
+        /// The state that was cached before the update.
         old: Arc<O>,
         /// The current state; the same as `old` in a resync.
         new: Arc<O>,
-        /// True if nothing changed and the handler's resync period is due.
+        /// True if the event is a resync: the object did not change, but the handler's resync period has
+        /// elapsed.
         resync: bool,
     },
     /// The object was removed from the cache.
     Deleted {
-        /// The last known state. It is always present: a handler receives no delete for an object of which it
-        /// received no add.
+        /// The last known state. It is always present, because a handler receives a delete only for an object
+        /// for which it received an add.
         last: Arc<O>,
-        /// True if the deletion itself was missed, so that `last` may be older than the final state.
+        /// True if the watch missed the deletion, so that `last` may be older than the final state of the
+        /// object.
         stale: bool,
     },
 }

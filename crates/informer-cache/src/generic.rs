@@ -26,23 +26,23 @@ pub enum GenericEvent {
     Added {
         /// The object.
         object: AnyObject,
-        /// True for objects of the first list, and for the replay to a handler that is added later.
+        /// True for objects of the first list, and for objects replayed to a handler that is added later.
         initial: bool,
     },
     /// Like [`Event::Updated`].
     Updated {
-        /// The state that the cache held before.
+        /// The state that was cached before the update.
         old: AnyObject,
         /// The current state.
         new: AnyObject,
-        /// True if nothing changed and the resync period was due.
+        /// True if the event is a resync: the object did not change, but the resync period has elapsed.
         resync: bool,
     },
     /// Like [`Event::Deleted`].
     Deleted {
         /// The last known state.
         last: AnyObject,
-        /// True if the deletion itself was missed.
+        /// True if the watch missed the deletion.
         stale: bool,
     },
 }
@@ -132,7 +132,7 @@ impl GenericInformer {
         GenericLister { informer: Arc::clone(&self.0), namespace: None }
     }
 
-    /// Returns true if the first list of the current run is in the cache.
+    /// Returns true if the cache contains the first list of the current run.
     pub fn has_synced(&self) -> bool {
         *self.0.as_cache().synced().borrow()
     }
@@ -150,7 +150,7 @@ impl GenericInformer {
     ///
     /// # Panics
     ///
-    /// If called outside of a tokio runtime with time enabled.
+    /// Panics if called outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) -> InformerRun {
         self.0.start()
@@ -232,7 +232,7 @@ pub struct GenericLister {
 }
 
 impl GenericLister {
-    /// Returns the same lister, restricted to a namespace.
+    /// Returns a copy of the lister that is restricted to a namespace.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
         Self { informer: Arc::clone(&self.informer), namespace: Some(namespace.into()) }
     }

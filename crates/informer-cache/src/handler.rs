@@ -2,9 +2,10 @@
 //!
 //! # Order and delivery
 //!
-//! A handler is called for one event at a time, in the order of the cache. Handlers do not wait for each
-//! other. When a handler is called, the cache already shows the state of the event or a later one. A panic in
-//! a handler is contained: it is counted and logged with the key, and the next event follows.
+//! A handler is called for one event at a time, in the order in which the cache changed. Handlers do not wait
+//! for each other. When a handler is called, the cache already shows the state of the event or a later one. A
+//! panic in a handler is contained: it is counted and logged with the object's key, and the next event
+//! follows.
 //!
 //! # Threads
 //!
@@ -24,21 +25,21 @@ pub use funcs::{Filtered, HandlerFuncs, filtered, handler_funcs};
 
 use crate::Event;
 
-/// The longest time that a handler may hold a runtime thread before the call is counted as blocking. Two such
-/// handlers on a runtime with two threads stop all other tasks.
+/// If a call of a handler holds a runtime thread for longer than this time, the call is counted as blocking.
+/// Two blocking handlers on a runtime with two threads stop all other tasks.
 pub const MAX_BLOCKING_TIME: Duration = Duration::from_millis(100);
 
 /// Receives every change of a cache.
 ///
-/// Implement it for stateful handlers, or use [`on_event`], [`on_event_async`], [`handler_funcs`],
+/// Implement this trait for stateful handlers, or use [`on_event`], [`on_event_async`], [`handler_funcs`],
 /// [`blocking`] and [`filtered`].
 pub trait EventHandler<O>: Send + 'static {
-    /// Handles one event. The next event is delivered when the future is ready.
+    /// Handles one event. The next event is delivered when the returned future is ready.
     ///
     /// # Cancel safety
     ///
-    /// The future is polled to completion unless the runtime shuts down. Stopping the informer lets it
-    /// finish.
+    /// The returned future is polled to completion unless the runtime shuts down. Stopping the informer does
+    /// not cancel it.
     fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send;
 }
 

@@ -1,8 +1,9 @@
-//! A set of the informers of one program: created once each, and started, awaited and shut down together.
+//! A set of the informers of one program. Each informer is created once; all are started, awaited and shut
+//! down together.
 //!
 //! # Lock order
 //!
-//! One lock guards the table. It is not held while constructors of informers run.
+//! One lock guards the table of informers. The lock is not held while constructors of informers run.
 //!
 //! # Shutdown
 //!
@@ -24,7 +25,7 @@ use crate::{InformerRun, InformerState, SharedInformer, SyncError};
 
 /// The informers of a program, one for each resource and object type. A cheap handle; clones share the set.
 ///
-/// It is the base of a
+/// The set is the base of a
 /// [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory): it shares,
 /// starts and stops informers, and the caller creates them.
 ///
@@ -54,11 +55,11 @@ struct Table {
     shut_down: bool,
 }
 
-/// One informer for each resource and each type of object that it holds.
+/// The key of an informer: its resource, and the type of its objects.
 type EntryKey = (String, TypeId);
 
 struct Entry {
-    /// The `SharedInformer<O>` of the `TypeId` in the key.
+    /// A `SharedInformer<O>`, where `O` is the type of the `TypeId` in the key.
     typed: Box<dyn Any + Send + Sync>,
     erased: Arc<dyn ObjectInformer>,
     run: Option<InformerRun>,
@@ -72,7 +73,8 @@ impl InformerSet {
 
     /// Returns the informer of a resource with objects of type `O`. If the set has none, `make` creates it.
     ///
-    /// The first caller determines its configuration. Use different resource names for different selectors.
+    /// The first caller determines the configuration of the informer. Use different resource names for
+    /// different selectors.
     pub fn informer_for<O: Object>(
         &self,
         resource: impl Into<String>,
@@ -84,8 +86,8 @@ impl InformerSet {
         }
         let made = make();
         let mut table = self.table.lock();
-        // Another caller may have been faster. Then its informer stays, and `made` is dropped without having
-        // been started.
+        // If another caller has inserted an informer meanwhile, that one stays, and `made` is dropped without
+        // having been started.
         let entry = table.entries.entry(key).or_insert_with(|| Entry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),
@@ -99,12 +101,12 @@ impl InformerSet {
         table.entries.get(key)?.typed.downcast_ref::<SharedInformer<O>>().cloned()
     }
 
-    /// Starts the informers that are not running. It may be called again after more were added. It does
-    /// nothing after [`shutdown`](Self::shutdown).
+    /// Starts all informers of the set that are not running. Call it again after more informers were added.
+    /// After [`shutdown`](Self::shutdown) it does nothing.
     ///
     /// # Panics
     ///
-    /// If called outside of a tokio runtime with time enabled.
+    /// Panics if called outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) {
         let mut table = self.table.lock();
@@ -118,13 +120,13 @@ impl InformerSet {
         }
     }
 
-    /// Waits until every started informer is synced. It ignores informers that were removed by
-    /// [`release`](Self::release) or stopped by [`shutdown`](Self::shutdown) before the call.
+    /// Waits until every started informer is synced. Informers that were removed by
+    /// [`release`](Self::release) or stopped by [`shutdown`](Self::shutdown) before the call are ignored.
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It names the informers that are not synced, the activity of each,
-    /// and its last error.
+    /// Returns an error after `timeout`. The error names the informers that are not synced, the activity of
+    /// each, and its last error.
     pub async fn wait_for_cache_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         let started: Vec<Arc<dyn ObjectInformer>> = {
             let table = self.table.lock();
@@ -139,18 +141,19 @@ impl InformerSet {
         crate::sync::wait_for_cache_sync(caches, timeout).await
     }
 
-    /// Removes one informer from the set. It stops, unless another run of it exists. Returns true if it was
-    /// in the set.
+    /// Removes one informer from the set and stops it, unless another run of it exists. Returns true if the
+    /// informer was in the set.
     pub fn release<O: Object>(&self, resource: &str) -> bool {
         let removed = self.table.lock().entries.remove(&(resource.to_owned(), TypeId::of::<O>()));
         removed.is_some()
     }
 
-    /// Stops all informers, waits until their tasks have ended, and forbids further starts.
+    /// Stops all informers, waits until their tasks have ended, and rejects further starts.
     ///
     /// # Cancel safety
     ///
-    /// All informers begin to stop at the first poll. Dropping the future after that only ends the wait.
+    /// All informers begin to stop when the future is first polled. Dropping the future after that only ends
+    /// the wait.
     pub async fn shutdown(&self) {
         let runs: Vec<InformerRun> = {
             let mut table = self.table.lock();
@@ -160,7 +163,7 @@ impl InformerSet {
         futures_util::future::join_all(runs.into_iter().map(InformerRun::stop)).await;
     }
 
-    /// Returns the informer of a resource without its type.
+    /// Returns the informer of a resource as a [`GenericInformer`], without the type of its objects.
     pub fn generic(&self, resource: &str) -> Option<GenericInformer> {
         let table = self.table.lock();
         let (_, entry) = table.entries.iter().find(|((name, _), _)| name == resource)?;

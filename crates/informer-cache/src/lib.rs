@@ -16,17 +16,18 @@
 //!
 //! # Guarantees
 //!
-//! - Per object, every handler sees a legal history: an add, then updates, then a delete. The old state of an
-//!   update is the new state of the event before.
-//! - When a handler is called, the store shows the state of the event or a later one.
+//! - For each object, every handler receives a legal history: an add, then updates, then a delete. The old
+//!   state of an update is the new state of the previous event.
+//! - When a handler is called for an event, the store shows the state of that event or a later one.
 //! - A list is applied completely or not at all. Objects missing from it are announced as deleted, with the
 //!   last known state.
-//! - The state of one uid never goes back, except by a consistent read.
-//! - User code runs under no lock of this crate. Its panics are contained and counted.
+//! - The cached state of one uid never goes back to an older one, except by a consistent read.
+//! - User code (handlers, hooks, transforms) runs under no lock of this crate. Its panics are contained and
+//!   counted.
 //!
 //! The logic is sans-io: [`reflector::ReflectorState`], [`queue::InOrderState`], [`pump::Pump`] and
-//! [`listener::ListenerBuffer`] use no clock and no task, and take no lock of their own. The tasks around
-//! them only wait, read and write.
+//! [`listener::ListenerBuffer`] use no clock and no task, and take no lock. The tasks that call them only
+//! wait, read and write.
 
 pub mod controller;
 pub mod handler;

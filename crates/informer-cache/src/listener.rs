@@ -1,22 +1,23 @@
-//! The listener of one handler: its buffer, and the task that delivers from it to the handler.
+//! The listener of one handler: a buffer of events, and the task that delivers them to the handler.
 //!
 //! # Invariants
 //!
 //! 1. Events reach the handler in the order in which they were added, one at a time.
-//! 2. A handler is synced once the informer's first list was added completely and every initial event was
-//!    handled (with or without a panic) or was removed by a coalesced delete.
-//! 3. After [`ProcessorListener::close`] no call begins; the one in flight finishes.
+//! 2. A handler is synced once all objects of the informer's first list were added to its buffer and every
+//!    initial event was handled (with or without a panic) or was removed by a coalesced delete.
+//! 3. After [`ProcessorListener::close`] no call of the handler begins; a call in flight finishes.
 //!
 //! # Lock order
 //!
-//! The lock around the buffer, then that of `synced` inside tokio. Neither is held while the handler runs.
+//! The lock of the buffer is taken first, then the lock of `synced` inside tokio. Neither is held while the
+//! handler runs.
 //!
 //! # Shutdown
 //!
-//! `run` ends when the listener is closed or its token is cancelled, after the call in flight. The handler
-//! stays with the caller, so that a restarted informer continues with it. Undelivered events stay in the
-//! buffer and are delivered first in the next run: the cache is kept too, and the handler must not miss a
-//! step. A closed listener drops them.
+//! `run` ends when the listener is closed or its token is cancelled, after the call in flight. The caller
+//! keeps the handler, so that a restarted informer continues with it. Undelivered events stay in the buffer
+//! and are delivered first in the next run, because the cache is kept too and the handler must not miss an
+//! event. A closed listener drops undelivered events.
 
 mod buffer;
 mod coalesce;
@@ -38,19 +39,20 @@ use crate::Event;
 /// How the buffer of a slow handler behaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BufferPolicy {
-    /// Every event is delivered. The buffer grows as long as the handler is slower than the changes. Its
-    /// depth is a metric, and a warning is logged at the high-water mark and at each doubling of it.
+    /// Every event is delivered. The buffer grows while the handler is slower than the changes. The depth of
+    /// the buffer is a metric, and a warning is logged when the depth reaches the high-water mark and at each
+    /// doubling.
     #[default]
     Unbounded,
-    /// Pending changes of one key are merged: oldest old state, newest new state. The memory is bounded by
-    /// the number of keys that the handler knows or that are in the cache.
+    /// Pending changes of one key are merged into one event with the oldest old state and the newest new
+    /// state. The memory is bounded by the number of keys that the handler has seen or that are in the cache.
     ///
-    /// Only the difference is guaranteed: at rest, the delivered events add up to the content of the cache,
-    /// and a delete of an announced object is never lost. An object that was added and deleted before its add
-    /// was delivered is not announced. Do not use this policy for handlers whose consumers read the cache
-    /// instead of the events: the workers of a queue may have seen that object because of an earlier event of
-    /// its key, and no event would make them process the key again. Handlers that feed a work queue use
-    /// [`HandlerOptions::for_work_queue`], as the sources of controllers do.
+    /// This policy guarantees only the difference: once the buffer is empty, the delivered events add up to
+    /// the content of the cache, and a delete of an announced object is never lost. An object that was added
+    /// and deleted before its add was delivered is not announced. Do not use this policy for handlers whose
+    /// consumers read the cache instead of the events: the workers of a queue may have seen that object
+    /// because of an earlier event of its key, and no event would make them process the key again. Handlers
+    /// that feed a work queue use [`HandlerOptions::for_work_queue`], as the sources of controllers do.
     Coalesce,
 }
 
@@ -58,19 +60,19 @@ pub enum BufferPolicy {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HandlerOptions {
-    /// The name in logs, states and metrics; by default `handler-N`.
+    /// The name of the handler in logs, states and metrics; by default `handler-N`.
     pub name: Option<String>,
-    /// The resync period. `None`: the informer's default; zero: never. Shorter periods than
+    /// The resync period of the handler. `None`: the informer's default; zero: never. Periods shorter than
     /// [`MIN_RESYNC_PERIOD`](crate::MIN_RESYNC_PERIOD) are raised to it.
     pub resync: Option<Duration>,
     /// How the buffer behaves while the handler is slow.
     pub buffer: BufferPolicy,
-    /// The depth at which a warning is logged.
+    /// The number of pending events at which a warning is logged.
     pub high_water: usize,
 }
 
-/// The default depth at which a warning is logged. 100,000 pending events indicate a problem, but cost only
-/// some megabytes.
+/// The default number of pending events at which a warning is logged. 100,000 pending events indicate a
+/// problem, but cost only some megabytes.
 const DEFAULT_HIGH_WATER: usize = 100_000;
 
 impl Default for HandlerOptions {
@@ -80,10 +82,10 @@ impl Default for HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// Returns the options for a handler that only adds keys to a work queue. It receives every event, since
-    /// a worker could have seen a state that would be merged away (see [`BufferPolicy::Coalesce`]). The queue
-    /// merges keys, and the number of keys bounds its memory. The buffer stays nearly empty, since such a
-    /// handler does not wait.
+    /// Returns the options for a handler that only adds keys to a work queue. The handler receives every
+    /// event, since a worker could have seen a state that would be merged away (see
+    /// [`BufferPolicy::Coalesce`]). The work queue merges keys, so the number of keys bounds its memory. The
+    /// handler's buffer stays nearly empty, since such a handler does not wait.
     ///
     /// ```
     /// use informer_cache::{BufferPolicy, HandlerOptions};
@@ -105,7 +107,7 @@ impl HandlerOptions {
         self
     }
 
-    /// Sets the resync period; zero for never.
+    /// Sets the resync period of the handler; zero disables resyncs.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
@@ -117,14 +119,15 @@ impl HandlerOptions {
         self
     }
 
-    /// Sets the depth at which a warning is logged.
+    /// Sets the number of pending events at which a warning is logged.
     pub fn high_water(mut self, depth: usize) -> Self {
         self.high_water = depth;
         self
     }
 }
 
-/// A handler's buffer and its counters, shared by the processor that fills it and the task that empties it.
+/// A handler's buffer and counters, shared by the processor that fills the buffer and the task that empties
+/// it.
 pub struct ProcessorListener<O> {
     name: String,
     /// The name of the informer in logs.
@@ -138,7 +141,7 @@ pub struct ProcessorListener<O> {
     blocked: AtomicU64,
 }
 
-/// A buffer, and its last published state.
+/// The buffer of a listener, and the last published synced state.
 struct Held<O> {
     buffer: ListenerBuffer<O>,
     synced: bool,
@@ -161,12 +164,12 @@ pub struct HandlerState {
     /// Calls that held a runtime thread for longer than
     /// [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
     pub blocked: u64,
-    /// True once every object of the first list was handled.
+    /// True once the handler has handled every object of the first list.
     pub synced: bool,
 }
 
 impl<O> ProcessorListener<O> {
-    /// Returns a listener with an empty buffer.
+    /// Returns a listener that has an empty buffer.
     pub fn new(name: String, options: &HandlerOptions) -> Self {
         Self {
             name,
@@ -184,7 +187,7 @@ impl<O> ProcessorListener<O> {
         }
     }
 
-    /// Sets the name of the informer. Warnings carry it alongside the name of the handler.
+    /// Sets the name of the informer. Warnings contain it in addition to the name of the handler.
     #[must_use]
     pub fn of_informer(mut self, informer: impl Into<Arc<str>>) -> Self {
         self.informer = informer.into();
@@ -196,20 +199,20 @@ impl<O> ProcessorListener<O> {
         &self.name
     }
 
-    /// Adds events to deliver. The batch is shared with the other listeners.
+    /// Adds a batch of events to the buffer. The batch is shared with the other listeners, not copied.
     pub fn add(&self, batch: &Arc<EventBatch<O>>)
     where
         O: informer_core::Object,
     {
         let warning = {
             let mut held = self.buffer.lock();
-            // Under the lock: `close` sets the flag, then empties the buffer, and no event may be added after
-            // that.
+            // Checked under the lock: `close` sets the flag, then empties the buffer, and no event may be
+            // added after that.
             if self.is_closed() {
                 return;
             }
             held.buffer.push(batch);
-            // A merge may have removed initial events, so the synced state may change.
+            // A merge may have removed initial events from the buffer, so the synced state may have changed.
             self.publish(&mut held);
             held.buffer.high_water_crossed()
         };
@@ -225,21 +228,22 @@ impl<O> ProcessorListener<O> {
         self.wake.notify_one();
     }
 
-    /// Marks all initial events as added.
+    /// Reports that all initial events were added to the buffer.
     pub fn initial_complete(&self) {
         let mut held = self.buffer.lock();
         held.buffer.initial_complete();
         self.publish(&mut held);
     }
 
-    /// Begins a new run: the handler is not synced until the run reports it. Pending events stay.
+    /// Begins a new run of the informer: the handler is not synced until it has handled the first list of
+    /// that run. Pending events stay in the buffer.
     pub fn begin_run(&self) {
         let mut held = self.buffer.lock();
         held.buffer.begin_run();
         self.publish(&mut held);
     }
 
-    /// Ends delivery permanently and drops pending events.
+    /// Ends delivery to the handler permanently and drops pending events.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.wake.notify_one();
@@ -252,7 +256,7 @@ impl<O> ProcessorListener<O> {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// True once every initial event was handled.
+    /// Returns true once the handler has handled every initial event.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
@@ -278,7 +282,8 @@ impl<O> ProcessorListener<O> {
         }
     }
 
-    /// Returns the next pending event. Call [`finished`](Self::finished) once it was handled.
+    /// Returns the next pending event. The caller must call [`finished`](Self::finished) once the event was
+    /// handled.
     pub fn pop(&self) -> Option<Event<O>>
     where
         O: informer_core::Object,
@@ -301,7 +306,7 @@ impl<O> ProcessorListener<O> {
             self.finish(&mut held);
         }
         let event = held.buffer.pop();
-        // An event whose delivery was dropped in flight counts as finished.
+        // If the delivery of an event was dropped, the event counts as handled.
         self.publish(&mut held);
         event
     }
@@ -312,7 +317,8 @@ impl<O> ProcessorListener<O> {
         self.publish(held);
     }
 
-    /// Publishes under the lock: after it was released, two callers could publish in the wrong order.
+    /// Publishes the synced state. The lock of the buffer is held, because two callers without it could
+    /// publish in the wrong order.
     fn publish(&self, held: &mut Held<O>) {
         let synced = held.buffer.is_synced();
         if std::mem::replace(&mut held.synced, synced) != synced {

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use crate::InformerState;
 
-/// Receives the metrics of informers. An informer without it has no overhead.
+/// Receives the metrics of informers. Without an implementation, an informer has no overhead for metrics.
 ///
 /// Most metrics are pulled: an informer passes an [`InformerProbe`] once, and the collector reads it. A panic
 /// of [`processed`](Self::processed) is contained, counted in [`panics`](crate::InformerState::panics) and
 /// logged.
 pub trait InformerMetrics: Send + Sync + 'static {
-    /// Called when an informer was created. The probe works as long as the informer lives.
+    /// Called when an informer was created. The probe can be read as long as the informer exists.
     fn observe(&self, probe: InformerProbe);
 
-    /// Called when a batch of `changes` was applied to the cache and added to the listeners' buffers, with
-    /// the time that it took.
+    /// Called after a batch of `changes` was applied to the cache and added to the listeners' buffers, with
+    /// the duration of that work.
     fn processed(&self, informer: &str, changes: usize, took: Duration) {
         let _ = (informer, changes, took);
     }
@@ -55,18 +55,18 @@ impl InformerProbe {
         Self(Arc::new(Distant { informer: Arc::downgrade(informer), state }))
     }
 
-    /// Returns the state; `None` once the informer was dropped.
+    /// Returns the state of the informer; `None` once the informer was dropped.
     pub fn state(&self) -> Option<InformerState> {
         self.0.state()
     }
 
-    /// Returns false once the informer was dropped. Takes no lock, so that collectors can cheaply remove
-    /// unused probes.
+    /// Returns false once the informer was dropped. The call takes no lock, so that collectors can cheaply
+    /// remove unused probes.
     pub fn is_alive(&self) -> bool {
         self.0.is_alive()
     }
 
-    /// Returns true if both read the same informer.
+    /// Returns true if both probes read the same informer.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

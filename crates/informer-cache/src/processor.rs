@@ -10,21 +10,22 @@ use informer_core::deadline::LONGEST;
 use crate::listener::{EventBatch, ProcessorListener};
 use crate::{Event, HandlerState};
 
-/// The shortest resync period. A resync is a safety net; replaying a whole cache more than once a second
-/// would be a busy loop.
+/// The shortest resync period. Replaying a whole cache more than once a second would keep the processor busy
+/// all the time.
 pub const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 
-/// The listeners of one informer. Pure state: `now` is an argument, and no method waits.
+/// The listeners of one informer. This type is pure state: the current time is an argument (`now`), and no
+/// method waits.
 ///
 /// # Invariants
 ///
-/// 1. Every listener receives every event, in one order. Exceptions are replays (only to a new listener) and
-///    resyncs (only to listeners that are due).
-/// 2. Only the owner adds, removes and distributes. A listener that joins between two batches receives the
-///    snapshot between them, then every later batch.
+/// 1. Every listener receives every event, in the same order. Two exceptions: a replay goes only to a new
+///    listener, and a resync only to listeners whose resync is due.
+/// 2. Only the owner of this value adds and removes listeners and distributes events. A listener that joins
+///    between two batches receives the snapshot between them, then every later batch.
 pub struct SharedProcessor<O> {
     listeners: Vec<Entry<O>>,
-    /// True once the first list was distributed.
+    /// True once the events of the first list were distributed.
     initial_complete: bool,
 }
 
@@ -45,7 +46,7 @@ impl<O: Object> SharedProcessor<O> {
         Self { listeners: Vec::new(), initial_complete: false }
     }
 
-    /// Adds a listener. It first receives `present`, the content of the cache, as initial adds.
+    /// Adds a listener. It first receives `present`, the cached objects, as initial adds.
     pub fn join(
         &mut self,
         listener: Arc<ProcessorListener<O>>,
@@ -76,7 +77,7 @@ impl<O: Object> SharedProcessor<O> {
         self.listeners.retain(|entry| !entry.listener.is_closed());
     }
 
-    /// Adds events to the buffer of every listener.
+    /// Adds events to the buffers of all listeners.
     pub fn distribute(&self, events: Vec<Event<O>>) {
         if events.is_empty() {
             return;
@@ -87,8 +88,8 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// Begins a new run. No listener is synced before the first list of the run was distributed, and no
-    /// resync is due for the time without a run.
+    /// Begins a new run of the informer. No listener is synced before the first list of the run was
+    /// distributed, and resyncs that fell into the time without a run are skipped.
     pub fn begin_run(&mut self, now: Instant) {
         self.initial_complete = false;
         for entry in &mut self.listeners {
@@ -99,8 +100,8 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// Marks the first list as distributed. From now on a listener is synced once it has handled its initial
-    /// events.
+    /// Reports that the first list was distributed. From now on a listener is synced once it has handled its
+    /// initial events.
     pub fn initial_complete(&mut self) {
         self.initial_complete = true;
         for entry in &self.listeners {
@@ -108,12 +109,13 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// Returns when the next resync is due.
+    /// Returns the time of the next resync of any listener.
     pub fn next_resync(&self) -> Option<Instant> {
         self.listeners.iter().filter_map(|entry| Some(entry.resync.as_ref()?.next)).min()
     }
 
-    /// Replays `present` to the listeners whose resync is due. Missed periods are not repeated.
+    /// Replays `present`, the cached objects, to the listeners whose resync is due. Missed periods are not
+    /// repeated.
     pub fn resync<'a>(&mut self, present: impl Fn() -> Vec<Arc<O>> + 'a, now: Instant) {
         let mut batch = None;
         for entry in &mut self.listeners {

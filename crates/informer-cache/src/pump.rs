@@ -1,23 +1,27 @@
-//! Applies changes: the only writer of an informer's store.
+//! The pump: applies changes to an informer's store, as its only writer.
 //!
-//! Pure except for the store: it has no clock and no lock, and it never waits. It takes changes in the order
-//! of the source, writes one store transaction for all of them, and returns the events for the handlers.
+//! A pump has no clock and no lock, and never waits; its only side effects are on the store. It takes changes
+//! in the order of the source, writes one store transaction for all of them, and returns the events for the
+//! handlers.
 //!
 //! # Invariants
 //!
-//! 1. The store decides, not the type of the change: a cached object is updated, any other object is added.
-//! 2. Per key the events are legal: no update or delete before an add, and `old` is the state announced last.
+//! 1. The content of the store decides which event is announced, not the type of the change: a cached object
+//!    is updated, any other object is added.
+//! 2. For each key the events are legal: no update or delete before an add, and `old` is the state announced
+//!    last.
 //! 3. An event is returned only after the store shows its state or a later one.
-//! 4. The state of one uid never goes back, except by a list that is newer than the store, or by a consistent
-//!    read after a `resourceVersion` regression of the server ([`Replacement::rewound`]).
-//! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, unless
-//!    it is complete and the cached one is partial ([`Object::is_partial`]), or the source went back to an
-//!    older, undecodable state in between: then it may use the version again, for other content.
-//! 6. The version of the store goes back only with a list.
+//! 4. The cached state of one uid never goes back, except by a list that is newer than the store, or by a
+//!    consistent read after a `resourceVersion` regression of the server ([`Replacement::rewound`]).
+//! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, with two
+//!    exceptions: it is complete and the cached one is partial ([`Object::is_partial`]), or the server has
+//!    meanwhile gone back to an older, undecodable state and may have used the version again for other
+//!    content.
+//! 6. The version of the store goes back only when a list is applied.
 //! 7. An event that is older than the store never adds an object that is not cached.
 //!
-//! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order
-//! (`order.rs`).
+//! Invariants 4, 6 and 7 no longer hold once the lists of the source have shown that its versions have no
+//! order (see `order.rs`).
 
 mod order;
 #[cfg(test)]
@@ -40,26 +44,26 @@ use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
 pub struct Pump<O: Object> {
     writer: StoreWriter<O>,
     undecodable: UndecodableLog,
-    /// The cached objects whose current state on the server could not be decoded. The log is no substitute:
-    /// it has a limit, and it also has objects that are cached in their current state and failed when they
-    /// were first decoded.
+    /// The cached objects whose current state on the server could not be decoded. `UndecodableLog` cannot
+    /// replace this map: it has a limit, and it also contains objects that are cached in their current state
+    /// and failed when they were first decoded.
     superseded: HashMap<ObjectKey, Superseded>,
     counters: PumpCounters,
-    /// True until the first list of a run was applied.
+    /// True until the first list of a run has been applied.
     initial: bool,
-    /// Consecutive lists that were older than the store and were not applied.
+    /// Number of consecutive lists that were older than the store and therefore not applied.
     refused: u32,
-    /// The last list had a version: all later changes are newer.
+    /// True if the last list had a version: all later changes are newer.
     ordered: bool,
-    /// Whether the versions of the source can be compared at all.
+    /// Records whether the versions of the source can be compared at all.
     order: VersionOrder,
     /// The name of the informer in logs.
     informer: Arc<str>,
 }
 
-/// After this many refused lists, a list that is older than the store is authoritative. Every refusal
-/// requests a consistent read. A list that was in flight before the first request may still arrive, and must
-/// not be taken for that read.
+/// After this many lists were refused as older than the store, the next such list is authoritative. Every
+/// refusal requests a consistent read. A list that was in flight before the first request may still arrive,
+/// and must not be mistaken for that read.
 const MAX_STALE_LISTS: u32 = 3;
 
 /// The counters of a pump.
@@ -70,15 +74,15 @@ pub struct PumpCounters {
     pub changes: u64,
     /// Lists that were applied.
     pub lists: u64,
-    /// Events that were older than the cached state and were not applied.
+    /// Number of events that were older than the cached state and not applied.
     pub stale: u64,
-    /// Events and listed objects that are already cached.
+    /// Number of events and listed objects whose state was already cached.
     pub unchanged: u64,
-    /// Deletions of objects that were never cached.
+    /// Number of deletions of objects that were never cached.
     pub unknown_deletes: u64,
-    /// Lists that were older than the cached state and were not applied.
+    /// Number of lists that were older than the cached state and not applied.
     pub stale_lists: u64,
-    /// Lists that moved the cache back to an older state, because of a consistent read.
+    /// Number of lists that moved the cache back to an older state, because of a consistent read.
     pub rewound: u64,
     /// Bytes of the cached objects, as [`Object::held_bytes`] counts them.
     pub bytes: u64,
@@ -88,31 +92,31 @@ pub struct PumpCounters {
 pub struct Applied<O> {
     /// The events to announce, in order.
     pub events: Vec<Event<O>>,
-    /// True if the first list of the run is among the changes: the cache is synced from now on.
+    /// True if these changes contain the first list of the run. The cache is synced from now on.
     pub first_list: bool,
-    /// True if a state or a list is older than the cached one. The server lags, or its versions regressed;
-    /// only a consistent read can decide. The caller requests one from the reflector.
+    /// True if a change or a list was older than the cached state. Either the server lags or its versions
+    /// regressed; only a consistent read can decide. The caller requests one from the reflector.
     pub suspect: bool,
-    /// True for the batch in which the lists of the source have contradicted the order of its versions too
-    /// often. Versions are not compared any longer. The caller reports it to the reflector.
+    /// True for the batch whose list contradicted the order of the source's versions once too often. From
+    /// then on versions are not compared, and the caller reports that to the reflector.
     pub unordered: bool,
     /// True if the source requests a resync.
     pub resync: bool,
 }
 
-/// The current, undecodable state of a cached object.
+/// The current state of a cached object that could not be decoded.
 struct Superseded {
     version: ResourceVersion,
-    /// Since the cached state was current, the source went back to an older state. It may use the version
-    /// of the cached state again, for other content.
+    /// True if the server went back to an older state since the cached state was current. It may use the
+    /// version of the cached state again, for other content.
     went_back: bool,
 }
 
-/// The decisions of one call of [`Pump::apply`] that are not written yet.
+/// The decisions of one call of [`Pump::apply`] that are not written to the store yet.
 struct Staged<O> {
     writes: Writes<O>,
     version: Option<ResourceVersion>,
-    /// The current list shows an older state of some object than the cached one.
+    /// True if the current list shows an older state of some object than the cached one.
     went_back: bool,
     /// Bytes of the objects that the writes add and remove.
     bytes_added: u64,
@@ -153,20 +157,20 @@ impl<O: Object> Pump<O> {
         &self.counters
     }
 
-    /// Begins a new run: its first list makes the cache synced. Cached objects stay, and the list is compared
-    /// with them.
+    /// Begins a new run of the informer. Its first list makes the cache synced. Cached objects stay, and that
+    /// list is compared with them.
     pub fn begin_run(&mut self) {
         (self.initial, self.refused) = (true, 0);
     }
 
-    /// Applies changes in their order, as one transaction of the store for all changes between two lists.
+    /// Applies changes in their order. All changes between two lists are one transaction of the store.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change<O>>) -> Applied<O> {
         let mut staged = Staged::new();
         for change in changes {
             self.counters.changes += 1;
             if self.refused > 0 && !matches!(change, Change::Replaced(_) | Change::Resync) {
-                // This change follows a list that was not applied. It is dropped, because the requested list
-                // is newer.
+                // The change follows a list that was refused as older than the store. It is dropped, because
+                // the requested list is newer.
                 self.counters.stale += 1;
                 continue;
             }
@@ -177,7 +181,7 @@ impl<O: Object> Pump<O> {
                 }
                 Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
                 Change::Replaced(replacement) => {
-                    // The diff reads the store, so earlier changes must be written first.
+                    // The list is compared with the store, so earlier changes must be written first.
                     self.commit(&mut staged);
                     self.replace(&mut staged, replacement);
                     self.commit(&mut staged);
@@ -191,7 +195,7 @@ impl<O: Object> Pump<O> {
         staged.applied
     }
 
-    /// Moves the version of the store forward. A late event does not move it back; only a list does.
+    /// Moves the version of the store forward. A late event does not move the version back; only a list does.
     fn advance(&self, staged: &mut Staged<O>, version: &ResourceVersion) {
         let older = match &staged.version {
             Some(staged) => self.order.is_older(version, staged),
@@ -202,14 +206,14 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Returns the newest known version of a cached object. An undecodable state has a version other than the
-    /// cached one; after a restore it may not even be later.
+    /// Returns the newest known version of a cached object. If its current state is undecodable, that is the
+    /// version of that state, which after a restore of the server may even be lower than the cached one.
     fn newest<'a>(&'a self, held: &'a O) -> &'a ResourceVersion {
         let undecodable = self.superseded.get(held.key()).map(|superseded| &superseded.version);
         undecodable.filter(|version| !version.is_empty()).unwrap_or_else(|| held.resource_version())
     }
 
-    /// The state of a key as this call has left it.
+    /// Returns the state of a key after the changes that this call of `apply` has staged.
     fn current(&self, staged: &Staged<O>, key: &ObjectKey) -> Option<Arc<O>> {
         match staged.writes.get(key) {
             Some(state) => state.clone(),
@@ -221,7 +225,8 @@ impl<O: Object> Pump<O> {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
             if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
-                // The object was deleted meanwhile, or its creation arrives late. Only a list can decide.
+                // Either the object was deleted meanwhile, or its creation arrives late. Only a list can
+                // decide.
                 self.counters.stale += 1;
                 staged.applied.suspect = true;
                 self.order.refuse(&*object);
@@ -239,8 +244,8 @@ impl<O: Object> Pump<O> {
             self.order.refuse(&*object);
             return;
         }
-        // An applied list is newer than the cached state, or authoritative. If it shows an older state, the
-        // server was restored from a backup, and its versions were moved ahead.
+        // An applied list is newer than the cached state, or authoritative. If it shows an older state of an
+        // object, the server was restored from a backup, and its versions were moved ahead.
         staged.went_back |= older;
         let trusted = origin != (Origin::List { in_full: true });
         if trusted
@@ -251,14 +256,14 @@ impl<O: Object> Pump<O> {
             && !self.went_back_from(&old)
         {
             self.counters.unchanged += 1;
-            // A later, undecodable state may have been undone by a restore.
+            // A restore of the server may have undone a later, undecodable state of this object.
             self.forget_undecodable(object.key());
             return;
         }
         let (old, new) = (Arc::clone(&old), Arc::clone(&object));
         match same_object {
             true => staged.applied.events.push(Event::Updated { old, new, resync: false }),
-            // The deletion of the first object was missed, and the state of the second one reveals it.
+            // The uid differs: the deletion of the first object was missed, and the second object reveals it.
             false => {
                 staged.applied.events.push(Event::Deleted { last: old, stale: true });
                 staged.applied.events.push(Event::Added { object: new, initial: false });
@@ -268,8 +273,8 @@ impl<O: Object> Pump<O> {
         self.put(staged, held, object);
     }
 
-    /// Returns true if an event arrives after later ones. A watch after a list never does this, unless its
-    /// server repeats events.
+    /// Returns true if an event arrives after events with later versions. A watch that follows a list never
+    /// delivers late events, unless its server repeats events.
     fn is_late(&self, staged: &Staged<O>, version: &ResourceVersion) -> bool {
         self.ordered
             && match &staged.version {
@@ -280,24 +285,25 @@ impl<O: Object> Pump<O> {
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         staged.count_bytes(old.as_deref(), Some(&object));
-        // Immediately, not with the transaction: a later change of the same batch may be undecodable again.
+        // Removed immediately, not with the transaction: a later change of the same batch may be undecodable
+        // again.
         self.forget_undecodable(object.key());
         staged.writes.insert(object.key().clone(), Some(object));
     }
 
-    /// Records the version of an undecodable state, which follows the cached one.
+    /// Records the version of an undecodable state that follows the cached state.
     fn supersede(&mut self, held: &O, version: &ResourceVersion) {
         let went_back = self.went_back_from(held) || self.order.is_older(version, held.resource_version());
         let superseded = Superseded { version: version.clone(), went_back };
         self.superseded.insert(held.key().clone(), superseded);
     }
 
-    /// Returns true if the source may have used the version of the cached state again, for other content.
+    /// Returns true if the server may have used the version of the cached state again, for other content.
     fn went_back_from(&self, held: &O) -> bool {
         self.superseded.get(held.key()).is_some_and(|superseded| superseded.went_back)
     }
 
-    /// Removes what is recorded about an undecodable state of an object.
+    /// Removes the records about an undecodable state of an object.
     fn forget_undecodable(&mut self, key: &ObjectKey) {
         self.superseded.remove(key);
         self.undecodable.forget(key.as_str());
@@ -309,15 +315,16 @@ impl<O: Object> Pump<O> {
         }
         let Some(held) = self.current(staged, tombstone.key()) else {
             self.counters.unknown_deletes += 1;
-            // The object may never have been decodable.
+            // An object that was never cached may be in the log, since no state of it may have been
+            // decodable.
             self.undecodable.forget(tombstone.key().as_str());
             return;
         };
         if let Some(last) = tombstone.last()
             && self.order.is_older(last.resource_version(), self.newest(&held))
         {
-            // A late deletion of an earlier object with this name, or of an earlier state: the cached one is
-            // newer.
+            // The deletion is late: it belongs to an earlier object with this name, or to an earlier state.
+            // The cached state is newer.
             self.counters.stale += 1;
             staged.applied.suspect |= last.uid() == held.uid();
             return;
@@ -333,11 +340,11 @@ impl<O: Object> Pump<O> {
         staged.writes.insert(tombstone.key().clone(), None);
     }
 
-    /// Applies a complete list: cached objects that it does not contain were deleted. Deletions are announced
-    /// first, then the rest in the order of the list.
+    /// Applies a complete list: cached objects that are missing from it were deleted. Deletions are announced
+    /// first, then the other events in the order of the list.
     ///
-    /// A reflector that restarts with a kept store may receive a list from a lagging server. That list is not
-    /// applied, and a consistent one is requested.
+    /// A reflector that restarts with a kept store may receive a list from a lagging server. Such a list is
+    /// not applied; a consistent list is requested.
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
         let Replacement { items, undecodable, version, mut rewound, reread } = replacement;
         let older = self.order.is_older(&version, &self.writer.resource_version());
@@ -369,8 +376,8 @@ impl<O: Object> Pump<O> {
                 if let Listed::Known(object) = &item
                     && self.went_back_from(object)
                 {
-                    // The source reused the cached object because of its version. The caller requests a
-                    // list that reuses none.
+                    // The source did not decode this object again, because its version equals the cached one.
+                    // The caller requests a list in which every object is decoded.
                     staged.applied.suspect = true;
                     continue;
                 }
@@ -390,8 +397,8 @@ impl<O: Object> Pump<O> {
     /// Applies a complete list to an empty store, which is built once without a comparison.
     fn fill(&mut self, staged: &mut Staged<O>, items: Vec<Listed<O>>, version: &ResourceVersion) {
         let objects: Vec<_> = items.into_iter().map(Listed::into_object).collect();
-        // Calls the object's own code before the store changes: a panic in it must not leave states in the
-        // store that were never announced.
+        // `held_bytes` is user code and runs before the store changes: a panic in it must not leave states in
+        // the store that were never announced.
         let bytes = objects.iter().map(|object| object.held_bytes() as u64).sum();
         let entry = |object: &Arc<O>| (object.key().clone(), Arc::clone(object));
         self.writer.replace(objects.iter().map(entry).collect(), version.clone());
@@ -407,7 +414,8 @@ impl<O: Object> Pump<O> {
         staged.applied.events.extend(objects.into_iter().map(|object| Event::Added { object, initial }));
     }
 
-    /// Handles an undecodable object of a watch. It is ignored if it is older than the cached state.
+    /// Handles a watch event whose object cannot be decoded. The event is ignored if it is older than the
+    /// cached state.
     fn unread(&mut self, staged: &mut Staged<O>, undecodable: Undecodable) {
         let version = undecodable.resource_version();
         let held = undecodable.key().and_then(|key| self.current(staged, key));
@@ -439,8 +447,8 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Removes entries of undecodable objects that were deleted without ever having been cached. They would
-    /// stay in the log forever.
+    /// Removes log entries of undecodable objects that were deleted without ever having been cached.
+    /// Otherwise they would stay in the log forever.
     fn forget_unlisted(&self, listed: &Present<'_>) {
         for entry in self.undecodable.entries() {
             match entry.key() {
@@ -481,25 +489,26 @@ impl<O: Object> Pump<O> {
         let added = std::mem::take(&mut staged.bytes_added);
         let removed = std::mem::take(&mut staged.bytes_removed);
         self.counters.bytes = (self.counters.bytes + added).saturating_sub(removed);
-        // A write without a version would use that of its object, which may be late.
+        // For a write without a version, the store would use the version of its object, which may come from a
+        // late event.
         let version = version.unwrap_or_else(|| self.writer.resource_version());
         if let Err(error) = self.writer.apply_at(writes, version) {
-            // Every write carries its key, so no key function is called that could fail.
+            // Every write contains its key, so the store calls no key function, which could fail.
             tracing::error!(informer = &*self.informer, %error, "a store refused a transaction");
         }
     }
 }
 
-/// Returns true if `new` is the complete form of the partial `old`.
+/// Returns true if `new` is the complete form of the partial object `old`.
 fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
     !Arc::ptr_eq(old, new) && old.is_partial() && !new.is_partial()
 }
 
-/// The objects of a list, decodable or not.
+/// The objects of a list, including those that could not be decoded.
 struct Present<'a> {
     keys: HashSet<&'a str>,
-    /// The versions of undecodable objects by uid: without a readable name, the uid may still identify the
-    /// object.
+    /// The versions of undecodable objects by uid, since an object without a readable name may still have a
+    /// uid.
     unread_uids: HashMap<&'a str, &'a ResourceVersion>,
     nameless: bool,
 }
@@ -519,7 +528,7 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Returns the last state of each key, in the order of the first occurrences.
+/// Returns the last state of each key, in the order in which the keys first occur.
 fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     let mut last = Writes::default();
     for object in objects {
@@ -532,7 +541,7 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,
-    /// `in_full`: no object counts as unchanged because of its version.
+    /// If `in_full` is true, no object counts as unchanged because of its version.
     List {
         in_full: bool,
     },

@@ -7,9 +7,9 @@
 //! | [`Fifo`] | the newest state of each key | of the first enqueue of each key |
 //! | [`Heap`] | the newest item of each key | of a rank |
 //!
-//! All queues are cheap handles: a clone is the same queue. They never read the clock, start a task, or run
-//! user code (key functions, transforms, views of known objects) under their lock. After closing, writers are
-//! rejected, and readers get the queued items, then [`QueueClosed`].
+//! All queues are cheap handles: clones share one queue. A queue never reads the clock, starts a task, or
+//! runs user code (key functions, transforms, views of known objects) under its lock. After a queue is
+//! closed, writers are rejected, and readers get the queued items, then [`QueueClosed`].
 
 use std::error::Error;
 use std::future::Future;
@@ -47,25 +47,25 @@ pub use keyed::{EnqueueError, KeyFunction, Processed};
 pub use popped::{Popped, Receipt, Taken};
 pub use transform::TransformError;
 
-/// The target of a reflector: any queue of this module, or a user's own store.
+/// The target to which a reflector writes: any queue of this module, or a user's own store.
 pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
-    /// Adds changes, in order. Never waits; the writer awaits [`ready`](Self::ready) before it reads more
-    /// from the source.
+    /// Adds changes, in order. This method never waits; the writer awaits [`ready`](Self::ready) before it
+    /// reads more from the source.
     ///
     /// # Errors
     ///
-    /// If the queue is closed: the changes are dropped, and the reflector ends.
+    /// Returns an error if the queue is closed: the changes are dropped, and the reflector ends.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed>;
 
-    /// Resolves while there is room. A full queue applies backpressure to the source, so that the memory does
-    /// not grow.
+    /// Resolves when the queue is not full. A full queue applies backpressure to the source, so that the
+    /// memory does not grow.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The operations that a pump needs from a queue. All queues of this module that a reflector can write to
-/// implement it.
+/// The operations that a pump needs from a queue. Every queue of this module that a reflector can write to
+/// implements this trait.
 ///
 /// ```
 /// use informer_cache::queue::{Queue, QueueClosed};
@@ -80,37 +80,37 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
 /// }
 /// ```
 pub trait Queue: Send + Sync + 'static {
-    /// The popped item. It counts as processed when it is dropped.
+    /// A popped item. It counts as processed when this value is dropped.
     type Popped: Send;
 
-    /// Takes the next item; waits while the queue is empty. One consumer is expected.
+    /// Takes the next item; waits while the queue is empty. Only one task may pop items.
     ///
     /// Cancel safe: dropping the future before it resolves does not take an item.
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     fn pop(&self) -> impl Future<Output = Result<Self::Popped, QueueClosed>> + Send;
 
-    /// Returns a popped item that could not be processed. It will be popped again.
+    /// Returns a popped item whose processing failed to the queue, to be popped again.
     fn requeue(&self, popped: Self::Popped);
 
-    /// Rejects writers from now on. Queued items can still be popped.
+    /// Closes the queue: writers are rejected from now on, and queued items can still be popped.
     fn close(&self);
 
     /// True after [`close`](Self::close).
     fn is_closed(&self) -> bool;
 
-    /// True once the items that the first complete list left in the queue are processed. A
-    /// [requeued](Self::requeue) item delays an [`InOrderQueue`], which keeps its order. In the keyed queues
-    /// the first attempt counts, like in client-go.
+    /// Returns true once the queue items of the first complete list are processed. In an [`InOrderQueue`], a
+    /// [requeued](Self::requeue) item delays this, because the order is kept. In the keyed queues the first
+    /// attempt to process an item counts, like in client-go.
     fn has_synced(&self) -> bool;
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
     ///
-    /// If the queue is closed before that.
+    /// Returns an error if the queue is closed before it is synced.
     fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send;
 }
 
@@ -119,9 +119,10 @@ pub trait Queue: Send + Sync + 'static {
 #[error("the queue is closed")]
 pub struct QueueClosed;
 
-/// Changes an object before it is queued: once for each decoded state, including that of an observed
-/// deletion, never for one that the cache already holds.
+/// A function that changes an object before it is queued. It is called once for each decoded state, including
+/// that of an observed deletion, and never for a state that is already cached.
 ///
-/// An error quarantines the object as [`Undecodable`](crate::Undecodable); other objects are processed.
+/// If the function returns an error, the object is quarantined as [`Undecodable`](crate::Undecodable); other
+/// objects are processed.
 pub type Transform<O> =
     Arc<dyn Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static>;

@@ -6,10 +6,10 @@
 //! differences:
 //!
 //! - A lagging server never moves the cache back to an older state.
-//! - The backoff grows for as long as failures last.
-//! - A streaming list without a final bookmark falls back to a list.
+//! - The backoff grows as long as requests fail.
+//! - A streaming list that ends without its final bookmark is replaced by an ordinary list.
 //! - A silent connection is detected.
-//! - Its status can be read at any time.
+//! - The status of the reflector can be read at any time.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -53,13 +53,13 @@
 //!
 //! # Invariants
 //!
-//! The invariants of [`ReflectorState`], and: at most one request is open at a time; each change is written
-//! once.
+//! The invariants of [`ReflectorState`] hold. In addition, at most one request is open at a time, and each
+//! change is written once.
 //!
 //! # Lock order
 //!
-//! Only the lock of the run (`running`) is held while a source, a queue or a hook runs. The status is a
-//! [`tokio::sync::watch`] that is only written and cloned.
+//! Only the lock of the run (`running`) is held while a source, a queue or a hook runs. The status is in a
+//! [`tokio::sync::watch`] channel, which is only written and cloned.
 //!
 //! # Shutdown
 //!
@@ -104,37 +104,38 @@ pub use self::status::{
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::source::{DynListWatch, SourceContext};
 
-/// A watch that is closed within this time counts as short. Without this limit, a server that closes every
-/// watch immediately would receive requests without a pause.
+/// A watch that is closed within this time counts as short. The limit prevents requests without a pause to a
+/// server that closes every watch immediately.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// After this many consecutive short watches, the version is not trusted any longer and the reflector lists
-/// again.
+/// After this many consecutive short watches, the resource version is no longer trusted, and the reflector
+/// lists again.
 pub const MAX_SHORT_WATCHES: u32 = 3;
 
-/// The longest silence of a watch before the server's version is checked. A Kubernetes API server sends a
-/// bookmark every minute. A server that was restored from a backup accepts a watch from a version that it has
-/// not reached, and sends nothing. The check follows a watch at whose end no version was confirmed for this
-/// time.
+/// The longest time without an event on a watch before the server's version is checked. A Kubernetes API
+/// server sends a bookmark every minute. A server that was restored from a backup accepts a watch from a
+/// version that it has not reached, and sends nothing. The check runs after the end of a watch if no version
+/// was confirmed for this time.
 pub const MAX_WATCH_SILENCE: Duration = Duration::from_secs(90);
 
-/// The longest `Retry-After` that is respected. A longer one is shortened to this time.
+/// The longest `Retry-After` that the reflector respects. A longer one is shortened to this time.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// The maximum number of consecutive pages without an object in a list. A server may send one if a selector
-/// matches nothing more. A server that sends many is only incrementing tokens.
+/// The maximum number of consecutive pages without an object in a list. A server may send an empty page if a
+/// selector matches no further object. A server that sends more of them returns new continue tokens without
+/// end.
 pub const MAX_EMPTY_PAGES: u32 = 16;
 
-/// The time within which a streaming list must send its final bookmark, even if it keeps sending events.
-/// Events of changing objects cannot be distinguished from those of the list.
+/// The time within which the final bookmark of a streaming list must arrive, even if the server keeps sending
+/// events: the reflector cannot distinguish events of changing objects from those of the list.
 pub const MAX_INITIAL_EVENTS_TIME: Duration = Duration::from_secs(300);
 
 /// After this many consecutive streaming lists that ended before the final bookmark, an ordinary list
 /// replaces them.
 pub const MAX_STREAMING_RETRIES: u32 = 3;
 
-/// How often one page of a list is retried after 429, `Retry-After`, or a connection that broke without a
-/// response. After that the list has failed: the server may be rejecting the continue token.
+/// How often one page of a list is retried after status 429, `Retry-After`, or a connection that broke
+/// without a response. After that the list has failed, since the server may be rejecting the continue token.
 pub const MAX_PAGE_RETRIES: u32 = 10;
 
 /// Lists and watches a source for a queue. See the [module](self).
@@ -144,15 +145,15 @@ pub struct Reflector<O: Object> {
     context: SourceContext<O>,
     config: Arc<ReflectorConfig>,
     handle: ReflectorHandle,
-    /// Held by [`run`](Self::run): two concurrent runs would write every change twice.
+    /// Locked by [`run`](Self::run): two concurrent runs would write every change twice.
     running: Mutex<()>,
-    /// Contained panics of the source, of a hook or of the queue.
+    /// Number of contained panics of the source, of a hook or of the queue.
     panics: AtomicU64,
-    /// The server of the last applied list.
+    /// The server version that [`ListWatch::server_version`] returned with the last applied list.
     server: SyncMutex<Option<Arc<str>>>,
 }
 
-/// Observes and controls a [`Reflector`]. Clones are cheap and outlive it.
+/// Observes and controls a [`Reflector`]. Clones are cheap and may outlive the reflector.
 #[derive(Clone)]
 pub struct ReflectorHandle {
     status: watch::Sender<ReflectorStatus>,
@@ -161,7 +162,8 @@ pub struct ReflectorHandle {
 }
 
 impl<O: Object> Reflector<O> {
-    /// Returns a reflector of `source` that writes to `store`. It sends no request before [`run`](Self::run).
+    /// Returns a reflector that reads `source` and writes to `store`. It sends no request before
+    /// [`run`](Self::run).
     pub fn new(source: DynListWatch<O>, store: Arc<dyn ReflectorStore<O>>, config: ReflectorConfig) -> Self {
         let handle = ReflectorHandle {
             status: watch::Sender::new(ReflectorStatus::default()),
@@ -173,8 +175,8 @@ impl<O: Object> Reflector<O> {
         Self { source, store, context, config, handle, running, panics, server: SyncMutex::default() }
     }
 
-    /// Gives the source a view of the held objects, so that a relist decodes only changed objects, and a log
-    /// for objects that fail to decode later. Without it, every list is decoded completely.
+    /// Gives the source a view of the cached objects, so that a relist decodes only changed objects, and a
+    /// log for objects that fail to decode later. Without this context, every list is decoded completely.
     #[must_use]
     pub fn with_context(mut self, context: SourceContext<O>) -> Self {
         self.context = context;
@@ -186,7 +188,7 @@ impl<O: Object> Reflector<O> {
         self.handle.clone()
     }
 
-    /// Returns true if there is a version from which a watch can continue.
+    /// Returns true if the reflector has a version from which a watch can continue.
     pub(crate) fn has_version(&self) -> bool {
         !self.handle.status.borrow().last_version.is_empty()
     }
@@ -209,15 +211,17 @@ impl<O: Object> Reflector<O> {
     }
 
     /// Lists and watches until `cancel` is cancelled or the queue is closed. No failure of the source ends
-    /// it. A panic of a future or stream of the source counts as a failed request, with the same backoff. A
-    /// panic of a hook is counted and logged.
+    /// the run. A panic of a future or stream of the source counts as a failed request, with the same
+    /// backoff. A panic of a hook is counted and logged.
     ///
     /// A second concurrent run waits for the end of the first. A later run begins with a first list and new
-    /// counters. It requests the last version seen, so that a lagging server does not move the cache back.
+    /// counters. That list requests at least the last version seen, so that a lagging server does not move
+    /// the cache back.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run, like `cancel`. A later run delivers any change that was lost.
+    /// Dropping the future ends the run, like `cancel`. The list of a later run reveals any change that was
+    /// lost.
     ///
     /// # Errors
     ///
@@ -225,8 +229,8 @@ impl<O: Object> Reflector<O> {
     ///
     /// # Panics
     ///
-    /// If the queue or a synchronous method of the source panics. A later run continues as after any other
-    /// end.
+    /// Panics if the queue or a synchronous method of the source panics. A later run continues as after any
+    /// other end.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let span = info_span!(
             "reflector",
@@ -276,13 +280,13 @@ impl<O: Object> Reflector<O> {
 }
 
 impl ReflectorHandle {
-    /// Returns the phase of the reflector and its counters.
+    /// Returns the current phase of the reflector and its counters.
     pub fn status(&self) -> ReflectorStatus {
         self.status.borrow().clone()
     }
 
-    /// Waits until `fits` accepts the status, and returns it. It is evaluated when the phase, `synced` or
-    /// `failures` change, not at every event.
+    /// Waits until `fits` accepts the status, and returns that status. `fits` is called when the phase,
+    /// `synced` or `failures` change, not at every event.
     ///
     /// # Cancel safety
     ///
@@ -294,7 +298,7 @@ impl ReflectorHandle {
             if fits(&status) {
                 return status;
             }
-            // This handle holds a sender, so the channel does not close.
+            // This handle holds a sender, so the channel is never closed.
             let _ = changes.changed().await;
         }
     }
@@ -304,18 +308,18 @@ impl ReflectorHandle {
         self.status.subscribe()
     }
 
-    /// Requests a consistent relist. The consumer of the queue calls it after an object that is older than
-    /// the held one: the server of the watch lags, or was restored.
+    /// Requests a consistent relist. The consumer of the queue calls this method after it received an object
+    /// that is older than the cached one: the server of the watch lags, or was restored from a backup.
     ///
-    /// The watch ends. After a backoff, which grows from one request to the next, a consistent list follows
-    /// that does not rely on held objects. Requests before that list are combined.
+    /// The current watch ends. After a backoff, which grows from one request to the next, the reflector sends
+    /// a consistent list and decodes every object of it. Requests before that list are combined into one.
     pub fn request_consistent_relist(&self) {
         self.relist.notify_one();
     }
 
-    /// Turns version comparison off, in this run and all later ones. It is for sources whose versions are
-    /// numbers without an order, as with some aggregated APIs. The version of the last list, event or
-    /// bookmark then counts as the newest.
+    /// Turns version comparison off, in this run and all later ones, for sources whose versions are numbers
+    /// without an order, as with some aggregated APIs. From then on the version of the last list, event or
+    /// bookmark counts as the newest.
     pub fn versions_are_unordered(&self) {
         self.unordered.store(true, Ordering::Relaxed);
     }

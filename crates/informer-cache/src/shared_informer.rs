@@ -11,13 +11,13 @@
 //!    one snapshot, then every later change.
 //! 2. At most one run owns the core (pump and processor). The core is behind an asynchronous lock that a run
 //!    holds from start to end.
-//! 3. Lifecycle: `Idle → Running → Stopping → Stopped → Running → …`. Only `start` and the end of a run
-//!    change it.
+//! 3. The lifecycle of an informer is `Idle → Running → Stopping → Stopped → Running → …`. Only `start` and
+//!    the end of a run change it.
 //!
 //! # Lock order
 //!
-//! `lifecycle`, then `attached`, then `joining`. Handlers, transforms, index functions and hooks run without
-//! any of them.
+//! Locks are taken in the order `lifecycle`, `attached`, `joining`. Handlers, transforms, index functions and
+//! hooks run without any of them.
 //!
 //! # Shutdown
 //!
@@ -51,7 +51,7 @@ use crate::source::ListWatch;
 use crate::sync::{CacheSynced, SyncError};
 use crate::{HandlerOptions, InformerState, Undecodable};
 
-/// One cache of objects of one kind, filled by one list and watch, with any number of handlers.
+/// A cache of objects of one kind that is filled by one list and watch and notifies any number of handlers.
 ///
 /// # Contract
 ///
@@ -61,7 +61,7 @@ use crate::{HandlerOptions, InformerState, Undecodable};
 ///   for each other. When a handler runs, the cache shows the state of the event or a later one.
 /// - *Late handlers* first receive the content of the cache as initial adds, then every later change.
 /// - *Resync* replays every object from the cache to a handler. It never sends a request to the source.
-/// - *Synced*: [`has_synced`](Self::has_synced) of the informer means that its first list is in the cache.
+/// - *Synced*: [`has_synced`](Self::has_synced) of the informer means that the cache contains its first list.
 ///   For a [`HandlerRegistration`] it means that the handler has handled that list.
 /// - *Reads* through [`lister`](Self::lister), [`by_index`](Self::by_index) and [`snapshot`](Self::snapshot)
 ///   never wait for the source or for a handler.
@@ -69,8 +69,8 @@ use crate::{HandlerOptions, InformerState, Undecodable};
 /// # Lifecycle
 ///
 /// Handles are cheap clones. [`start`](Self::start) returns a reference-counted [`InformerRun`]; the informer
-/// runs until the last clone is dropped. It can be started again. The cache is kept, the first list of the
-/// new run is compared with it, and handlers receive the differences.
+/// runs until the last clone of it is dropped. A stopped informer can be started again: the cache is kept,
+/// the first list of the new run is compared with it, and handlers receive the differences.
 ///
 /// Upstream: [`SharedIndexInformer`](https://pkg.go.dev/k8s.io/client-go/tools/cache#SharedIndexInformer).
 ///
@@ -94,7 +94,8 @@ pub struct SharedInformer<O: Object> {
     shared: Arc<Shared<O>>,
 }
 
-/// The name of client-go for the same type: every informer has indexes here.
+/// The name of this type in client-go, where only this kind of informer has indexes. Here every informer has
+/// them.
 pub type SharedIndexInformer<O> = SharedInformer<O>;
 
 impl<O: Object> SharedInformer<O> {
@@ -108,7 +109,7 @@ impl<O: Object> SharedInformer<O> {
         SharedInformerBuilder::new(crate::source::DynListWatch::new(source))
     }
 
-    /// Returns the name in logs, states and metrics.
+    /// Returns the name of the informer in logs, states and metrics.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -117,7 +118,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Panics
     ///
-    /// If called outside of a tokio runtime with time enabled.
+    /// Panics if called outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) -> InformerRun {
         run::start(&self.shared)
@@ -135,12 +136,13 @@ impl<O: Object> SharedInformer<O> {
         self.add_handler_with(HandlerOptions::default(), handler)
     }
 
-    /// Adds a handler, before or while the informer runs. It stays registered until
+    /// Adds a handler, before or while the informer runs. The handler stays registered until
     /// [`HandlerRegistration::remove`]; dropping the registration does not remove it.
     ///
     /// # Errors
     ///
-    /// If the informer already has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams.
+    /// Returns an error if the informer already has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and
+    /// streams.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
@@ -149,15 +151,16 @@ impl<O: Object> SharedInformer<O> {
         registration::add(&self.shared, options, handler)
     }
 
-    /// Returns the events as a stream, with the default handler options. Dropping the stream removes it.
+    /// Returns the events as a stream, with the default handler options. Dropping the stream removes its
+    /// registration.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future of `next` loses no event.
+    /// Dropping the future of the stream's `next` loses no event.
     ///
     /// # Panics
     ///
-    /// If the informer already has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams. Use
+    /// Panics if the informer already has [`MAX_HANDLERS`](crate::MAX_HANDLERS) handlers and streams. Use
     /// [`events_with`](Self::events_with) if the program does not control their number, for example with one
     /// stream per user.
     #[track_caller]
@@ -168,7 +171,7 @@ impl<O: Object> SharedInformer<O> {
         }
     }
 
-    /// Like [`events`](Self::events), with options, and returns an error instead of panicking.
+    /// Like [`events`](Self::events), with handler options. Returns an error instead of panicking.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -195,8 +198,8 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Panics
     ///
-    /// If the informer already has an index with this name: two parts of a program would read each other's
-    /// values. Use [`add_indexers`](Self::add_indexers) if that can happen.
+    /// Panics if the informer already has an index with this name: two parts of a program would read each
+    /// other's values. Use [`add_indexers`](Self::add_indexers) if that can happen.
     #[track_caller]
     #[must_use = "the informer is returned so that calls chain; `add_indexers` is for effect alone"]
     pub fn index(self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
@@ -206,12 +209,12 @@ impl<O: Object> SharedInformer<O> {
         self
     }
 
-    /// Adds all indexes or none, before or while the informer runs. Objects in the cache are indexed
+    /// Adds all given indexes or none, before or while the informer runs. Objects in the cache are indexed
     /// immediately.
     ///
     /// # Errors
     ///
-    /// If a name is already in use.
+    /// Returns an error if an index already has one of the names.
     pub fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         self.shared.indexer.add_indexers(indexers)
     }
@@ -230,17 +233,17 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// If the index does not exist.
+    /// Returns an error if the informer has no index with this name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         self.shared.indexer.by_index(name, value)
     }
 
-    /// Returns an immutable snapshot of the whole cache. It may be kept for any time.
+    /// Returns an immutable snapshot of the whole cache. The caller may keep it for any time.
     pub fn snapshot(&self) -> Snapshot<O> {
         self.shared.indexer.snapshot()
     }
 
-    /// Returns true if the first list of the current run is in the cache.
+    /// Returns true if the cache contains the first list of the current run.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
@@ -249,16 +252,18 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It contains the current activity of the informer and its last error.
+    /// Returns an error after `timeout`. The error contains the current activity of the informer and its last
+    /// error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Waits until `condition` holds for the cache. It is evaluated after each change.
+    /// Waits until `condition` holds for the cache. The condition is evaluated after each batch of changes.
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It contains the current activity of the informer and its last error.
+    /// Returns an error after `timeout`. The error contains the current activity of the informer and its last
+    /// error.
     pub async fn wait_until_for(
         &self,
         timeout: Duration,
@@ -267,7 +272,7 @@ impl<O: Object> SharedInformer<O> {
         let mut applied = self.shared.applied.subscribe();
         let holds = async {
             while !condition(&self.shared.indexer) {
-                // `shared` holds the sender, and this call holds `shared`.
+                // The channel is never closed: `shared` owns its sender, and this call keeps `shared` alive.
                 let _ = applied.changed().await;
             }
         };
@@ -285,17 +290,17 @@ impl<O: Object> SharedInformer<O> {
         self.wait_until_for(Duration::from_secs(10), condition).await
     }
 
-    /// Returns true after a run has ended, until the next one starts.
+    /// Returns true between the end of a run and the start of the next one.
     pub fn is_stopped(&self) -> bool {
         self.shared.lifecycle.lock().is_stopped()
     }
 
-    /// Returns the current objects that could not be decoded.
+    /// Returns the objects whose current state could not be decoded.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.shared.undecodable.entries()
     }
 
-    /// Returns the complete current state of the informer. Takes a few locks and sends no request.
+    /// Returns the complete current state of the informer. The call takes a few locks and sends no request.
     pub fn state(&self) -> InformerState {
         self.shared.state()
     }
@@ -312,9 +317,9 @@ impl<O: Object> SharedInformer<O> {
         self.shared.counters.lock().rewound
     }
 
-    /// Returns the version of the last list, event or bookmark in the cache. It is unset while no watch could
-    /// continue from a version: after a list without a version, each following object has its own version, in
-    /// no order.
+    /// Returns the version of the last list, event or bookmark in the cache. The version is unset while no
+    /// watch could continue from it: after a list without a version, each following object has its own
+    /// version, in no order.
     pub fn last_sync_resource_version(&self) -> informer_core::ResourceVersion {
         match self.shared.reflector.has_version() {
             true => self.shared.indexer.resource_version(),

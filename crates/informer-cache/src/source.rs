@@ -6,7 +6,7 @@
 //! [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector) turns the responses into changes
 //! for a queue.
 //!
-//! Both responses are streams, not collections: a list of a million objects needs memory for only a few
+//! Lists and watches are streams, not collections: a list of a million objects needs memory for only a few
 //! network frames.
 
 mod error;
@@ -25,8 +25,8 @@ pub use response::{ListEnd, ListPart, ListStream, Listed, WatchEvent, WatchStrea
 
 /// Lists the current objects.
 pub trait ListSource<O: Object>: Send + Sync + 'static {
-    /// Begins a list. The future resolves when the source has accepted the request (an HTTP server: when it
-    /// has sent the response headers). The objects follow in the stream.
+    /// Begins a list. The future resolves when the source has accepted the request (for an HTTP server: when
+    /// the response headers have arrived). The objects follow in the stream.
     ///
     /// # Cancel safety
     ///
@@ -34,7 +34,8 @@ pub trait ListSource<O: Object>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the source refuses the list or cannot be reached. The stream returns later failures.
+    /// Returns an error if the source rejects the list or cannot be reached. Later failures are items of the
+    /// stream.
     fn list(
         &self,
         request: ListRequest<O>,
@@ -43,8 +44,8 @@ pub trait ListSource<O: Object>: Send + Sync + 'static {
 
 /// Watches for changes.
 pub trait WatchSource<O: Object>: Send + Sync + 'static {
-    /// Begins a watch. The future resolves when the source has accepted it. The events follow in the stream,
-    /// in the order of the source. The stream ends without an error when the source closes the watch.
+    /// Begins a watch. The future resolves when the source has accepted the watch. The events follow in the
+    /// stream, in the order of the source. The stream ends without an error when the source closes the watch.
     ///
     /// # Cancel safety
     ///
@@ -52,44 +53,45 @@ pub trait WatchSource<O: Object>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the source refuses the watch or cannot be reached. The stream returns later failures.
+    /// Returns an error if the source rejects the watch or cannot be reached. Later failures are items of the
+    /// stream.
     fn watch(
         &self,
         request: WatchRequest<O>,
     ) -> impl Future<Output = Result<WatchStream<O>, SourceError>> + Send;
 }
 
-/// A source of objects of one kind: a list, and a watch that continues it.
+/// A source of objects of one kind, with a list and a watch that continues from the list.
 ///
-/// The contract between the two: a watch from the version of a list delivers every change after that list,
-/// once and in order, or it fails with [`SourceErrorKind::Expired`].
+/// Contract between list and watch: a watch from the version of a list delivers every change after that list,
+/// once and in order, or fails with [`SourceErrorKind::Expired`].
 pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
     /// Returns a description of the listed objects for errors, logs and states, for example `pods in
     /// namespace default`.
     fn describe(&self) -> String;
 
-    /// Returns true if [`WatchRequest::send_initial_events`] is supported. After a failure, the reflector
-    /// calls [`streaming_list_failed`](Self::streaming_list_failed), and the source may return `false` from
-    /// then on.
+    /// Returns true if the source supports [`WatchRequest::send_initial_events`]. After a failed streaming
+    /// list, the reflector calls [`streaming_list_failed`](Self::streaming_list_failed), and the source may
+    /// return `false` from then on.
     fn supports_streaming_list(&self) -> bool {
         false
     }
 
     /// Notifies the source that a streaming list was rejected, or that its final bookmark never arrived. The
-    /// source should remember it for this server and kind.
+    /// source should remember that this server does not support streaming lists of this kind.
     fn streaming_list_failed(&self) {}
 
-    /// Returns true if the source serves a complete list faster without a limit, for example because it
-    /// reads parts of it in parallel. A reflector with [`Paging::Auto`](crate::reflector::Paging::Auto) then
-    /// requests complete lists without a limit.
+    /// Returns true if the source serves a complete list faster when the request has no `limit`, for example
+    /// because it reads parts of the list in parallel. A reflector with
+    /// [`Paging::Auto`](crate::reflector::Paging::Auto) then requests complete lists without a limit.
     fn prefers_complete_lists(&self) -> bool {
         false
     }
 
     /// Identifies the server program that responds now, for example by its version; `None` if it is unknown.
-    /// A reflector calls it with each complete list. Another server may encode an object of the same uid and
-    /// version differently. After a change, the next list is therefore read in full, and no object counts as
-    /// [unchanged](SourceContext::unchanged).
+    /// A reflector calls this method with each complete list. Another server may encode an object of the same
+    /// uid and version differently. When the returned value changes, the next list is therefore decoded in
+    /// full, and no object counts as [unchanged](SourceContext::unchanged).
     fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
         std::future::ready(None)
     }
@@ -162,7 +164,7 @@ impl<O: Object> fmt::Debug for DynListWatch<O> {
 
 type SourceFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
 
-/// The same traits with boxed futures: one allocation per request, none per object.
+/// The same traits with boxed futures. A boxed future costs one allocation per request, and none per object.
 trait ErasedListWatch<O: Object>: Send + Sync {
     fn list(&self, request: ListRequest<O>) -> SourceFuture<'_, ListStream<O>>;
     fn watch(&self, request: WatchRequest<O>) -> SourceFuture<'_, WatchStream<O>>;

@@ -6,17 +6,17 @@ use crate::HandlerState;
 use crate::pump::PumpCounters;
 use crate::reflector::ReflectorStatus;
 
-/// The state of an informer at one moment. It contains no content of objects.
+/// The state of an informer at one moment, without the content of objects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct InformerState {
     /// The informer's name.
     pub name: String,
-    /// The listed and watched objects, for example `pods in namespace default`.
+    /// A description of the listed and watched objects, for example `pods in namespace default`.
     pub what: String,
     /// True between start and stop.
     pub running: bool,
-    /// True once the first list of the run is in the cache.
+    /// True once the cache contains the first list of the current run.
     pub synced: bool,
     /// The phase of the reflector, its last error, and its requests by kind and reason.
     pub reflector: ReflectorStatus,
@@ -24,22 +24,22 @@ pub struct InformerState {
     pub objects: usize,
     /// The version of the last list, event or bookmark in the cache.
     pub version: ResourceVersion,
-    /// Number of changes that were read from the source and wait for the pump.
+    /// Number of changes that were read from the source and not processed by the pump yet.
     pub queue_depth: usize,
-    /// The counters of the pump, including the bytes held.
+    /// The counters of the pump, including the bytes of the cached objects.
     pub counters: PumpCounters,
     /// Number of objects whose current state could not be decoded.
     pub undecodable: usize,
-    /// Number of reported states that could not be decoded, since the informer was created.
+    /// Number of received object states that could not be decoded, since the informer was created.
     pub undecodable_total: u64,
     /// Number of index functions that failed for some object.
     pub index_failures: usize,
-    /// Number of panics of the source, of the reflector's hooks, and of the metrics. They were caught, and
-    /// the informer continued.
+    /// Number of panics of the source, of the reflector's hooks, and of the metrics. These panics were
+    /// caught, and the informer continued.
     pub panics: u64,
-    /// The panic that ended the informer's own tasks, until the next first list is in the cache. Until then
-    /// the informer is not [synced](Self::synced), and reads return the last state. The tasks are restarted
-    /// after a backoff.
+    /// The panic that ended the informer's own tasks. It is reset when the cache contains the first list of
+    /// the restarted tasks. Until then the informer is not [synced](Self::synced), and reads return the last
+    /// state. The tasks are restarted after a backoff.
     pub crash: Option<InformerCrash>,
     /// How often the informer's own tasks have panicked.
     pub crashes: u64,
@@ -61,7 +61,7 @@ pub struct InformerCrash {
 
 impl InformerState {
     /// Returns the time since the source last reported a new version by an event, a bookmark or a list.
-    /// `None` before the first.
+    /// `None` before the first version.
     pub fn version_age(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.reflector.last_version_at?))
     }

@@ -1,4 +1,4 @@
-//! Waiting for caches to sync, with a timeout and an error that names the reason.
+//! Waiting for caches to sync, with a timeout and an error that contains the reason for the delay.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tokio::sync::watch;
 
 use crate::reflector::ReflectorPhase;
 
-/// Something that becomes synced: an informer, or one handler of it.
+/// An informer, or one handler of an informer, that becomes synced.
 pub trait CacheSynced: Send + Sync {
-    /// Returns a receiver of the synced state.
+    /// Returns a receiver of the synced state, which is true once the cache is synced.
     fn synced(&self) -> watch::Receiver<bool>;
 
-    /// Describes the cache and its current activity, for the error of a timed-out wait.
+    /// Returns the name of the cache and its current activity, for the error of a timed-out wait.
     fn describe(&self) -> Unsynced;
 }
 
@@ -22,7 +22,7 @@ pub trait CacheSynced: Send + Sync {
 pub struct Unsynced {
     /// The informer or handler.
     pub name: String,
-    /// The activity of the informer at the time of the error.
+    /// The activity of the informer when the wait timed out.
     pub doing: String,
     /// The last error of the informer, with its causes.
     pub last_error: Option<String>,
@@ -45,7 +45,7 @@ impl fmt::Display for Unsynced {
     }
 }
 
-/// The error of a timed-out wait: the caches that are not synced, with the reasons.
+/// The error of a timed-out wait. It contains the caches that are not synced, with the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncError {
     unsynced: Vec<Unsynced>,
@@ -76,16 +76,16 @@ impl fmt::Display for SyncError {
     }
 }
 
-/// Waits until all caches are synced. It subscribes to the caches and does not poll.
+/// Waits until all caches are synced. The function subscribes to the caches and does not poll them.
 ///
 /// # Errors
 ///
-/// Returns an error after `timeout`. It names the caches that are not synced, the activity of each, and its
-/// last error.
+/// Returns an error after `timeout`. The error names the caches that are not synced, the activity of each,
+/// and its last error.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future only ends the wait.
+/// Dropping the future only ends the wait; the caches continue.
 pub async fn wait_for_cache_sync<'a>(
     caches: impl IntoIterator<Item = &'a dyn CacheSynced>,
     timeout: Duration,
@@ -93,7 +93,7 @@ pub async fn wait_for_cache_sync<'a>(
     let caches: Vec<&dyn CacheSynced> = caches.into_iter().collect();
     let all = async {
         for cache in &caches {
-            // A dropped sender never reports a sync; the deadline ends the wait.
+            // If the sender was dropped, the cache never becomes synced, and the deadline ends the wait.
             if cache.synced().wait_for(|synced| *synced).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -112,7 +112,7 @@ pub async fn wait_for_cache_sync<'a>(
     }
 }
 
-/// Describes the phase of a reflector, as a phrase that follows "is".
+/// Describes the phase of a reflector, as a phrase that follows "is" in an error message.
 pub(crate) fn doing(phase: ReflectorPhase) -> &'static str {
     match phase {
         ReflectorPhase::Created => "starting",

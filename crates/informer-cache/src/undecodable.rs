@@ -6,11 +6,11 @@ use std::sync::Arc;
 use informer_core::{ObjectKey, ResourceVersion};
 use parking_lot::Mutex;
 
-/// An object that exists but could not be decoded. It is quarantined with its error, and all other objects
-/// are processed.
+/// An object that exists but could not be decoded. The object is quarantined with its error, and all other
+/// objects are processed.
 ///
-/// It counts as present: no relist reports it as deleted, its last decoded state stays in the cache, marked
-/// stale, and the watch continues after its version.
+/// An undecodable object counts as present: no relist reports it as deleted, its last decoded state stays in
+/// the cache, marked stale, and the watch continues after its version.
 #[derive(Clone)]
 pub struct Undecodable {
     key: Option<ObjectKey>,
@@ -27,23 +27,23 @@ impl Undecodable {
         Self { key, uid: Box::default(), version: ResourceVersion::unset(), error: error.into() }
     }
 
-    /// Adds uid and version, if the metadata could be decoded that far.
+    /// Adds uid and version, if they could be read from the metadata.
     pub fn with_version(mut self, uid: &str, version: ResourceVersion) -> Self {
         (self.uid, self.version) = (uid.into(), version);
         self
     }
 
-    /// Returns the key; `None` if it could not be decoded.
+    /// Returns the key of the object; `None` if the key could not be read.
     pub fn key(&self) -> Option<&ObjectKey> {
         self.key.as_ref()
     }
 
-    /// Returns the uid; empty if it could not be decoded.
+    /// Returns the uid of the object; empty if the uid could not be read.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// Returns the version; unset if it could not be decoded.
+    /// Returns the version of the object; unset if the version could not be read.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.version
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Undecodable {
 
 /// The undecodable objects of one informer. A cheap handle; all clones share one log.
 ///
-/// It keeps the newest entry per key. Objects without a key share the empty key.
+/// The log contains the newest entry per key. Objects without a key share the empty key.
 #[derive(Clone, Default)]
 pub struct UndecodableLog {
     entries: Arc<Mutex<Entries>>,
@@ -88,14 +88,15 @@ struct Entries {
 }
 
 impl UndecodableLog {
-    /// The maximum number of entries. If every object of a kind is broken, the errors must not fill the
-    /// memory. Further failures are only counted.
+    /// The maximum number of entries in the log, which limits its memory if every object of a kind is
+    /// undecodable. Further failures are only counted.
     pub const MAX_ENTRIES: usize = 1000;
 
     /// Adds an entry. Returns false if the log already has the same version of the same object.
     pub fn report(&self, undecodable: Undecodable) -> bool {
         let key = undecodable.key.as_ref().map_or("", ObjectKey::as_str);
-        // Declared before the lock, so that it is dropped after it: the error is user code.
+        // Declared before the lock guard, so that the replaced entry is dropped after the lock is released:
+        // the `drop` of its error is user code.
         let _replaced: Undecodable;
         let mut entries = self.entries.lock();
         let full = entries.by_key.len() >= Self::MAX_ENTRIES;
@@ -118,14 +119,14 @@ impl UndecodableLog {
         true
     }
 
-    /// Removes the entry of an object, after a decodable state or a deletion of it.
+    /// Removes the entry of an object, after the object was deleted or its current state could be decoded.
     pub fn forget(&self, key: &str) {
         let removed = {
             let mut entries = self.entries.lock();
-            // The log is usually empty, and this runs for every object.
+            // This function runs for every object, and the log is usually empty.
             if entries.by_key.is_empty() { None } else { entries.by_key.remove(key) }
         };
-        // Outside of the lock: the error is user code.
+        // Dropped after the lock is released, because the `drop` of the error is user code.
         drop(removed);
     }
 
@@ -139,12 +140,12 @@ impl UndecodableLog {
         self.entries.lock().by_key.len()
     }
 
-    /// Returns true if every object could be decoded.
+    /// Returns true if the log is empty: every object could be decoded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how many failures were reported in total.
+    /// Returns how many failures were reported since the log was created.
     pub fn total(&self) -> u64 {
         self.entries.lock().total
     }
@@ -163,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    /// An error that locks the log in its `Drop`. This deadlocks if the log drops the error while it holds
-    /// its lock.
+    /// An error whose `Drop` locks the log. This deadlocks if the log drops the error while it holds its own
+    /// lock.
     struct Looks(UndecodableLog);
 
     impl Drop for Looks {
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn an_error_replaced_by_a_newer_one_is_dropped_outside_of_the_lock() {
         let (done, is_done) = mpsc::channel();
-        // Runs on its own thread, so that a deadlock does not hang the test.
+        // The code that may deadlock runs on its own thread, so that a deadlock does not hang the test.
         std::thread::spawn(move || {
             let log = UndecodableLog::default();
             for version in ["1", "2"] {

@@ -1,5 +1,5 @@
-//! Allocation counts from the queue to the handlers: regression tests that do not depend on a clock. Each
-//! test runs on its own thread, which performs all counted work.
+//! Counts allocations from the queue to the handlers. Unlike benchmarks, these regression tests do not depend
+//! on a clock. Each test runs on its own thread, which performs all counted work.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -45,7 +45,8 @@ impl Informer {
         Self { queue: InOrderQueue::new(), pump, processor, listeners }
     }
 
-    /// Passes changes through to all handlers, and returns the number of events they received.
+    /// Passes changes through the queue and the pump to all handlers, and returns the number of events they
+    /// received.
     fn carry(&mut self, changes: Vec<Change<TestObject>>) -> usize {
         self.queue.push(changes).unwrap();
         while let Some(batch) = self.queue.try_pop_batch(OBJECTS).unwrap() {
@@ -80,7 +81,7 @@ fn an_event_allocates_only_its_share_of_the_batch_for_any_number_of_handlers() {
         let list = informer.list(1);
         informer.carry(vec![list]);
         for version in [2, 3] {
-            // The first round gives both sides of the store their own pages.
+            // The first round makes the store's two copies of its data allocate their own pages.
             let changes = (0..OBJECTS).map(|number| Change::Updated(pod(number, version))).collect();
             let mut told = 0;
             let carried = measure(|| told = informer.carry(changes)).count_total;
@@ -117,7 +118,7 @@ fn a_list_without_changes_announces_and_stages_nothing() {
     let list = informer.list(2);
     let carried = measure(|| assert_eq!(informer.carry(vec![list]), 0));
     println!("{} allocations and {} bytes for {OBJECTS} objects", carried.count_total, carried.bytes_total);
-    // Only the set of listed keys is allocated, and no object.
+    // Only the set of listed keys is allocated; unchanged objects are not copied.
     assert!(carried.count_total < 40, "{} allocations", carried.count_total);
     assert!(carried.bytes_total < OBJECTS as u64 * 64, "{} bytes", carried.bytes_total);
 }

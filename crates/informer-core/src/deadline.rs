@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest supported wait, 100 years. It stands for "no timeout", because an [`Instant`] has no maximum
+/// The longest supported wait, 100 years. It represents "no timeout", because an [`Instant`] has no maximum
 /// value.
 pub const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// Returns the instant `wait` after `now`. A `wait` over [`LONGEST`] counts as [`LONGEST`], so this never
-/// panics.
+/// Returns the instant `wait` after `now`. A `wait` longer than [`LONGEST`] counts as [`LONGEST`], so this
+/// function never panics.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 /// The path of one field in an object: `spec.nodeName`, `metadata.annotations['example.com/role']`.
 ///
-/// Segments are member names, separated by dots. A name that contains dots is written in brackets and quotes.
-/// A path cannot index a list: it names a single value.
+/// Segments of a path are member names, separated by dots. A name that contains dots is written in brackets
+/// and quotes. A path cannot index a list, so it always names a single value.
 ///
 /// ```
 /// use informer_core::FieldPath;
@@ -26,7 +26,7 @@ impl FieldPath {
         self.segments.iter().map(|segment| &**segment)
     }
 
-    /// Returns the path as it was written.
+    /// Returns the path as it was parsed.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -1,7 +1,7 @@
 //! The 64-bit FNV-1a hash.
 
-/// Returns the 64-bit FNV-1a hash of a string. Use it where other programs or other releases must compute the
-/// same hash, not in hash tables. API servers use it to shard the objects of a kind.
+/// Returns the 64-bit FNV-1a hash of a string. Use this function if other programs or other releases must
+/// compute the same hash, not in hash tables. API servers use it to shard the objects of a kind.
 ///
 /// ```
 /// use informer_core::fnv::fnv1a;

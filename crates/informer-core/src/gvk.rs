@@ -12,14 +12,14 @@ pub struct Gvk {
     pub kind: String,
 }
 
-/// Group, version and resource: a collection in URLs.
+/// Group, version and resource, which identify a collection in URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvr {
     /// The API group; empty for the core group.
     pub group: String,
     /// The version, as `v1`.
     pub version: String,
-    /// The plural resource name, as `pods`.
+    /// The plural resource name, such as `pods`.
     pub resource: String,
 }
 
@@ -33,7 +33,7 @@ impl Gvk {
     ///
     /// # Errors
     ///
-    /// When `api_version` is neither `VERSION` nor `GROUP/VERSION`.
+    /// Returns an error if `api_version` is neither `VERSION` nor `GROUP/VERSION`.
     pub fn from_api_version(api_version: &str, kind: &str) -> Result<Self, ParseGvError> {
         let (group, version) = split_api_version(api_version)?;
         Ok(Self::new(group, version, kind))
@@ -51,13 +51,13 @@ impl Gvr {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
-    /// Returns the `apiVersion` of the objects.
+    /// Returns the `apiVersion` of the objects of this resource.
     pub fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
 
-    /// Returns the URL path of the collection. Without a namespace it is the path for all namespaces, or of a
-    /// cluster-scoped resource.
+    /// Returns the URL path of the collection. Without a namespace, this is the path for all namespaces, or
+    /// the path of a cluster-scoped resource.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let root = match self.group.as_str() {
             "" => format!("/api/{}", self.version),
@@ -86,14 +86,14 @@ fn split_api_version(text: &str) -> Result<(&str, &str), ParseGvError> {
 }
 
 impl fmt::Display for Gvk {
-    /// `Kind.version.group`, or `Kind.version` in the core group.
+    /// Writes `Kind.version.group`, or `Kind.version` in the core group.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_dotted(f, [&self.kind, &self.version, &self.group])
     }
 }
 
 impl fmt::Display for Gvr {
-    /// `resource.version.group`, or `resource.version` in the core group.
+    /// Writes `resource.version.group`, or `resource.version` in the core group.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_dotted(f, [&self.resource, &self.version, &self.group])
     }
@@ -109,7 +109,7 @@ fn write_dotted(f: &mut fmt::Formatter<'_>, [name, version, group]: [&String; 3]
 impl FromStr for Gvr {
     type Err = ParseGvError;
 
-    /// Parses `resource.version.group` or `resource.version`, which is what [`Display`](fmt::Display) writes.
+    /// Parses `resource.version.group` or `resource.version`, the format of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Self, ParseGvError> {
         let mut parts = text.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next().unwrap_or_default()) {
@@ -121,7 +121,7 @@ impl FromStr for Gvr {
     }
 }
 
-/// The error for a string that contains no group and version.
+/// The error for a string that does not contain a group and a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} names no group and version; write VERSION or GROUP/VERSION, or RESOURCE.VERSION.GROUP for a resource"

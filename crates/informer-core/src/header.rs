@@ -4,13 +4,14 @@ use std::sync::Arc;
 use crate::packed_strings::PackedStrings;
 use crate::{Labels, ObjectKey, ResourceVersion};
 
-/// The marker for "no generation"; no server reaches this value.
+/// Represents "no generation"; no server reaches this value.
 pub(crate) const NO_GENERATION: i64 = i64::MIN;
 
 /// The metadata that a cache reads from every object without decoding it.
 ///
-/// Each representation (lazy, typed, dynamic, metadata) contains a header. The decoder fills it in the same
-/// scan that finds the end of the object. Other sources than Kubernetes build it by hand:
+/// Each representation of an object (lazy, typed, dynamic, metadata) contains a header. The decoder fills the
+/// header in the same scan that finds the end of the object. Sources other than Kubernetes create headers
+/// directly:
 ///
 /// ```
 /// use informer_core::{Header, Object, ObjectKey};
@@ -24,7 +25,8 @@ pub struct Header {
     pub(crate) key: ObjectKey,
     pub(crate) uid: Box<str>,
     pub(crate) version: ResourceVersion,
-    /// [`NO_GENERATION`] if there is none. This takes eight bytes less per object than an `Option`.
+    /// `metadata.generation`, or [`NO_GENERATION`] if the object has none. This encoding takes eight bytes
+    /// less per object than an `Option`.
     pub(crate) generation: i64,
     pub(crate) deletion_timestamp: Option<Box<str>>,
     pub(crate) labels: Labels,
@@ -57,13 +59,14 @@ impl Header {
         self
     }
 
-    /// Sets `metadata.generation`, which servers count from 1. `i64::MIN` counts as none.
+    /// Sets `metadata.generation`, which servers count from 1. The value `i64::MIN` means that there is no
+    /// generation.
     pub fn with_generation(mut self, generation: Option<i64>) -> Self {
         self.generation = generation.unwrap_or(NO_GENERATION);
         self
     }
 
-    /// Sets `metadata.deletionTimestamp`, as the server wrote it.
+    /// Sets `metadata.deletionTimestamp`, in the format in which the server wrote it.
     pub fn with_deletion_timestamp(mut self, timestamp: Option<Box<str>>) -> Self {
         self.deletion_timestamp = timestamp;
         self
@@ -84,10 +87,11 @@ impl Header {
         self
     }
 
-    /// Replaces labels and owners by the results of two functions, which return equal values that other
-    /// objects already hold.
+    /// Replaces labels and owners by the results of two functions. The functions return equal values that are
+    /// shared with other objects.
     ///
-    /// Objects of one workload have equal labels and owners. A source that interns them stores them once.
+    /// Objects of one workload have equal labels and owners. A source that interns these values stores them
+    /// once.
     pub fn sharing(
         mut self,
         labels: impl FnOnce(Labels) -> Labels,
@@ -98,7 +102,8 @@ impl Header {
         self
     }
 
-    /// Returns the heap memory in bytes. Labels and owners that are shared with other headers count in full.
+    /// Returns the heap memory of the header in bytes. Labels and owners that are shared with other headers
+    /// count in full.
     pub fn held_bytes(&self) -> usize {
         let owners: usize = self.owners.iter().map(OwnerReference::held_bytes).sum();
         self.key.as_str().len() + self.uid.len() + self.labels.held_bytes() + owners
@@ -115,7 +120,7 @@ impl Header {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
-    /// Group and version, kind, name, uid.
+    /// The strings group and version, kind, name and uid of the owner, in this order.
     strings: PackedStrings,
     controller: bool,
 }
@@ -147,7 +152,7 @@ impl OwnerReference {
         self.string(3)
     }
 
-    /// Returns true if this is the owner that manages the object.
+    /// Returns true if this owner has `controller: true`, so it manages the object.
     pub fn is_controller(&self) -> bool {
         self.controller
     }

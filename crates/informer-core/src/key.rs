@@ -6,9 +6,9 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Namespace and name of an object: its identity in a cache.
+/// Namespace and name of an object, which identify it in a cache.
 ///
-/// The string form is `namespace/name`, or `name` for a cluster-scoped object, as [client-go writes
+/// The string form of a key is `namespace/name`, or `name` for a cluster-scoped object, as [client-go writes
 /// it](https://pkg.go.dev/k8s.io/client-go/tools/cache#MetaNamespaceKeyFunc). A clone shares the string and
 /// allocates nothing. Keys compare, hash and sort like their strings, so a map of keys can be looked up with
 /// a `&str`.
@@ -26,17 +26,17 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// Length of the namespace; 0 if there is none.
+    /// The length of the namespace in bytes; 0 if there is none.
     namespace_len: u32,
 }
 
 impl ObjectKey {
-    /// Returns the key of `name` in `namespace`. An empty namespace makes a cluster-scoped key.
+    /// Returns the key of `name` in `namespace`. If the namespace is empty, the key is cluster-scoped.
     ///
     /// # Errors
     ///
-    /// Fails if the name is empty, if the name or the namespace contains a slash, or if the key would exceed
-    /// 4 GiB.
+    /// Returns an error if the name is empty, if the name or the namespace contains a slash, or if the key
+    /// would exceed 4 GiB.
     pub fn new(namespace: &str, name: &str) -> Result<Self, ParseKeyError> {
         if name.is_empty() {
             return Err(ParseKeyError::new(format!("{namespace}/"), KeyProblem::NoName));
@@ -63,8 +63,8 @@ impl ObjectKey {
         Self::new("", name)
     }
 
-    /// Returns a key that is exactly `text`, which may contain slashes: for sources other than Kubernetes. It
-    /// has no namespace, and its name is the whole string.
+    /// Returns a key that is exactly `text`, which may contain slashes, for sources other than Kubernetes.
+    /// The key has no namespace, and its name is the whole string.
     pub fn explicit(text: impl Into<Arc<str>>) -> Self {
         Self { text: text.into(), namespace_len: 0 }
     }
@@ -82,7 +82,7 @@ impl ObjectKey {
         }
     }
 
-    /// Returns the string form, `namespace/name` or `name`.
+    /// Returns the string form of the key, `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -91,8 +91,8 @@ impl ObjectKey {
 impl FromStr for ObjectKey {
     type Err = ParseKeyError;
 
-    /// Parses `namespace/name` or `name`. A leading slash (`/name`) is accepted and dropped, as client-go
-    /// does.
+    /// Parses a key of the form `namespace/name` or `name`. A leading slash (`/name`) is accepted and
+    /// dropped, as in client-go.
     fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         match name.contains('/') {
@@ -135,7 +135,7 @@ impl PartialEq<&str> for ObjectKey {
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Must equal the hash of `str`, because keys implement `Borrow<str>`.
+        // The hash must equal that of the `str`, because keys implement `Borrow<str>`.
         self.text.hash(state);
     }
 }
@@ -207,9 +207,10 @@ impl fmt::Display for KeyProblem {
     }
 }
 
-/// The error for an object without a key. It names the object as far as it is known, never its content.
+/// The error for an object without a key. The error describes the object, but never contains its content.
 ///
-/// A [key function](https://pkg.go.dev/k8s.io/client-go/tools/cache#KeyFunc) returns it when it fails.
+/// A [key function](https://pkg.go.dev/k8s.io/client-go/tools/cache#KeyFunc) returns this error when it
+/// fails.
 #[derive(Debug, thiserror::Error)]
 #[error("no key for {object}")]
 pub struct KeyError {

@@ -4,7 +4,7 @@ use crate::packed_strings::{PackedStrings, Strings};
 
 /// The labels of an object: a small sorted map in one allocation that clones share.
 ///
-/// A later duplicate of a key replaces the earlier one, as in a JSON object. A lookup is a linear scan,
+/// If a key occurs more than once, the last value is used, as in a JSON object. A lookup is a linear scan,
 /// because objects have few labels.
 ///
 /// ```
@@ -16,7 +16,7 @@ use crate::packed_strings::{PackedStrings, Strings};
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
-    /// Alternating keys and values, sorted by key.
+    /// The strings of the map: alternating keys and values, sorted by key.
     strings: PackedStrings,
 }
 
@@ -54,7 +54,7 @@ impl Labels {
         self.strings.is_empty()
     }
 
-    /// Returns the heap memory in bytes.
+    /// Returns the heap memory of the labels in bytes.
     pub fn held_bytes(&self) -> usize {
         self.strings.held_bytes()
     }
@@ -84,9 +84,10 @@ impl ExactSizeIterator for Pairs<'_> {}
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
-        // Servers write each key once, in sorted order.
+        // Servers send each key once, in sorted order, so sorting is usually not needed.
         if !pairs.is_sorted_by(|(a, _), (b, _)| a.as_ref() < b.as_ref()) {
-            // Reversed before a stable sort: of equal keys the last one comes first, and `dedup` keeps it.
+            // The pairs are reversed before a stable sort, so that of equal keys the last one comes first,
+            // and `dedup` keeps it.
             pairs.reverse();
             pairs.sort_by(|(a, _), (b, _)| a.as_ref().cmp(b.as_ref()));
             pairs.dedup_by(|(b, _), (a, _)| a.as_ref() == b.as_ref());

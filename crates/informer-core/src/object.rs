@@ -5,8 +5,8 @@ use crate::{FieldPath, Header, Labels, ObjectKey, OwnerReference, ResourceVersio
 
 /// An object that an informer can cache.
 ///
-/// All code between the decoder and the handlers is generic over this trait, so every representation takes
-/// the same path. Only [`header`](Self::header) is required; it must always return the same header.
+/// All code between the decoder and the handlers is generic over this trait, so the same code handles every
+/// representation. Only [`header`](Self::header) is required; it must always return the same header.
 ///
 /// Objects are shared as `Arc<O>` and never modified in place.
 pub trait Object: Send + Sync + 'static {
@@ -18,8 +18,8 @@ pub trait Object: Send + Sync + 'static {
         &self.header().key
     }
 
-    /// `metadata.uid`; empty if the source has none. Objects with equal keys and different UIDs are different
-    /// objects.
+    /// Returns `metadata.uid`; empty if the source has none. Objects with equal keys and different UIDs are
+    /// different objects.
     fn uid(&self) -> &str {
         &self.header().uid
     }
@@ -34,7 +34,8 @@ pub trait Object: Send + Sync + 'static {
         Some(self.header().generation).filter(|generation| *generation != NO_GENERATION)
     }
 
-    /// `metadata.deletionTimestamp` as the server wrote it: set while the object waits for its finalizers.
+    /// Returns `metadata.deletionTimestamp` as the server wrote it. It is set while the object waits for its
+    /// finalizers.
     fn deletion_timestamp(&self) -> Option<&str> {
         self.header().deletion_timestamp.as_deref()
     }
@@ -54,22 +55,22 @@ pub trait Object: Send + Sync + 'static {
         self.owners().iter().find(|owner| owner.is_controller())
     }
 
-    /// Returns one annotation, if the representation holds annotations.
+    /// Returns one annotation, if this representation contains annotations.
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         let _ = name;
         None
     }
 
-    /// `metadata.annotations`, if the representation holds them; empty otherwise. A lazy object scans its
-    /// bytes for them.
+    /// Returns `metadata.annotations`, if this representation contains them; otherwise no annotations. A lazy
+    /// object scans its bytes for them.
     fn annotations(&self) -> Cow<'_, Labels> {
         Cow::Owned(Labels::default())
     }
 
     /// Returns the scalar at `path` (such as `spec.nodeName`) as a string: a string unchanged, a number or
     /// boolean as in JSON. Returns `None` if the field is absent, null, a list or an object. Representations
-    /// that hold a body read the field from it without a full decode. The default implementation knows name,
-    /// namespace, UID and resourceVersion.
+    /// that contain a body read the field from it without a full decode. The default implementation supports
+    /// only name, namespace, UID and resourceVersion.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         self.header().field(path)
     }

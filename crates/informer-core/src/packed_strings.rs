@@ -2,7 +2,7 @@
 //!
 //! Each string is preceded by its length in groups of six bits, lowest group first; all groups but the last
 //! have bit 6 set. No length byte has bit 7 set, so the whole buffer is valid UTF-8, and a string can be
-//! sliced out of it without validation.
+//! sliced out of the buffer without validation.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl PackedStrings {
         Strings { all: &self.0, at: 0 }
     }
 
-    /// Returns the heap memory in bytes.
+    /// Returns the heap memory of the list in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.0.len()
     }
@@ -48,7 +48,7 @@ fn push_length(all: &mut String, mut length: usize) {
     all.push(char::from(length as u8));
 }
 
-/// Iterates over the strings in order.
+/// An iterator over the strings of a `PackedStrings`, in order.
 pub(crate) struct Strings<'a> {
     all: &'a str,
     at: usize,

@@ -1,4 +1,4 @@
-//! Label and field selectors. Syntax and matching are those of the [Kubernetes
+//! Label and field selectors. Syntax and matching follow the [Kubernetes
 //! API](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#api).
 
 pub(crate) mod field;

@@ -5,10 +5,10 @@ use crate::ObjectKey;
 
 /// The last known state of a deleted object.
 ///
-/// If the deletion was observed, `last` is the object as the DELETED event showed it. If it was missed (the
-/// watch was down, and a relist did not contain the object any more), `last` is the last state known before,
-/// and [`stale`](Self::stale) is true. client-go calls the second case `DeletedFinalStateUnknown`; here both
-/// are one type whose accessors cannot fail.
+/// If the deletion was observed, `last` is the object that the DELETED event contained. If the deletion was
+/// missed (the watch was interrupted, and a relist no longer contained the object), `last` is the last state
+/// known before, and [`stale`](Self::stale) is true. client-go calls the second case
+/// `DeletedFinalStateUnknown`; here both cases are one type whose accessors cannot fail.
 pub struct Tombstone<O> {
     key: ObjectKey,
     last: Option<Arc<O>>,
@@ -16,7 +16,7 @@ pub struct Tombstone<O> {
 }
 
 impl<O> Tombstone<O> {
-    /// Creates the tombstone of an observed deletion, which showed `last`.
+    /// Creates the tombstone of an observed deletion, whose DELETED event contained `last`.
     pub fn observed(key: ObjectKey, last: Arc<O>) -> Self {
         Self { key, last: Some(last), stale: false }
     }
@@ -36,7 +36,8 @@ impl<O> Tombstone<O> {
         self.last.as_ref()
     }
 
-    /// Returns true if the deletion was missed, so that `last` may be older than the final state.
+    /// Returns true if the deletion was missed, so that `last` may be older than the final state of the
+    /// object.
     pub fn stale(&self) -> bool {
         self.stale
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 ///
 /// Resource versions are opaque strings. Since Kubernetes 1.35 ([KEP-5504](https://kep.k8s.io/5504)) the
 /// versions of one resource are decimal numbers of any length without leading zeros, which may be compared.
-/// All other versions can only be compared for equality. So `==` is always meaningful,
+/// All other versions can only be compared for equality. Therefore `==` always has a meaning,
 /// [`ResourceVersion::compare`] returns `None` if an order is not defined, and there is no `Ord`.
 ///
 /// ```
@@ -22,8 +22,8 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Repr);
 
-/// Each string has exactly one representation: a canonical number that fits into 64 bits is always `Number`.
-/// The derived equality relies on this.
+/// Each version string has exactly one representation: a canonical number that fits into 64 bits is always
+/// `Number`. The derived equality relies on this.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Number(u64),
@@ -41,17 +41,18 @@ impl ResourceVersion {
         Self(Repr::Number(0))
     }
 
-    /// Returns true if the server gave no version. Empty versions never count as equal states.
+    /// Returns true if the server returned no version. Two empty versions do not mean that two states are
+    /// equal.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Repr::Text(text) if text.is_empty())
     }
 
-    /// Returns true for `0`, which as a request means "any".
+    /// Returns true for version `0`, which in a request means "any state".
     pub fn is_any(&self) -> bool {
         self.0 == Repr::Number(0)
     }
 
-    /// Returns the number, if the version is one that fits into 64 bits.
+    /// Returns the version as a number, if it is a number that fits into 64 bits.
     pub fn as_u64(&self) -> Option<u64> {
         match self.0 {
             Repr::Number(number) => Some(number),
@@ -65,21 +66,21 @@ impl ResourceVersion {
             (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
             (Repr::Number(_), Repr::Text(b)) => is_number(b).then_some(Ordering::Less),
             (Repr::Text(a), Repr::Number(_)) => is_number(a).then_some(Ordering::Greater),
-            // Without leading zeros, the longer number is the greater one.
+            // Numbers have no leading zeros, so the longer one is the greater one.
             (Repr::Text(a), Repr::Text(b)) => {
                 (is_number(a) && is_number(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
             }
         }
     }
 
-    /// Returns true if both are comparable and this one is the older.
+    /// Returns true if both versions are comparable and this one is older.
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.compare(other) == Some(Ordering::Less)
     }
 }
 
-/// Returns true for a version number as of Kubernetes 1.35: digits without a leading zero. Zero itself is
-/// always a [`Repr::Number`].
+/// Returns true for a version number as defined in Kubernetes 1.35: digits without a leading zero. Zero
+/// itself is always a [`Repr::Number`].
 fn is_number(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,4 +1,4 @@
-//! Keys, versions, labels and paths through the public API.
+//! Tests keys, versions, labels and field paths through the public API.
 
 use std::cmp::Ordering;
 

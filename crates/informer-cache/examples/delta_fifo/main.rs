@@ -1,4 +1,4 @@
-//! A queue of the deltas of each key, including deletions that the watch missed.
+//! Example of a `DeltaFifo`, which queues the deltas of each key, including deletions that the watch missed.
 //! See `README.md` in this folder.
 
 use std::error::Error;

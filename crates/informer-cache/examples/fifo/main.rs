@@ -1,4 +1,4 @@
-//! A queue of the latest state of each key. See `README.md` in this folder.
+//! Example of a `Fifo`, which queues the latest state of each key. See `README.md` in this folder.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,13 +17,14 @@ fn job(key: &str, version: &str) -> Result<Arc<Header>> {
 pub async fn main() -> Result {
     let queue: Fifo<Header> = Fifo::new();
 
-    // The first list, then changes: only the latest state of `a` remains, at its original position.
+    // A list is queued, then changes. The queue keeps only the latest state of `a`, at its original position.
     queue.replace([job("jobs/a", "1")?, job("jobs/b", "1")?, job("jobs/c", "1")?])?;
     queue.add(job("jobs/a", "2")?)?;
     queue.delete("jobs/c")?;
     println!("queued: {:?}", queue.list_keys());
 
-    // A process function that fails requeues the object behind the others. No lock is held while it runs.
+    // If the process function fails, its item is requeued behind the others. The queue is not locked while
+    // the function runs.
     let mut failed_once = false;
     let mut done = Vec::new();
     while queue.depth() > 0 {
@@ -45,7 +46,7 @@ pub async fn main() -> Result {
     println!("done: {done:?}, synced: {}", queue.has_synced());
     assert_eq!(done, ["jobs/b", "jobs/a"]);
 
-    // A consumer receives items as they arrive; after `close` it receives the remaining items, and then the
+    // The consumer receives items as they are queued. After `close` it receives the remaining items, then the
     // end.
     let consumer = tokio::spawn({
         let queue = queue.clone();

@@ -1,4 +1,5 @@
-//! A queue of all changes in the order of arrival, which every informer uses. See `README.md` in this folder.
+//! Example of an `InOrderQueue`, which every informer uses: it queues all changes in the order of arrival.
+//! See `README.md` in this folder.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -31,15 +32,15 @@ pub async fn main() -> Result {
     ])?;
     println!("{} changes are queued", queue.depth());
 
-    // The list is a batch without other changes. When it is done, it counts as processed and the queue as
-    // synced.
+    // A list is popped as a batch without other changes. After `done`, the list counts as processed and the
+    // queue as synced.
     let batch = queue.pop_batch(InOrderQueue::<Header>::MAX_BATCH).await?;
     println!("first: {:?} (initial: {})", &batch[..], batch.is_initial());
     assert!(!queue.has_synced());
     batch.done();
     println!("synced: {}", queue.has_synced());
 
-    // A batch that cannot be processed is returned to the front of the queue; the order is kept.
+    // A batch whose processing failed is returned to the front of the queue, so the order of changes is kept.
     let batch = queue.pop_batch(2).await?;
     println!("taken and returned: {:?}", &batch[..]);
     queue.requeue(batch);

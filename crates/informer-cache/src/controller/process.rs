@@ -12,15 +12,16 @@ pub type ProcessError = Box<dyn Error + Send + Sync>;
 
 /// Processes the items that an [`InformerController`](super::InformerController) pops.
 ///
-/// Every `FnMut(&T) -> Result<(), ProcessError>` implements it; it runs on a runtime thread and must not
-/// block. Implement the trait for processing that awaits.
+/// Every `FnMut(&T) -> Result<(), ProcessError>` implements this trait; such a function runs on a runtime
+/// thread and must not block. Implement the trait for processing that awaits.
 pub trait Process<T>: Send + 'static {
-    /// Processes one item of the queue. The next one follows when the future is ready. A panic is contained
-    /// and counted.
+    /// Processes one item of the queue. The next item follows when the returned future is ready. A panic is
+    /// contained and counted.
     ///
     /// # Errors
     ///
-    /// If the item could not be processed. The controller decides whether it is requeued.
+    /// Returns an error if the item could not be processed. The configuration of the controller decides
+    /// whether the item is requeued.
     fn process(&mut self, item: &T) -> impl Future<Output = Result<(), ProcessError>> + Send;
 }
 
@@ -34,9 +35,10 @@ where
     }
 }
 
-/// A queue item as logs name it: by its key, never by its content.
+/// Names a queue item in logs: by its key, never by its content.
 pub trait ProcessItem {
-    /// Returns the key. For several objects, returns the first key and the number of further ones.
+    /// Returns the key of the object. For several objects, returns the first key and the number of the
+    /// others.
     fn name(&self) -> Cow<'_, str>;
 }
 

@@ -26,7 +26,7 @@ pub struct SimpleInformerOptions<O: Object> {
 }
 
 impl<O: Object> SimpleInformerOptions<O> {
-    /// Returns the defaults: no resync, only the namespace index, no transform.
+    /// Returns the default options: no resync, only the namespace index, no transform.
     pub fn new() -> Self {
         Self { reflector: ReflectorConfig::default(), indexers: Indexers::new(), transform: None }
     }
@@ -56,9 +56,9 @@ impl<O: Object> SimpleInformerOptions<O> {
     }
 }
 
-/// An informer with one store and one handler. Its loop calls the handler directly.
+/// An informer that has one store and one handler. The task that writes the store also calls the handler.
 ///
-/// Unlike a [`SharedInformer`](crate::SharedInformer), [`has_synced`](Self::has_synced) implies that the
+/// Unlike with a [`SharedInformer`](crate::SharedInformer), [`has_synced`](Self::has_synced) implies that the
 /// handler has handled the first list. The cache waits for the handler, so a slow handler delays the cache.
 ///
 /// Upstream: [`NewInformer`](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewInformer).
@@ -138,7 +138,7 @@ pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     SimpleInformer { indexer, undecodable, listener, controller }
 }
 
-/// Applies changes to the store and notifies the handler.
+/// A process function that applies changes to the store and notifies the handler.
 struct Announce<O: Object, H> {
     pump: Pump<O>,
     handler: H,
@@ -147,7 +147,7 @@ struct Announce<O: Object, H> {
 }
 
 impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
-    /// Never fails: panics of the handler are contained per event.
+    /// Processing never fails: a panic of the handler is contained, and the next event follows.
     async fn process(&mut self, batch: &Batch<O>) -> Result<(), ProcessError> {
         let applied = self.pump.apply(batch.iter().cloned());
         let Applied { events, first_list, suspect, unordered, resync } = applied;
@@ -173,12 +173,12 @@ impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
 }
 
 impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
-    /// Runs until `cancel` is cancelled; see [`InformerController::run`].
+    /// Runs the informer until `cancel` is cancelled; see [`InformerController::run`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run and the current call of the handler. A later run handles pending
-    /// events.
+    /// Dropping the future ends the run and cancels the current call of the handler. A later run delivers the
+    /// pending events.
     pub async fn run(&self, cancel: CancellationToken) {
         self.controller.run(cancel).await;
     }
@@ -192,7 +192,8 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It contains the current activity of the informer and its last error.
+    /// Returns an error after `timeout`. The error contains the current activity of the informer and its last
+    /// error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
@@ -202,12 +203,12 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
         &self.indexer
     }
 
-    /// Returns the objects that could not be decoded.
+    /// Returns the log of the objects that could not be decoded.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }
 
-    /// Returns the version of the last list, event or bookmark that was received.
+    /// Returns the version of the last list, event or bookmark that the informer received.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.controller.last_sync_resource_version()
     }
@@ -217,12 +218,12 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
         self.listener.state()
     }
 
-    /// Returns the counters of the loop.
+    /// Returns how many batches were processed, by result.
     pub fn counts(&self) -> ControllerCounts {
         self.controller.counts()
     }
 
-    /// Returns a handle of the reflector.
+    /// Returns a handle of the informer's reflector.
     pub fn reflector(&self) -> ReflectorHandle {
         self.controller.reflector()
     }

@@ -46,7 +46,7 @@ fn change(key: &str, version: &str) -> Change<TestObject> {
     Change::Added(Arc::new(object(key, version)))
 }
 
-/// A controller of a scripted source, and its run.
+/// A running controller that reads from a scripted source.
 struct World<P> {
     controller: Arc<Ours<P>>,
     server: ScriptedServer<TestObject>,
@@ -153,7 +153,7 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
     // The reflector is still waiting for its first list. It ends when it writes to the closed queue, or when
-    // it is canceled.
+    // `stop` is cancelled.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {
@@ -268,7 +268,7 @@ async fn a_handler_that_deletes_each_added_object_receives_exactly_these_deletio
     assert!(informer.indexer().is_empty());
 }
 
-/// Runs on two threads to find races.
+/// Runs on two threads, so that concurrent writes can race.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_concurrent_writes_the_cache_equals_the_source() {
     let (source, mut server) = ScriptedSource::new();
@@ -325,7 +325,7 @@ async fn after_concurrent_writes_the_cache_equals_the_source() {
 async fn a_controller_with_a_closure_can_be_spawned() {
     let (source, mut server) = ScriptedSource::new();
     let (sender, mut processed) = tokio::sync::mpsc::unbounded_channel();
-    // Neither the closure nor the controller has a named or generic type here, as in user code.
+    // The types of the closure and the controller are inferred here, as in user code.
     let controller = InformerController::new(
         ControllerConfig::new(source, InOrderQueue::new()),
         move |batch: &Batch<TestObject>| Ok(sender.send(batch.len())?),
@@ -397,7 +397,8 @@ async fn a_panic_of_any_hook_is_counted_and_causes_no_request() {
         server.expect_silence(Duration::from_secs(15)).await;
         stop.cancel();
     });
-    // The failed list, the version 6 and a resync; the resync whose hook panicked is skipped.
+    // The processed changes are the failed list, version 6 and a resync. The resync whose hook panicked is
+    // skipped.
     assert_eq!((controller.counts().panicked, controller.counts().processed), (3, 2));
 }
 

@@ -3,7 +3,7 @@
 //! # Shutdown
 //!
 //! The thread starts with the first event. Dropping the handler closes the channel, and the thread ends after
-//! the current call. It is not joined, so a call that never returns does not delay shutdown.
+//! the current call. The thread is not joined, so a call that never returns does not delay shutdown.
 
 use std::any::Any;
 use std::fmt;
@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use super::EventHandler;
 use crate::Event;
 
-/// Returns a handler that may block. It runs on its own thread and is called for one event at a time, in
-/// order.
+/// Returns a handler whose closure may block. The closure runs on its own thread and is called for one event
+/// at a time, in order.
 pub fn blocking<O, F>(callback: F) -> Blocking<O>
 where
     O: Send + Sync + 'static,
@@ -34,18 +34,18 @@ pub struct Blocking<O> {
 enum State<O> {
     Idle(Box<dyn FnMut(Event<O>) + Send>),
     Running(mpsc::Sender<Call<O>>),
-    /// The thread could not be started.
+    /// The thread of the handler could not be started.
     Failed,
 }
 
 struct Call<O> {
     event: Event<O>,
-    /// Carries the panic of the callback, if it panicked.
+    /// Sends the result of the callback, with its panic if it panicked.
     done: oneshot::Sender<Result<(), Box<dyn Any + Send>>>,
 }
 
 impl<O: Send + Sync + 'static> Blocking<O> {
-    /// Returns the channel to the thread. The first call starts the thread.
+    /// Returns the channel to the handler's thread. The first call starts the thread.
     fn worker(&mut self) -> Result<&mpsc::Sender<Call<O>>, &'static str> {
         if let State::Idle(_) = self.state
             && let State::Idle(callback) = std::mem::replace(&mut self.state, State::Failed)
@@ -66,7 +66,7 @@ impl<O: Send + Sync + 'static> Blocking<O> {
 fn serve<O>(mut callback: Box<dyn FnMut(Event<O>) + Send>, calls: &mpsc::Receiver<Call<O>>) {
     while let Ok(Call { event, done }) = calls.recv() {
         let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
-        // The receiver may have been dropped meanwhile; the event is handled in any case.
+        // The receiver may have been dropped meanwhile; the event was handled in any case.
         let _ = done.send(outcome);
     }
 }

@@ -41,7 +41,8 @@ impl<O> HandlerFuncs<O> {
         self
     }
 
-    /// Calls `callback` with the old and the new state of each changed object. In a resync both are the same.
+    /// Calls `callback` with the old and the new state of each changed object. In a resync the two states are
+    /// the same.
     pub fn on_update(mut self, callback: impl FnMut(Arc<O>, Arc<O>) + Send + 'static) -> Self {
         self.update = Some(Box::new(callback));
         self
@@ -87,8 +88,8 @@ impl<O> fmt::Debug for HandlerFuncs<O> {
     }
 }
 
-/// Forwards events of objects for which `filter` returns true to `handler`. An update that crosses the filter
-/// boundary becomes an add or a delete, so the handler sees exactly the filtered set.
+/// Forwards an event to `handler` if `filter` returns true for its object. If an update changes the result of
+/// `filter`, it becomes an add or a delete, so that the handler sees exactly the objects that match.
 pub fn filtered<O, F, H>(filter: F, handler: H) -> Filtered<F, H>
 where
     F: Fn(&O) -> bool + Send + 'static,

@@ -31,20 +31,20 @@ fn is_initial<O>(event: &Event<O>) -> bool {
     matches!(event, Event::Added { initial: true, .. })
 }
 
-/// The pending events of one handler. Pure state: no lock, no clock, no waiting.
+/// The pending events of one handler. This type is pure state: it has no lock and no clock, and never waits.
 pub struct ListenerBuffer<O> {
     pending: Pending<O>,
-    /// Initial events that are pending or in flight.
+    /// Number of initial events that are pending or in flight.
     initial_left: usize,
     initial_complete: bool,
     in_flight_initial: bool,
     max_depth: usize,
-    /// The next depth to warn at.
+    /// The next number of pending events at which a warning is logged.
     high_water: usize,
 }
 
 enum Pending<O> {
-    /// Whole batches, of which the first may be partly delivered.
+    /// Whole batches of events; some events of the first batch may have been delivered.
     Unbounded {
         batches: VecDeque<Arc<EventBatch<O>>>,
         next: usize,
@@ -76,7 +76,7 @@ impl<O> Pending<O> {
     }
 }
 
-/// The removed events. The caller drops them outside of any lock.
+/// Events that were removed from the buffer. The caller drops them outside of any lock.
 pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
 
 impl<O> ListenerBuffer<O> {
@@ -115,8 +115,9 @@ impl<O> ListenerBuffer<O> {
         self.max_depth = self.max_depth.max(self.pending.depth());
     }
 
-    /// Returns the next event. It is in flight until [`finished`](Self::finished) or the next call: without
-    /// `finished`, the earlier delivery was dropped together with its event.
+    /// Returns the next event. The event is in flight until [`finished`](Self::finished) or the next call of
+    /// this method. A call without `finished` in between means that the earlier delivery was dropped together
+    /// with its event.
     pub fn pop(&mut self) -> Option<Event<O>>
     where
         O: Object,
@@ -139,7 +140,7 @@ impl<O> ListenerBuffer<O> {
         Some(event)
     }
 
-    /// The event in flight was handled.
+    /// Reports that the handler has handled the event in flight.
     pub fn finished(&mut self) {
         if std::mem::take(&mut self.in_flight_initial) {
             self.initial_left -= 1;
@@ -151,7 +152,7 @@ impl<O> ListenerBuffer<O> {
         self.initial_complete = true;
     }
 
-    /// True once all initial events were pushed and handled.
+    /// Returns true once all initial events were added to the buffer and handled.
     pub fn is_synced(&self) -> bool {
         self.initial_complete && self.initial_left == 0
     }
@@ -166,7 +167,8 @@ impl<O> ListenerBuffer<O> {
         self.max_depth
     }
 
-    /// Returns the depth, if it has just reached the mark. The next mark is twice as high.
+    /// Returns the number of pending events, if it has just reached the high-water mark. The next mark is
+    /// twice as high.
     pub fn high_water_crossed(&mut self) -> Option<usize> {
         let depth = self.depth();
         (depth >= self.high_water).then(|| {
@@ -175,12 +177,13 @@ impl<O> ListenerBuffer<O> {
         })
     }
 
-    /// Begins a new run, whose initial events follow.
+    /// Begins a new run of the informer, whose initial events follow.
     pub fn begin_run(&mut self) {
         self.initial_complete = false;
     }
 
-    /// Removes all pending events. The event in flight stays counted until it is finished.
+    /// Removes all pending events. The event in flight still counts as unfinished until
+    /// [`finished`](Self::finished).
     pub(super) fn take_pending(&mut self) -> Discarded<O> {
         self.initial_left = usize::from(self.in_flight_initial);
         let empty = self.pending.emptied();

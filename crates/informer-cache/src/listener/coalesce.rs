@@ -1,7 +1,8 @@
 //! Pending events, merged per key.
 //!
 //! The pending events of a key are always one of: an add, an update, a delete, or a delete followed by an add
-//! (the object was replaced by another object with the same name). The table of merges:
+//! (the object was replaced by another object with the same name). The table shows how a new event is merged
+//! with them:
 //!
 //! | pending | + added | + updated | + deleted |
 //! |---|---|---|---|
@@ -11,8 +12,8 @@
 //! | deleted | deleted, added | (impossible) | (impossible) |
 //! | deleted, added | (impossible) | deleted, added newest | deleted |
 //!
-//! The pump never emits the impossible combinations, because its history per key is legal. They are treated
-//! like a replacement of the pending event by the newer one.
+//! The pump never emits the combinations marked as impossible, because its history per key is legal. If one
+//! occurs, the newer event replaces the pending one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,13 +25,13 @@ use crate::Event;
 
 /// # Invariants
 ///
-/// 1. `order` holds each key of `by_key` once, in the order in which its first event was added. It also holds
-///    stale entries of keys whose events were canceled; `pop` skips those.
-/// 2. `len` counts events. A key has at most two.
+/// 1. `order` contains each key of `by_key` once, in the order in which the keys' first events were added. It
+///    also contains stale entries of keys whose events were canceled; `pop` skips those.
+/// 2. `len` is the number of pending events. A key has at most two.
 pub(super) struct CoalescedEvents<O> {
     by_key: HashMap<ObjectKey, Slot<O>>,
     order: VecDeque<(ObjectKey, u64)>,
-    /// Distinguishes the current entry of a key in `order` from a stale one.
+    /// The number of the next entry in `order`. It distinguishes the current entry of a key from a stale one.
     next_ticket: u64,
     len: usize,
 }
@@ -38,7 +39,7 @@ pub(super) struct CoalescedEvents<O> {
 struct Slot<O> {
     ticket: u64,
     first: Event<O>,
-    /// Only after a delete: the add of the object that replaced the deleted one.
+    /// The add of the object that replaced a deleted one; set only if the first event of the key is a delete.
     second: Option<Event<O>>,
 }
 
@@ -49,7 +50,7 @@ impl<O> Default for CoalescedEvents<O> {
 }
 
 impl<O: Object> CoalescedEvents<O> {
-    /// Adds an event. Returns the number of initial events that are canceled by it, this one included.
+    /// Adds an event. Returns the number of initial events that the new event cancels, including itself.
     pub(super) fn push(&mut self, event: &Event<O>) -> usize {
         let Some(slot) = self.by_key.get_mut(event.key()) else {
             self.insert(event.clone());
@@ -88,7 +89,7 @@ impl<O: Object> CoalescedEvents<O> {
         self.len += 1;
     }
 
-    /// Drops stale entries of `order`, which must not grow without bound while the handler is stuck.
+    /// Drops stale entries of `order`, which would grow without bound while the handler is blocked.
     fn compact(&mut self) {
         if self.order.len() > 2 * self.by_key.len() + 64 {
             let by_key = &self.by_key;
@@ -105,7 +106,7 @@ impl<O: Object> CoalescedEvents<O> {
             self.len -= 1;
             let slot = self.by_key.get_mut(&key)?;
             return match slot.second.take() {
-                // The add keeps the position of the key: it is the next event of this key.
+                // The key keeps its position in `order`: the add is its next event.
                 Some(second) => {
                     let first = std::mem::replace(&mut slot.first, second);
                     self.order.push_front((key, ticket));
@@ -126,7 +127,7 @@ impl<O> CoalescedEvents<O> {
 enum Merged<O> {
     Nothing,
     One(Event<O>),
-    /// The pending event stays, and this one is queued after it.
+    /// The pending event stays, and the new one is queued after it.
     Both(Event<O>),
 }
 

@@ -17,17 +17,19 @@ use super::ProcessorListener;
 use crate::Event;
 use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 
-/// The maximum number of consecutive events for a handler that never waits, before the task yields.
+/// The maximum number of consecutive events that are delivered to a handler that never waits, before the task
+/// yields.
 const MAX_BURST: u32 = 256;
 
-/// Consecutive events that were delivered without a wait between them.
+/// State of consecutive events that were delivered without a wait between them.
 #[derive(Default)]
 struct Burst {
     events: u32,
-    /// True if the last event was handled and [`ProcessorListener::finished`] was not called for it yet.
+    /// True if the handler has handled the last event, but [`ProcessorListener::finished`] was not called for
+    /// it yet.
     in_flight: bool,
-    /// The time at which the handler returned from the last event. The next event begins at this time, which
-    /// saves a reading of the clock.
+    /// The time at which the handler returned from the last event. It is used as the start of the next event,
+    /// to read the clock only once.
     end: Option<Instant>,
 }
 
@@ -36,7 +38,7 @@ impl<O: Object> ProcessorListener<O> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the event in flight, if there is one; cancelling the token does not.
+    /// Dropping the future drops the event in flight, if there is one. Cancelling `cancel` lets it finish.
     pub async fn run<H: EventHandler<O>>(&self, handler: &mut H, cancel: &CancellationToken) {
         let mut burst = Burst::default();
         while !self.is_closed() && !cancel.is_cancelled() {
@@ -56,14 +58,15 @@ impl<O: Object> ProcessorListener<O> {
         if burst.in_flight {
             self.finished();
         }
-        // Several tasks may wait, and closing wakes only one of them. Each one wakes the next.
+        // Several tasks may wait here, and closing the listener wakes only one of them. Each woken task wakes
+        // the next.
         if self.is_closed() {
             self.wake.notify_one();
         }
     }
 
-    /// Delivers the pending events and returns when there are none. Used by an informer whose loop calls its
-    /// handler itself.
+    /// Delivers the pending events and returns when there are no more. Used by informers that call their
+    /// handler directly, without a task of its own.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
             self.deliver(handler, event, None).await;
@@ -81,8 +84,8 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    /// Delivers one event and returns when the handler was done. `begin` is when the handler returned from
-    /// the previous event.
+    /// Delivers one event and returns when the handler has handled it. `begin` is the time at which the
+    /// handler returned from the previous event.
     async fn deliver<H: EventHandler<O>>(
         &self,
         handler: &mut H,
@@ -91,7 +94,7 @@ impl<O: Object> ProcessorListener<O> {
     ) -> Instant {
         let begin = begin.unwrap_or_else(Instant::now);
         let key = event.key().clone();
-        // The part of a handler that runs before it returns its future is covered, too.
+        // Panics are also caught in the part of a handler that runs before it returns its future.
         let called = catch_unwind(AssertUnwindSafe(|| handler.handle(event)));
         let outcome = match called {
             Ok(future) => AssertUnwindSafe(self.timed(future, &key, begin)).catch_unwind().await,
@@ -106,7 +109,8 @@ impl<O: Object> ProcessorListener<O> {
     }
 
     /// Polls a handler's future to completion, records polls that blocked the thread for too long, and
-    /// returns the end of the last poll. The call of the handler itself counts as part of the first poll.
+    /// returns the end of the last poll. The synchronous call that creates the future counts as part of the
+    /// first poll.
     async fn timed(
         &self,
         future: impl Future<Output = ()>,

@@ -2,7 +2,8 @@
 //!
 //! # Lock order
 //!
-//! Either `probes` or `latencies`, never both. The state of an informer is not read under `probes`.
+//! At most one of the locks `probes` and `latencies` is held at a time. The state of an informer is read
+//! without holding `probes`.
 
 #[cfg(test)]
 mod tests;
@@ -27,24 +28,25 @@ use crate::{HandlerState, InformerState};
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Upper bounds of the latencies, from 1 ms to 10 s, as in client-go.
+/// Upper bounds of the latency buckets in seconds, from 1 ms to 10 s, as in client-go.
 const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
-/// The number of probes below which dropped informers are not removed.
+/// Dropped informers are removed only if there are at least this many probes.
 const MIN_PROBES: usize = 64;
 
-/// Versions are exported modulo this number, as in client-go: a float represents only so many digits exactly.
+/// Resource versions are exported modulo this number, as in client-go, because a float represents larger
+/// integers inexactly.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
 /// Exports informers to Prometheus. A cheap handle; clones share the state.
 ///
 /// The states of informers are read when the registry is encoded. Between scrapes an informer updates only
-/// one histogram, once per batch. The label `name` is the informer's name, and `handler` the handler's. If
-/// two informers have the same name, the second is exported as `name#2`, but their latencies share one
-/// series. Object names are never labels. Dropped informers are not exported.
+/// one histogram, once per batch. The label `name` is the informer's name, and the label `handler` the
+/// handler's. If two informers have the same name, the second is exported as `name#2`, but their latencies
+/// share one series. Object names are never labels. Dropped informers are not exported.
 ///
-/// The metric names are those of client-go where they exist: `informer_queued_items`,
-/// `informer_processing_latency_seconds`, `informer_store_resource_version`.
+/// The metric names are those of client-go for `informer_queued_items`, `informer_processing_latency_seconds`
+/// and `informer_store_resource_version`; client-go has no equivalent of the other metrics.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,18 +69,19 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 #[derive(Clone)]
 pub struct PrometheusInformers {
     probes: Arc<Mutex<Probes>>,
-    /// Keyed by the name of the informer.
+    /// The latency histogram of each informer, by the informer's name.
     latencies: Arc<Mutex<HashMap<String, Histogram>>>,
 }
 
 struct Probes {
     list: Vec<InformerProbe>,
-    /// The number of probes at which dropped informers are removed, in case no scrape ever happens.
+    /// The number of probes at which dropped informers are removed. This limits the memory if the registry is
+    /// never scraped.
     look_at: usize,
 }
 
 impl PrometheusInformers {
-    /// Returns a collector without informers. Pass it to [`Registry::register_collector`], or use
+    /// Returns a collector that has no informers yet. Pass it to [`Registry::register_collector`], or use
     /// [`register`](Self::register).
     pub fn new() -> Self {
         let probes = Probes { list: Vec::new(), look_at: MIN_PROBES };
@@ -106,14 +109,15 @@ impl PrometheusInformers {
         states
     }
 
-    /// Removes the latencies of all other informers.
+    /// Removes the latencies of informers that are not in `living`.
     fn forget_latencies(&self, living: &[InformerState]) {
         let names: HashSet<&str> = living.iter().map(|state| state.name.as_str()).collect();
         self.latencies.lock().retain(|name, _| names.contains(name.as_str()));
     }
 }
 
-/// Makes names unique. Two series with the same labels would make the whole page invalid.
+/// Makes the names of informers unique. Two series with the same labels would make the whole metrics page
+/// invalid.
 fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
     let mut seen: HashMap<String, u32> = HashMap::new();
     for each in named {
@@ -295,8 +299,8 @@ impl Page<'_, '_> {
         })
     }
 
-    /// Encodes one family of gauges. For each informer, the function returns labels in addition to the name,
-    /// and values.
+    /// Encodes one family of gauges. For each informer, the function `read` returns values with their labels
+    /// in addition to `name`.
     fn gauges(
         &mut self,
         name: &str,

@@ -1,14 +1,15 @@
-//! Detects sources whose versions cannot be compared.
+//! Detects sources whose resource versions cannot be compared.
 
 use hashbrown::HashMap;
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
-/// Versions are no longer compared after this many consecutive lists that contradict their order. A single
-/// such list may also follow a restore of the server whose new writes have overtaken the old versions.
+/// After this many consecutive lists that contradict the order of versions, versions are no longer compared.
+/// A single such list is not enough: it may also follow a restore of the server whose new writes have
+/// overtaken the old versions.
 pub(super) const MAX_CONTRADICTIONS: u32 = 3;
 
-/// The maximum number of rejected events that are remembered until the next list. Further ones add no
-/// information.
+/// The maximum number of rejected events that are remembered until the next list. A few are enough to detect
+/// a contradiction.
 const MAX_STALE_EVENTS: usize = 64;
 
 /// Finds out whether the versions of a source are ordered.
@@ -22,12 +23,12 @@ const MAX_STALE_EVENTS: usize = 64;
 pub(super) struct VersionOrder {
     /// The states of rejected events since the last list: uid and version by key.
     refused: HashMap<ObjectKey, (Box<str>, ResourceVersion)>,
-    /// Consecutive lists that contradicted the order.
+    /// Number of consecutive lists that contradicted the order of versions.
     contradictions: u32,
 }
 
 impl VersionOrder {
-    /// Returns false once versions are no longer compared.
+    /// Returns true as long as versions are compared.
     pub(super) fn is_trusted(&self) -> bool {
         self.contradictions < MAX_CONTRADICTIONS
     }
@@ -37,7 +38,7 @@ impl VersionOrder {
         self.is_trusted() && version.is_older_than(than)
     }
 
-    /// Records an event that was rejected because its version is older than the cache.
+    /// Records an event that the pump rejected because its version is older than the cache.
     pub(super) fn refuse(&mut self, object: &impl Object) {
         if self.refused.len() < MAX_STALE_EVENTS {
             let state = (object.uid().into(), object.resource_version().clone());
@@ -46,7 +47,7 @@ impl VersionOrder {
     }
 
     /// Compares a list with the rejected events. A list with `rewound` is older than the cache and proves
-    /// nothing. Returns true if versions are no longer compared from now on.
+    /// nothing about the order. Returns true if versions are no longer compared from now on.
     pub(super) fn list<'a, O: Object + 'a>(
         &mut self,
         objects: impl Iterator<Item = &'a O>,

@@ -37,7 +37,7 @@ impl World {
         applied
     }
 
-    /// Applies changes and returns the announced events.
+    /// Applies changes to the pump and returns the announced events.
     fn says(&mut self, changes: impl IntoIterator<Item = Change<TestObject>>) -> Vec<String> {
         self.apply(changes).events.iter().map(ToString::to_string).collect()
     }
@@ -314,7 +314,7 @@ fn an_object_made_undecodable_by_a_restore_is_compared_by_its_undecodable_versio
     assert!(world.pump.undecodable.is_empty());
 }
 
-/// A list of a restored server in which the cached object `a` is undecodable, at an older version.
+/// A list of a restored server: it is older than the cache, and its object `a` cannot be decoded.
 fn rewound_list_with_undecodable_a() -> Change<TestObject> {
     let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("uid of a", "3".into());
     Change::Replaced(Replacement {

@@ -1,16 +1,17 @@
-/// The writer has to wait from this weight on. Ten batches keep the pump busy while the writer wakes up; at
-/// about 5 KB per object they are 50 MB.
+/// The queued weight from which the writer has to wait. Ten batches keep the pump busy while the writer wakes
+/// up; at about 5 KB per object they are 50 MB.
 pub(super) const MAX_WEIGHT: usize = 10_000;
 
-/// The writer waits until the weight has fallen to this value. It is half of the maximum, so that writer and
-/// pump do not wake each other for every change.
+/// A waiting writer continues when the queued weight has fallen to this value. It is half of the maximum, so
+/// that writer and pump do not wake each other for every change.
 pub(super) const RESUME_WEIGHT: usize = MAX_WEIGHT / 2;
 
-/// The queued weight, and whether the writer has to wait.
+/// The weight of all queued items, and whether the writer has to wait.
 ///
 /// # Invariants
 ///
-/// `full` is set when the weight reaches [`MAX_WEIGHT`], and cleared when it has fallen to [`RESUME_WEIGHT`].
+/// `full` is set when the weight reaches [`MAX_WEIGHT`], and cleared when the weight has fallen to
+/// [`RESUME_WEIGHT`].
 #[derive(Debug, Default)]
 pub(super) struct Backpressure {
     weight: usize,

@@ -3,19 +3,20 @@
 //!
 //! # Invariants
 //!
-//! 1. A key is queued once, at the position of its first delta. A pop takes all its deltas, in order.
-//! 2. No state of a key is lost: only a deletion right after a deletion is merged with it.
-//! 3. Popped deltas that are not yet processed count as processed. A list that is queued meanwhile computes
-//!    deletions against the state that the store is about to have, not against its current one.
+//! 1. A key is queued once, at the position of its first delta. A pop takes all deltas of the key, in order.
+//! 2. No state of a key is lost. Only two consecutive deletions are merged.
+//! 3. Popped deltas count as processed before they are processed: a list that is queued meanwhile computes
+//!    deletions against the state that the store will have after them, not against its current state.
 //!
 //! # Lock order
 //!
-//! Only the lock of the `SharedQueue`. The key function, the transform, the known-objects view and the
-//! process function run without it. Pops wait while the view is read, so that queue and view are consistent.
+//! There is only the lock of the `SharedQueue`. The key function, the transform, the known-objects view and
+//! the process function run without it. Pops wait while the view is read, so that queue and view are
+//! consistent.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items, and may requeue them.
 //! 3. Then they get [`QueueClosed`].
 
@@ -41,9 +42,9 @@ use crate::{Change, Replacement, Undecodable};
 
 /// A queue of deltas per key. A cheap handle; clones share one queue.
 ///
-/// One producer and one consumer are expected. Then the deltas of a key are popped and processed in the order
-/// in which they were queued, although no lock is held while they are processed. With several consumers, two
-/// batches of deltas of one key can be in process at once.
+/// At most one task should write and one task should pop. Then the deltas of a key are popped and processed
+/// in the order in which they were queued, although no lock is held while they are processed. With several
+/// consumers, two batches of deltas of one key can be in process at once.
 ///
 /// ```
 /// use informer_cache::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
@@ -83,7 +84,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed, or the key function or the transform fails.
+    /// Returns an error if the queue is closed, or if the key function or the transform fails.
     pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         self.enqueue(object, Delta::Added)
     }
@@ -92,7 +93,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed, or the key function or the transform fails.
+    /// Returns an error if the queue is closed, or if the key function or the transform fails.
     pub fn update(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         self.enqueue(object, Delta::Updated)
     }
@@ -111,12 +112,12 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Queues [`Delta::Deleted`], unless the object is neither queued nor known: a relist has already
-    /// reported the deletion.
+    /// Queues [`Delta::Deleted`]. If the object is neither queued nor known, nothing is queued, because a
+    /// relist has already reported the deletion.
     ///
     /// # Errors
     ///
-    /// If the queue is closed, or the key function fails.
+    /// Returns an error if the queue is closed, or if the key function fails.
     pub fn delete(&self, tombstone: Tombstone<O>) -> Result<(), EnqueueError> {
         let (key, tombstone) = self.named(tombstone)?;
         let (hold, known) = self.look(|known| known.get(key.as_str()).is_some());
@@ -125,9 +126,9 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Transforms the object of a tombstone and applies the key function to it. The object of a missed
-    /// deletion comes from the store and already has its key. If the transform fails, the deletion counts as
-    /// missed, so that it is not lost.
+    /// Transforms the object of a tombstone and applies the key function to it. If the watch missed the
+    /// deletion, the object comes from the store and already has its key. If the transform fails, the
+    /// deletion counts as missed, so that it is not lost.
     fn named(&self, tombstone: Tombstone<O>) -> Result<(ObjectKey, Tombstone<O>), EnqueueError> {
         match tombstone.last() {
             Some(last) if !tombstone.stale() => {
@@ -145,8 +146,8 @@ impl<O: Object> DeltaFifo<O> {
         }
     }
 
-    /// Queues popped deltas again, unless newer deltas of their key are queued. Returns true if they were
-    /// queued.
+    /// Queues popped deltas again, unless newer deltas of their key are queued. Returns true if the deltas
+    /// were queued.
     ///
     /// # Errors
     ///
@@ -212,7 +213,8 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Reads the known-objects view, outside the lock. Pops wait until the returned hold is dropped.
+    /// Reads the known-objects view, without the queue's lock. Pops wait until the returned `Hold` is
+    /// dropped.
     fn look<T>(&self, read: impl FnOnce(&dyn KnownObjects<O>) -> T) -> (Option<Hold<'_, O>>, Option<T>) {
         let Some(known) = &self.config.known else { return (None, None) };
         self.shared.update(DeltaState::hold);
@@ -221,12 +223,12 @@ impl<O: Object> DeltaFifo<O> {
         (Some(hold), Some(seen))
     }
 
-    /// Takes the deltas of the next key; waits while the queue is empty. They count as processed when the
-    /// returned value is done or dropped.
+    /// Takes the deltas of the next key; waits while the queue is empty. The deltas count as processed when
+    /// `done` is called on the returned value or it is dropped.
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
@@ -240,22 +242,22 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     pub fn try_pop(&self) -> Result<Option<Popped<Deltas<O>>>, QueueClosed> {
         let taken = self.shared.try_take(DeltaState::pop)?;
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and calls `process` with the deltas and whether they belong to the initial list. It holds no
-    /// lock: the queue can be written meanwhile, even by `process`.
+    /// Pops the deltas of the next key and calls `process` with them and a flag that is true for the initial
+    /// list. No lock is held: the queue can be written meanwhile, even by `process`.
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// Like [`pop`](Self::pop): nothing is awaited between pop and `process`.
+    /// Cancel safe like [`pop`](Self::pop), since nothing is awaited between pop and `process`.
     pub async fn pop_with<R>(
         &self,
         process: impl FnOnce(&Deltas<O>, bool) -> Processed<R>,
@@ -274,7 +276,7 @@ impl<O: Object> DeltaFifo<O> {
     }
 
     /// Returns true once all items of the first list are processed. A requeued item counts as processed from
-    /// its first attempt. An addition, update or deletion before any list makes it true immediately.
+    /// its first attempt. An addition, update or deletion before any list makes the result true immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -283,13 +285,13 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed before that.
+    /// Returns an error if the queue is closed before it is synced.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.shared.synced().await
     }
 
-    /// Returns the newest object of each queued key, in the order of pops. A deletion shows the last known
-    /// state.
+    /// Returns the newest object of each queued key, in the order of pops. For a deletion, this is the last
+    /// known state.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.shared.lock().iter().filter_map(|deltas| deltas.newest().object().cloned()).collect()
     }
@@ -350,7 +352,7 @@ fn all<O: Object>(known: &dyn KnownObjects<O>) -> Vec<KnownObject<O>> {
     keys.map(|key| (key.clone(), known.get(key.as_str()))).collect()
 }
 
-/// Stops pops until it is dropped, even if a known-objects view panics.
+/// Blocks pops until this value is dropped, even if a known-objects view panics.
 struct Hold<'a, O>(&'a SharedQueue<DeltaState<O>>);
 
 impl<O> Drop for Hold<'_, O> {
@@ -382,8 +384,8 @@ impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
     }
 
     /// Resolves when fewer deltas are queued than
-    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the same hysteresis, or when the
-    /// queue is closed.
+    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the hysteresis of that queue, or
+    /// when the queue is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }

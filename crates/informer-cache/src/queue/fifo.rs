@@ -4,17 +4,18 @@
 //! # Invariants
 //!
 //! 1. A key is queued once, at the position of its first enqueue. A pop returns its newest state.
-//! 2. A deleted object is not popped. Its position in the queue is kept while other objects are queued.
-//! 3. The queue holds at most one object for each key. It is as large as a store of its objects and needs no
-//!    other limit.
+//! 2. A deleted object is not popped. If it is added again, it gets its old position in the queue, as long as
+//!    other objects are queued.
+//! 3. The queue contains at most one object for each key, so it is never larger than a store of its objects
+//!    and needs no other limit.
 //!
 //! # Lock order
 //!
-//! Only the lock of the `SharedQueue`. The key function and the process function run without it.
+//! There is only the lock of the `SharedQueue`. The key function and the process function run without it.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items, and may requeue them.
 //! 3. Then they get [`QueueClosed`].
 
@@ -63,16 +64,17 @@ impl<O: Object> Fifo<O> {
         Self::with_key_function(object_key())
     }
 
-    /// Creates an empty queue that uses the keys of this function instead of [`Object::key`].
+    /// Creates an empty queue that keys objects by this function instead of by [`Object::key`].
     pub fn with_key_function(key: KeyFunction<O>) -> Self {
         Self { shared: Arc::new(SharedQueue::new(FifoState::new())), key }
     }
 
-    /// Queues an object at the position of its key, or at the end. An older state of the object is dropped.
+    /// Queues an object at the position of its key, or at the end. An older queued state of the object is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// If the queue is closed or the key function fails.
+    /// Returns an error if the queue is closed or the key function fails.
     pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         let key = (self.key)(&object)?;
         self.shared.write(|state| state.add(key, object))?;
@@ -83,16 +85,17 @@ impl<O: Object> Fifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed or the key function fails.
+    /// Returns an error if the queue is closed or the key function fails.
     pub fn update(&self, object: Arc<O>) -> Result<(), EnqueueError> {
         self.add(object)
     }
 
-    /// Queues an object, unless one is queued for its key. Returns true if it was queued.
+    /// Queues an object, unless an object with its key is already queued. Returns true if the object was
+    /// queued.
     ///
     /// # Errors
     ///
-    /// If the queue is closed or the key function fails.
+    /// Returns an error if the queue is closed or the key function fails.
     pub fn add_if_not_present(&self, object: Arc<O>) -> Result<bool, EnqueueError> {
         let key = (self.key)(&object)?;
         Ok(self.shared.write(|state| state.add_if_not_present(key, object))?.is_none())
@@ -107,11 +110,11 @@ impl<O: Object> Fifo<O> {
         Ok(self.shared.write(|state| state.delete(key))?)
     }
 
-    /// Replaces the contents of the queue by these objects, in this order.
+    /// Replaces the content of the queue by these objects, in this order.
     ///
     /// # Errors
     ///
-    /// If the queue is closed or the key function fails; then nothing is changed.
+    /// Returns an error if the queue is closed or the key function fails; the queue is then unchanged.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<O>>) -> Result<(), EnqueueError> {
         let named = |object: Arc<O>| Ok::<_, EnqueueError>(((self.key)(&object)?, object));
         let list = objects.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -119,12 +122,12 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Takes the next object; waits while the queue is empty. It counts as processed when the returned value
-    /// is done or dropped.
+    /// Takes the next object; waits while the queue is empty. The object counts as processed when `done` is
+    /// called on the returned value or it is dropped.
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
@@ -138,21 +141,22 @@ impl<O: Object> Fifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     pub fn try_pop(&self) -> Result<Option<Popped<Arc<O>>>, QueueClosed> {
         let taken = self.shared.try_take(FifoState::pop)?;
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops and calls `process` with the object and whether it belongs to the initial list. No lock is held.
+    /// Pops the next object and calls `process` with it and a flag that is true for the initial list. No lock
+    /// is held.
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
-    /// Like [`pop`](Self::pop): nothing is awaited between pop and `process`.
+    /// Cancel safe like [`pop`](Self::pop), since nothing is awaited between pop and `process`.
     pub async fn pop_with<R>(
         &self,
         process: impl FnOnce(&Arc<O>, bool) -> Processed<R>,
@@ -171,12 +175,12 @@ impl<O: Object> Fifo<O> {
     }
 
     /// Returns true once all items of the first list are processed or deleted. A write before any list makes
-    /// it true immediately.
+    /// the result true immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
 
-    /// Resolves when [`has_synced`](Self::has_synced) is true.
+    /// Returns an error if the queue is closed before it is synced.
     ///
     /// # Errors
     ///
@@ -218,7 +222,7 @@ impl<O: Object> Origin<Arc<O>> for SharedQueue<FifoState<O>> {
 
 impl<O: Object> ReflectorStore<O> for Fifo<O> {
     /// Queues the newest states. Resyncs and bookmarks are ignored, and so are undecodable objects and
-    /// objects without a key: a consumer could not process them.
+    /// objects without a key, since a consumer could not process them.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             let outcome = match change {

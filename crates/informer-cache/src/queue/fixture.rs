@@ -7,7 +7,7 @@ use crate::queue::{Delta, Deltas};
 use crate::source::{KnownObjects, Listed};
 use crate::{Change, Replacement};
 
-/// An object with a value that distinguishes its states.
+/// A test object with a value that distinguishes its states.
 #[derive(Debug, PartialEq)]
 pub(super) struct Foo {
     header: Header,

@@ -5,16 +5,16 @@
 //! 1. A key is in the heap once, with its newest item.
 //! 2. The item with the lowest rank is popped first. Among equal ranks the one that was added first is popped
 //!    first.
-//! 3. The heap has no limit except one item for each key: its writer decides which items to add.
+//! 3. The heap has no limit except one item for each key: the task that fills it decides which items to add.
 //!
 //! # Lock order
 //!
-//! Only the lock of the `SharedQueue`. The key and the rank function run without it. Only ranks are compared
-//! under it, so a rank should be plain data.
+//! There is only the lock of the `SharedQueue`. The key function and the rank function run without it. Ranks
+//! are compared while the lock is held, so a rank should be plain data.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items.
 //! 3. Then they get [`QueueClosed`].
 
@@ -66,11 +66,11 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Self { shared: Arc::new(SharedQueue::new(HeapState::new())), key, rank: Arc::new(rank) }
     }
 
-    /// Adds an item. It replaces an item with the same key, and takes the position of its own rank.
+    /// Adds an item at the position of its rank. It replaces an item with the same key.
     ///
     /// # Errors
     ///
-    /// If the heap is closed or the key function fails.
+    /// Returns an error if the heap is closed or the key function fails.
     pub fn add(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
         let (key, rank, item) = self.named(item.into())?;
         self.shared.write(|state| state.add(key, rank, item))?;
@@ -81,7 +81,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// # Errors
     ///
-    /// If the heap is closed or the key function fails.
+    /// Returns an error if the heap is closed or the key function fails.
     pub fn update(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
         self.add(item)
     }
@@ -90,7 +90,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// # Errors
     ///
-    /// If the heap is closed or the key function fails; then nothing is added.
+    /// Returns an error if the heap is closed or the key function fails; then no item is added.
     pub fn bulk_add(&self, items: impl IntoIterator<Item = Arc<T>>) -> Result<(), EnqueueError> {
         let items = items.into_iter().map(|item| self.named(item)).collect::<Result<Vec<_>, _>>()?;
         let add = |state: &mut HeapState<T, R>| {
@@ -101,11 +101,11 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(())
     }
 
-    /// Adds an item, unless there is one with its key. Returns true if it was added.
+    /// Adds an item, unless the heap contains an item with its key. Returns true if the item was added.
     ///
     /// # Errors
     ///
-    /// If the heap is closed or the key function fails.
+    /// Returns an error if the heap is closed or the key function fails.
     pub fn add_if_not_present(&self, item: impl Into<Arc<T>>) -> Result<bool, EnqueueError> {
         let (key, rank, item) = self.named(item.into())?;
         Ok(self.shared.write(|state| state.add_if_not_present(key, rank, item))?.is_none())
@@ -115,11 +115,11 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(((self.key)(&item)?, (self.rank)(&item), item))
     }
 
-    /// Removes an item at any position. Works on a closed heap, too.
+    /// Removes an item at any position, even from a closed heap.
     ///
     /// # Errors
     ///
-    /// If there is no item with this key.
+    /// Returns an error if the heap contains no item with this key.
     pub fn delete(&self, key: &str) -> Result<Arc<T>, NotQueued> {
         self.shared.update(|state| state.delete(key)).ok_or_else(|| NotQueued { key: key.into() })
     }
@@ -128,7 +128,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// # Errors
     ///
-    /// If the heap is closed and drained.
+    /// Returns an error if the heap is closed and drained.
     ///
     /// # Cancel safety
     ///
@@ -141,12 +141,12 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// # Errors
     ///
-    /// If the heap is closed and drained.
+    /// Returns an error if the heap is closed and drained.
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, QueueClosed> {
         self.shared.try_take(HeapState::pop)
     }
 
-    /// Closes the heap: additions are rejected, and its items can still be popped.
+    /// Closes the heap: additions are rejected, and the remaining items can still be popped.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -177,7 +177,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     }
 }
 
-/// No item is queued for a key.
+/// An error: the heap contains no item with this key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is queued under {key:?}")]
 pub struct NotQueued {

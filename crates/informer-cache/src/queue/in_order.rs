@@ -1,23 +1,25 @@
-//! The in-order queue: every change, in order of arrival over all keys; lists and resyncs as single items.
+//! The in-order queue: it holds every change in the order of arrival, over all keys. A list or a resync is a
+//! single item.
 //!
-//! Client-go's [`RealFIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#RealFIFO) with atomic events, and
-//! the default inside an informer.
+//! This is client-go's [`RealFIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#RealFIFO) with atomic
+//! events. Informers use this queue by default.
 //!
 //! # Invariants
 //!
 //! 1. Every pushed change is popped exactly once, in the order of `push`. Only adjacent bookmarks and
-//!    adjacent resyncs are merged; the newest is kept.
-//! 2. Has-synced turns true only after the last change of the initial list was *processed*, not popped.
+//!    adjacent resyncs are merged: the newest one stays.
+//! 2. `has_synced` turns true only after the last change of the initial list was *processed*, not when it is
+//!    popped.
 //! 3. The queue never reads a store, and never drops a change because of its key.
 //!
 //! # Lock order
 //!
-//! Only the lock of the `SharedQueue`. Nothing is awaited or dropped under it that could run user code; the
-//! transform runs before the lock is taken.
+//! There is only the lock of the `SharedQueue`. Nothing that could run user code is awaited or dropped while
+//! it is held; the transform runs before the lock is taken.
 //!
 //! # Shutdown
 //!
-//! 1. `close` rejects writers and wakes all waiting tasks.
+//! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items.
 //! 3. Then they get [`QueueClosed`].
 
@@ -38,13 +40,14 @@ use super::transform::Transformer;
 use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
 
-/// The maximum number of changes in one store transaction and one batch of notifications. It is large enough
-/// to amortize their fixed cost, and small enough for readers to see progress (client-go's number).
+/// The maximum number of changes in one store transaction and one batch of notifications, as in client-go. It
+/// is large enough to amortize the fixed cost of a transaction, and small enough for readers to see progress.
 const MAX_BATCH: usize = 1000;
 
 /// A queue of changes in order of arrival. A cheap handle; clones share one queue.
 ///
-/// One consumer is expected. With several, each gets changes in order, but their processing is not ordered.
+/// Only one task should pop. With several consumers, each gets changes in order, but they process their
+/// batches concurrently.
 ///
 /// ```
 /// use informer_cache::Change;
@@ -71,8 +74,9 @@ impl<O: Object> InOrderQueue<O> {
     /// The maximum number of changes in one batch.
     pub const MAX_BATCH: usize = MAX_BATCH;
 
-    /// The weight from which on [`ready`](ReflectorStore::ready) waits; it resolves again at half of it. A
-    /// change weighs 1; a complete list weighs 1 plus the number of its objects.
+    /// The weight from which on [`ready`](ReflectorStore::ready) waits; it resolves when the weight has
+    /// fallen to half of this value. A change weighs 1; a complete list weighs 1 plus the number of its
+    /// objects.
     pub const MAX_WEIGHT: usize = MAX_WEIGHT;
 
     /// Creates an empty queue.
@@ -81,8 +85,8 @@ impl<O: Object> InOrderQueue<O> {
     }
 
     /// Creates an empty queue that transforms every pushed object once, including those of observed
-    /// deletions, but never known objects. `kind` is the name in the errors of objects that the transform
-    /// quarantines.
+    /// deletions, but not objects that are already cached. Errors of objects that the transform quarantines
+    /// contain `kind`.
     pub fn with_transform(kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         Self::with(Some(Transformer::new(kind, transform)))
     }
@@ -91,15 +95,16 @@ impl<O: Object> InOrderQueue<O> {
         Self { shared: Arc::new(SharedQueue::new(InOrderState::new())), transform: transform.map(Arc::new) }
     }
 
-    /// Takes the next changes: all that are queued, at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits
+    /// Takes the next changes: all queued ones, but at most `max` and [`MAX_BATCH`](Self::MAX_BATCH). Waits
     /// while the queue is empty.
     ///
-    /// A [`Replaced`](Change::Replaced) and a [`Resync`](Change::Resync) are batches by themselves. All other
-    /// changes are mixed, and one key may occur several times. No batch crosses the end of the initial list.
+    /// A [`Replaced`](Change::Replaced) or a [`Resync`](Change::Resync) is a batch by itself. A batch of
+    /// other changes contains all their types, and one key may occur several times. No batch crosses the end
+    /// of the initial list.
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     ///
     /// # Cancel safety
     ///
@@ -112,7 +117,7 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed and drained.
+    /// Returns an error if the queue is closed and drained.
     pub fn try_pop_batch(&self, max: usize) -> Result<Option<Batch<O>>, QueueClosed> {
         let popped = self.shared.try_take(|state| state.pop_batch(max))?;
         Ok(popped.map(|popped| self.batch(popped)))
@@ -123,8 +128,8 @@ impl<O: Object> InOrderQueue<O> {
         Batch { changes, receipt: BatchReceipt { shared: Arc::clone(&self.shared), initial, is_initial } }
     }
 
-    /// Returns an unprocessed batch to the head of the queue. It must be the newest one that was popped, or
-    /// the order is lost. A closed queue accepts it too.
+    /// Returns an unprocessed batch to the head of the queue. It must be the newest popped batch, or the
+    /// order of changes is lost. A closed queue accepts the batch, too.
     pub fn requeue(&self, batch: Batch<O>) {
         let Batch { changes, mut receipt } = batch;
         let initial = std::mem::take(&mut receipt.initial);
@@ -144,7 +149,8 @@ impl<O: Object> InOrderQueue<O> {
     }
 
     /// Returns true once the first complete list, and all changes queued before it, are processed: popped,
-    /// and their [`Batch`] done. An event that is queued before any list makes it true immediately.
+    /// and their [`Batch`] done or dropped. An event that is queued before any list makes the result true
+    /// immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -153,7 +159,7 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed before that.
+    /// Returns an error if the queue is closed before it is synced.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.shared.synced().await
     }
@@ -173,7 +179,7 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
         self.shared.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
     }
 
-    /// Resolves when the queue has room or is closed.
+    /// Resolves when the queue is not full, or is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }
@@ -182,12 +188,12 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
 impl<O: Object> Queue for InOrderQueue<O> {
     type Popped = Batch<O>;
 
-    /// A batch of at most [`MAX_BATCH`](InOrderQueue::MAX_BATCH) changes.
+    /// Takes a batch of at most [`MAX_BATCH`](InOrderQueue::MAX_BATCH) changes.
     async fn pop(&self) -> Result<Batch<O>, QueueClosed> {
         self.pop_batch(MAX_BATCH).await
     }
 
-    /// Returns the batch to the head.
+    /// Returns the batch to the head of the queue.
     fn requeue(&self, popped: Batch<O>) {
         Self::requeue(self, popped);
     }
@@ -227,16 +233,16 @@ impl<O> fmt::Debug for InOrderQueue<O> {
     }
 }
 
-/// Changes that were popped together, in order. They count as processed when the batch is [done](Self::done)
-/// or dropped.
+/// Changes that were popped together, in order. They count as processed when [`done`](Self::done) is called
+/// or the batch is dropped.
 #[must_use = "a batch that is dropped counts as processed"]
 pub struct Batch<O> {
     changes: Vec<Change<O>>,
     receipt: BatchReceipt<O>,
 }
 
-/// Represents changes that are being processed. They count as processed when it is [done](Self::done) or
-/// dropped.
+/// A receipt for popped changes. They count as processed when [`done`](Self::done) is called or the receipt
+/// is dropped.
 #[must_use = "changes count as processed when their receipt is dropped"]
 pub struct BatchReceipt<O> {
     shared: Arc<SharedQueue<InOrderState<O>>>,
@@ -250,7 +256,7 @@ impl<O> Batch<O> {
         self.receipt.is_initial
     }
 
-    /// Returns the changes and a receipt. Keep the receipt until they are processed.
+    /// Returns the changes and a receipt for them. Keep the receipt until the changes are processed.
     pub fn into_changes(self) -> (Vec<Change<O>>, BatchReceipt<O>) {
         (self.changes, self.receipt)
     }

@@ -4,8 +4,8 @@ use informer_core::{KeyError, Object, ObjectKey};
 
 use super::{QueueClosed, TransformError};
 
-/// Returns the key of an object, for sources whose objects are not identified by namespace and name. The
-/// default is [`Object::key`]. It never runs under a lock.
+/// A function that returns the key of an object, for objects that are not identified by namespace and name.
+/// The default is [`Object::key`]. A queue never calls it under a lock.
 pub type KeyFunction<T> = Arc<dyn Fn(&T) -> Result<ObjectKey, KeyError> + Send + Sync + 'static>;
 
 pub(super) fn object_key<O: Object>() -> KeyFunction<O> {
@@ -32,12 +32,12 @@ pub enum EnqueueError {
     },
 }
 
-/// The result of a process function, with a return value for the caller of the pop.
+/// The result of a process function. The value in it is returned to the caller of the pop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processed<R> {
     /// The item was processed.
     Done(R),
-    /// The item could not be processed: it is queued again, behind the queued items. An item that was queued
-    /// for the key meanwhile is newer and replaces it.
+    /// The item could not be processed and is queued again, behind the queued items. If a newer item was
+    /// queued for the key meanwhile, that one stays instead.
     Requeue(R),
 }

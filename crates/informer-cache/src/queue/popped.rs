@@ -6,7 +6,7 @@ use informer_core::ObjectKey;
 
 use super::Processed;
 
-/// The queue from which an item was popped. Its methods record whether the item was processed or is queued
+/// The queue from which an item was popped. Its methods record that the item was processed, or queue it
 /// again.
 pub(super) trait Origin<T>: Send + Sync {
     fn done(&self, key: &ObjectKey, initial: usize);
@@ -20,22 +20,23 @@ pub struct Taken<T> {
     pub key: ObjectKey,
     /// The item queued for the key.
     pub item: T,
-    /// True if it belongs to the initial list.
+    /// True if the item belongs to the initial list.
     pub is_initial: bool,
     /// 1 if `has_synced` waits for the item because it is part of the initial list, otherwise 0. The caller
-    /// passes the number to the state once the item is processed.
+    /// passes the number to the `done` of the state once the item is processed.
     pub initial: usize,
 }
 
-/// The popped item of one key. It counts as processed when it is [done](Self::done) or dropped.
+/// The popped item of one key. It counts as processed when [`done`](Self::done) is called or this value is
+/// dropped.
 #[must_use = "an item that is dropped counts as processed"]
 pub struct Popped<T> {
     item: T,
     receipt: Receipt<T>,
 }
 
-/// Represents an item that is being processed. It counts as processed when the receipt is [done](Self::done)
-/// or dropped.
+/// A receipt for a popped item. The item counts as processed when [`done`](Self::done) is called or the
+/// receipt is dropped.
 #[must_use = "an item counts as processed when its receipt is dropped"]
 pub struct Receipt<T> {
     /// The queue; `None` once the item was reported as processed or was queued again.
@@ -61,7 +62,7 @@ impl<T> Popped<T> {
         self.receipt.is_initial
     }
 
-    /// Returns the item and a receipt. Keep the receipt until the item is processed.
+    /// Returns the item and a receipt for it. Keep the receipt until the item is processed.
     pub fn into_parts(self) -> (T, Receipt<T>) {
         (self.item, self.receipt)
     }
@@ -69,8 +70,9 @@ impl<T> Popped<T> {
     /// Marks the item as processed, like dropping it.
     pub fn done(self) {}
 
-    /// Queues the item again, behind the queued items. An item queued for the key meanwhile is newer and
-    /// stays newer. A closed queue accepts it too, since it was not drained yet.
+    /// Queues the item again, behind the queued items. If a newer item was queued for the key meanwhile, that
+    /// one stays instead. A closed queue accepts the item too, since it is not drained before all popped
+    /// items are processed.
     pub fn requeue(self) {
         let Self { item, mut receipt } = self;
         if let Some(origin) = receipt.origin.take() {
@@ -78,8 +80,9 @@ impl<T> Popped<T> {
         }
     }
 
-    /// Calls `process` with the item and with [`is_initial`](Self::is_initial). Then marks the item as
-    /// processed or queues it again, as the result requires. No lock is held during the call.
+    /// Calls `process` with the item and with the result of [`is_initial`](Self::is_initial). Then marks the
+    /// item as processed or queues it again, depending on the returned [`Processed`]. No lock is held during
+    /// the call.
     pub fn process<R>(self, process: impl FnOnce(&T, bool) -> Processed<R>) -> R {
         match process(&self.item, self.receipt.is_initial) {
             Processed::Done(result) => result,

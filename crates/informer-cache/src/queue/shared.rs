@@ -1,18 +1,20 @@
-//! `Mutex<S>` and a `Notify`: the handle shared by all queues.
+//! The handle that all queues share: a `Mutex<S>` around the state, and a `Notify`.
 //!
 //! # Invariants
 //!
-//! Every change of the state uses [`SharedQueue::update`], which notifies when a condition that a task may
-//! wait for has changed. A task checks its condition after every notification, so an unrelated notification
-//! costs one check.
+//! Every change of the state uses [`SharedQueue::update`], which notifies waiting tasks when a condition that
+//! a task may wait for has changed. A task checks its own condition after every notification, so an unrelated
+//! notification costs one check.
 //!
 //! # Lock order
 //!
-//! `state` only. It is never held while notifying, waiting, or dropping a closure of the caller.
+//! There is one lock, `state`. It is never held while notifying, waiting, or dropping a closure of the
+//! caller.
 //!
 //! # Shutdown
 //!
-//! Closing is an ordinary change of the state: it notifies, and after it writers are rejected.
+//! Closing a queue is an ordinary change of the state: waiting tasks are notified, and later writes are
+//! rejected.
 
 use std::future::Future;
 
@@ -21,18 +23,18 @@ use tokio::sync::Notify;
 
 use super::QueueClosed;
 
-/// The conditions that tasks wait for.
+/// The conditions for which tasks may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals {
-    /// A pop would return an item.
+    /// True if a pop would return an item.
     pub(super) poppable: bool,
-    /// No item is queued, poppable or not.
+    /// True if no item is queued, whether it could be popped or not.
     pub(super) empty: bool,
     /// The writer need not wait.
     pub(super) has_room: bool,
     /// The initial list is processed.
     pub(super) has_synced: bool,
-    /// The queue is closed: writes are rejected.
+    /// True if the queue is closed: writes are rejected.
     pub(super) closed: bool,
 }
 
@@ -57,7 +59,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         self.state.lock()
     }
 
-    /// Changes the state. The caller drops the result of `change` outside the lock.
+    /// Changes the state under the lock. The caller drops the result of `change` after the lock is released.
     pub(super) fn update<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         let mut state = self.state.lock();
         let before = state.signals();
@@ -70,7 +72,8 @@ impl<S: SharedQueueState> SharedQueue<S> {
         result
     }
 
-    /// Like [`update`](Self::update), unless the queue is closed: then `change` is dropped, outside the lock.
+    /// Like [`update`](Self::update), unless the queue is closed: then `change` is dropped without being
+    /// called, outside the lock.
     pub(super) fn write<R>(&self, change: impl FnOnce(&mut S) -> R) -> Result<R, QueueClosed> {
         let mut change = Some(change);
         self.update(|state| {
@@ -81,7 +84,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Takes an item with `pop`; returns `None` if there is none now.
+    /// Takes an item with `pop`; returns `None` if no item can be popped now.
     pub(super) fn try_take<T>(
         &self,
         pop: impl FnOnce(&mut S) -> Option<T>,
@@ -93,7 +96,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Takes an item with `pop` as soon as there is one. Cancel safe.
+    /// Takes an item with `pop` as soon as one can be popped. Cancel safe.
     pub(super) async fn take<T>(&self, pop: impl Fn(&mut S) -> Option<T>) -> Result<T, QueueClosed> {
         self.wait_until(|| self.try_take(&pop).transpose()).await
     }
@@ -124,7 +127,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Resolves when there is room, or when the queue is closed.
+    /// Resolves when the queue is not full, or is closed.
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send
     where
         S: Send,
@@ -135,11 +138,11 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Cancel safe: nothing is taken before `check` returns a value, and that value is returned without
+    /// Cancel safe: no item is taken before `check` returns a value, and that value is returned without
     /// another await.
     async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         loop {
-            // Created before the check: it receives every later notification, so none is lost between the
+            // Created before the check, so that it receives every later notification, even one between the
             // check and the await.
             let notified = self.changed.notified();
             if let Some(value) = check() {

@@ -8,36 +8,37 @@ use super::Transform;
 use crate::source::Listed;
 use crate::{Change, Replacement, Undecodable};
 
-/// The reason for which a [`Transform`] quarantined an object. The [`Undecodable`] that carries it has the
-/// key and version.
+/// The reason for which a [`Transform`] quarantined an object. This error is in an [`Undecodable`] that has
+/// the object's key and version.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransformError {
     /// The transform returned an error.
     #[error("the transform of {kind} failed")]
     Failed {
-        /// The kind, as configured in the queue.
+        /// The kind of the object, as configured in the queue.
         kind: Arc<str>,
         /// The error of the transform.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The transform panicked. The panic is contained: other objects are processed.
+    /// The transform panicked. The panic is contained, and other objects are processed.
     #[error("the transform of {kind} panicked")]
     Panicked {
-        /// The kind, as configured in the queue.
+        /// The kind of the object, as configured in the queue.
         kind: Arc<str>,
     },
-    /// The transform returned an object with another key; a deletion of the original would never find it.
+    /// The transform returned an object with another key. A later deletion of the original object would not
+    /// find it.
     #[error("the transform of {kind} changed the key to {key}; a transform must keep the key")]
     KeyChanged {
-        /// The kind, as configured in the queue.
+        /// The kind of the object, as configured in the queue.
         kind: Arc<str>,
-        /// The key of the returned object.
+        /// The key of the object that the transform returned.
         key: ObjectKey,
     },
 }
 
-/// A transform and the kind whose name its errors carry.
+/// A transform, and the kind that its errors contain.
 pub(super) struct Transformer<O> {
     kind: Arc<str>,
     transform: Transform<O>,
@@ -48,8 +49,8 @@ impl<O: Object> Transformer<O> {
         Self { kind: kind.into(), transform }
     }
 
-    /// Transforms the objects of a change. Unchanged objects and those of missed deletions come from the
-    /// store, so they are already transformed.
+    /// Transforms the objects of a change. Unchanged objects and those of missed deletions are skipped: they
+    /// come from the store and are already transformed.
     pub(super) fn change(&self, change: Change<O>) -> Change<O> {
         match change {
             Change::Added(object) => self.object(object).map_or_else(Change::Undecodable, Change::Added),
@@ -60,9 +61,9 @@ impl<O: Object> Transformer<O> {
         }
     }
 
-    /// Transforms the state in an observed deletion: consumers of the transformed object must receive the
-    /// same form when it is deleted. If the transform fails, the deletion counts as missed, so that it is not
-    /// lost.
+    /// Transforms the state in an observed deletion, because consumers that receive transformed objects must
+    /// also receive the deleted one transformed. If the transform fails, the deletion counts as missed, so
+    /// that it is not lost.
     pub(super) fn tombstone(&self, tombstone: Tombstone<O>) -> Tombstone<O> {
         let key = tombstone.key().clone();
         match tombstone.last() {
@@ -96,7 +97,7 @@ impl<O: Object> Transformer<O> {
 
     pub(super) fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
         let kind = || Arc::clone(&self.kind);
-        // The transform receives only one shared object, so a panic leaves no half-changed state behind.
+        // The transform receives only one shared object, so a panic cannot leave a partly changed value.
         match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {
             Ok(Ok(object)) if object.key() == key => Ok(object),
             Ok(Ok(object)) => Err(TransformError::KeyChanged { kind: kind(), key: object.key().clone() }),

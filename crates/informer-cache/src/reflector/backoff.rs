@@ -2,11 +2,11 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt};
 
-/// The backoff of a reflector: exponential, with jitter.
+/// The configuration of a reflector's backoff, which is exponential with jitter.
 ///
 /// The defaults are those of
 /// [client-go](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewReflectorWithOptions). Unlike in client-go,
-/// the wait keeps growing while attempts fail; it is reset only after a time without failures.
+/// the wait keeps growing while attempts fail; it returns to `initial` only after a time without failures.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct BackoffConfig {
@@ -34,7 +34,7 @@ impl Default for BackoffConfig {
     }
 }
 
-/// The state of a backoff: of the requests of a reflector, or of restarts after panics.
+/// The state of a backoff, used for the requests of a reflector and for restarts after panics.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     config: BackoffConfig,
@@ -53,7 +53,7 @@ impl Backoff {
         self.healthy_since.get_or_insert(now);
     }
 
-    /// Records a failure and returns the wait.
+    /// Records a failure and returns the time to wait before the next attempt.
     pub(crate) fn failure(&mut self, now: Instant, rng: &mut dyn Rng) -> Duration {
         let healthy = self.healthy_since.take().map(|since| now.saturating_duration_since(since));
         if healthy.is_some_and(|healthy| healthy >= self.config.reset_after) {
@@ -64,8 +64,8 @@ impl Backoff {
         self.jittered(wait, rng)
     }
 
-    /// Returns the wait after a success that must not be repeated immediately. It is the shortest wait, and
-    /// the next wait does not grow.
+    /// Returns the time to wait after a successful request that must not be repeated immediately. It is the
+    /// shortest wait, and the next wait does not grow.
     pub(super) fn pause(&self, rng: &mut dyn Rng) -> Duration {
         self.jittered(self.config.initial.min(self.config.cap), rng)
     }
@@ -76,8 +76,8 @@ impl Backoff {
     }
 }
 
-/// Returns the product. Invalid factors (negative or NaN) count as 0; too large ones give the longest
-/// duration.
+/// Returns `wait` times `factor`. Invalid factors (negative or NaN) count as 0; too large ones give the
+/// longest duration.
 fn scaled(wait: Duration, factor: f64) -> Duration {
     let seconds = wait.as_secs_f64() * factor.max(0.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

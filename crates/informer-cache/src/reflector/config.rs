@@ -7,8 +7,8 @@ use informer_core::ResourceVersion;
 use super::BackoffConfig;
 use crate::source::SourceError;
 
-/// The shortest watch timeout that is requested, as in client-go. Shorter watches cost the server more than
-/// they are worth.
+/// The shortest watch timeout that a reflector requests, as in client-go. Opening a watch has a fixed cost
+/// for the server, so shorter watches are inefficient.
 pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The configuration of a [`Reflector`](super::Reflector). The default suits a Kubernetes API server.
@@ -25,55 +25,57 @@ pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReflectorConfig {
-    /// The name in states, spans and logs.
+    /// The name of the reflector in states, spans and logs.
     pub name: Arc<str>,
-    /// The expected kind of object, for spans and logs. The source validates it.
+    /// The expected kind of object, for spans and logs. The source, not the reflector, validates it.
     pub expected_kind: Option<Arc<str>>,
     /// The page size of lists; 500, as in other Kubernetes clients. 0 means no limit.
     pub page_size: u32,
-    /// When lists are requested in pages.
+    /// Decides when lists are requested in pages.
     pub paging: Paging,
-    /// The maximum number of pages in one list; 20,000. A longer list fails: it probably never ends.
+    /// The maximum number of pages in one list; 20,000. A longer list fails, because its pages probably never
+    /// end.
     pub max_pages: u32,
-    /// The maximum number of objects in one list; 10,000,000. A longer list fails before it fills the memory.
+    /// The maximum number of objects in one list; 10,000,000. A longer list fails, which limits the memory.
     pub max_objects: u32,
     /// The lower bound of the requested watch timeout, which is drawn from `[min_watch_timeout, 2 *
-    /// min_watch_timeout)` so that the watches of many clients do not end together. 5 minutes; less counts as
-    /// [`MIN_WATCH_TIMEOUT`].
+    /// min_watch_timeout)` so that the watches of many clients do not end together. The default is 5 minutes;
+    /// values below [`MIN_WATCH_TIMEOUT`] are raised to it.
     pub min_watch_timeout: Duration,
-    /// How long a watch may be silent past its timeout. After that, the connection counts as dead: it is
-    /// dropped, and the watch is resumed from the last version. 30 s.
+    /// How long a watch may stay open without events after its timeout. After that, the connection counts as
+    /// dead: it is dropped, and the watch is resumed from the last version. 30 s.
     pub watch_grace: Duration,
-    /// The time within which a request must be accepted, and an accepted list must send its next part. 90 s:
-    /// longer than the 60 s after which an API server times out a request.
+    /// The time within which a request must be accepted, and the maximum time between two parts of an
+    /// accepted list. 90 s: longer than the 60 s after which an API server times out a request.
     pub progress_timeout: Duration,
     /// The waits between attempts.
     pub backoff: BackoffConfig,
-    /// When a streaming list is requested.
+    /// Decides when a streaming list is requested.
     pub streaming_list: StreamingList,
     /// How long a streaming list may send no new object and no final bookmark before an ordinary list
     /// replaces it. 30 s. A streaming list is always abandoned after
     /// [`MAX_INITIAL_EVENTS_TIME`](super::MAX_INITIAL_EVENTS_TIME).
     pub initial_events_deadline: Duration,
-    /// The period of replays of held objects to the handlers. A resync is local, never a request, and happens
-    /// only while a watch is open. `None` (the default) or zero: never.
+    /// The period of resyncs, which replay cached objects to the handlers. A resync is local, sends no
+    /// request, and happens only while a watch is open. `None` (the default) or zero: never.
     pub resync_period: Option<Duration>,
-    /// Called before each resync; `None` always resyncs. Runs on the reflector's task and must not block.
+    /// A hook that is called before each resync and may skip it; `None` always resyncs. The hook runs on the
+    /// reflector's task and must not block.
     pub should_resync: Option<ShouldResync>,
-    /// Called with each new version of a list, event or bookmark, in order, after the queue has accepted the
-    /// change. Runs on the reflector's task and must not block.
+    /// A hook that is called with each new version of a list, event or bookmark, in order, after the queue
+    /// has accepted the change. The hook runs on the reflector's task and must not block.
     pub on_version: Option<VersionHook>,
-    /// Called with each failure, before the wait or the fallback that follows it. Runs on the reflector's
-    /// task and must not block.
+    /// A hook that is called with each failure, before the wait or the fallback that follows it. The hook
+    /// runs on the reflector's task and must not block.
     pub on_error: Option<WatchErrorHandler>,
-    /// The maximum number of events in one batch, if so many are available; 1000.
+    /// The maximum number of available events that are delivered as one batch; 1000.
     pub max_batch: usize,
     /// The seed for jitter and watch timeouts, for deterministic tests. `None` (the default) draws one from
     /// the operating system.
     pub seed: Option<u64>,
 }
 
-/// A hook called before each resync; false skips it.
+/// A hook that is called before each resync; `false` skips the resync.
 pub type ShouldResync = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A hook called with each new version.
@@ -83,13 +85,13 @@ pub type VersionHook = Arc<dyn Fn(&ResourceVersion) + Send + Sync>;
 /// [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#WatchErrorHandler).
 pub type WatchErrorHandler = Arc<dyn Fn(&SourceError) + Send + Sync>;
 
-/// When lists are requested in pages.
+/// Decides when lists are requested in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Paging {
-    /// Pages for a first list and for consistent reads. A relist at a known version is requested without a
-    /// limit, since an API server serves only such a list from its watch cache; unless the first list has
-    /// shown that this server pages those too. A source that [prefers complete
-    /// lists](crate::source::ListWatch::prefers_complete_lists) never receives a page request.
+    /// A first list and consistent reads are requested in pages. A relist at a known version is requested
+    /// without a limit, since an API server serves only such a list from its watch cache; but if the first
+    /// list has shown that this server pages such lists too, pages are requested. A source that [prefers
+    /// complete lists](crate::source::ListWatch::prefers_complete_lists) never receives a page request.
     #[default]
     Auto,
     /// Pages for every list.
@@ -98,13 +100,14 @@ pub enum Paging {
     Never,
 }
 
-/// When a streaming list is requested instead of a list.
+/// Decides when a streaming list is requested instead of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StreamingList {
     /// If the source [supports it](crate::source::ListWatch::supports_streaming_list).
     #[default]
     Auto,
-    /// Always, even if the source does not report support. After a failure, an ordinary list follows.
+    /// Always requests a streaming list, even if the source does not report support. After a failure, an
+    /// ordinary list follows.
     On,
     /// Never.
     Off,

@@ -45,8 +45,7 @@ enum Open<O: Object> {
     Watch(WatchReader<O>),
 }
 
-/// The pause after which an event does not belong to a burst. It is delivered without waiting for more
-/// events.
+/// If no event arrives for this time, the next event is delivered without waiting for more events.
 const LULL: Duration = Duration::from_millis(1);
 
 /// Reads a watch in batches.
@@ -54,17 +53,17 @@ struct WatchReader<O: Object> {
     stream: WatchStream<O>,
     /// Received events that were not delivered yet.
     batch: Vec<WatchEvent<O>>,
-    /// The length of `batch` when the task last yielded.
+    /// The length of `batch` when the task last yielded to the connection.
     seen: usize,
     /// The time at which the last batch was delivered.
     last: Option<Instant>,
-    /// The result that ended the stream while a batch was pending.
+    /// The end or failure of the stream, kept until the pending batch is delivered.
     end: Option<Input<O>>,
 }
 
 impl<'a, O: Object> Driver<'a, O> {
     pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
-        // The last version of an earlier run.
+        // The last version that an earlier run has seen.
         let last_version = reflector.handle.status.borrow().last_version.clone();
         let mut state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
         state.resume_server(reflector.server.lock().clone());
@@ -90,7 +89,7 @@ impl<'a, O: Object> Driver<'a, O> {
             self.carry_out(effects)?;
             self.publish();
             if much {
-                // A source that always has more data ready must not keep the thread.
+                // Yields, so that a source that always has more data ready does not block the thread.
                 yield_now().await;
             }
         }
@@ -111,9 +110,11 @@ impl<'a, O: Object> Driver<'a, O> {
             let mut input = pin!(AssertUnwindSafe(self.perform()).catch_unwind());
             loop {
                 tokio::select! {
-                    // A relist request must not starve behind a watch that always has events ready.
+                    // A relist request is polled first; otherwise a watch that always has events ready would
+                    // delay it forever.
                     biased;
-                    // A consistent list in flight already serves the request: do not cancel and resend it.
+                    // A consistent list that is already in flight serves the request, so it is not canceled
+                    // and sent again.
                     () = relist.notified() => if !reads_truth { break Ok(Input::RelistRequested) },
                     input = &mut input => break input,
                 }
@@ -122,8 +123,8 @@ impl<'a, O: Object> Driver<'a, O> {
         input.unwrap_or_else(|panic| self.source_panicked(&*panic))
     }
 
-    /// Turns a panic of the source into a failed request. Drops its stream, so that the next attempt waits
-    /// for the backoff.
+    /// Turns a panic of the source into a failed request. The stream of the request is dropped, so that the
+    /// next attempt waits for the backoff.
     fn source_panicked(&mut self, panic: &(dyn Any + Send)) -> Input<O> {
         self.open = Open::Nothing;
         self.reflector.count_panic();
@@ -131,7 +132,8 @@ impl<'a, O: Object> Driver<'a, O> {
         Input::Failed(SourceError::new(SourceErrorKind::Other, text))
     }
 
-    /// Performs the current step. Dropping the future takes nothing out of a stream.
+    /// Performs the current step of the state machine. Cancel safe: dropping the future takes no item out of
+    /// a stream.
     async fn perform(&mut self) -> Input<O> {
         if self.state.step().action == ReflectorAction::Read {
             self.wait_for_room().await;
@@ -145,7 +147,8 @@ impl<'a, O: Object> Driver<'a, O> {
             }
             let source = &self.reflector.source;
             if self.state.server().is_some() {
-                // The version decides whether the list may reuse held objects.
+                // If the server's version has changed, the list must decode all objects instead of reusing
+                // cached ones.
                 self.state.set_server(source.server_version().await);
                 return self.act().await;
             }
@@ -211,7 +214,8 @@ impl<'a, O: Object> Driver<'a, O> {
         if use_known { context.clone() } else { SourceContext::new(None, context.undecodable().clone()) }
     }
 
-    /// Reads the next part or batch. Takes nothing out of a stream unless it is returned.
+    /// Reads the next part of a list or the next batch of events. Cancel safe: an item is taken out of the
+    /// stream only to be returned.
     async fn read(&mut self) -> Input<O> {
         match &mut self.open {
             Open::Nothing => Input::Ended,
@@ -227,7 +231,7 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Waits while the queue is full. Not reading from the source applies backpressure.
+    /// Waits while the queue is full. Meanwhile nothing is read from the source, which applies backpressure.
     async fn wait_for_room(&mut self) {
         let since = now();
         self.reflector.store.ready().await;
@@ -263,13 +267,13 @@ impl<'a, O: Object> Driver<'a, O> {
         Ok(())
     }
 
-    /// Returns false, which skips this resync, if the hook panics.
+    /// Calls the hook. A panic of the hook counts as `false`, which skips this resync.
     fn should_resync(&self) -> bool {
         let Some(should_resync) = &self.reflector.config.should_resync else { return true };
         self.call("should_resync", || should_resync())
     }
 
-    /// Calls a hook. A panic in it is counted and logged, and reading the source continues.
+    /// Calls a hook. A panic of the hook is counted and logged, and the reflector continues.
     fn call<T: Default>(&self, hook: &str, call: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
             self.reflector.count_panic();
@@ -284,7 +288,7 @@ impl<'a, O: Object> Driver<'a, O> {
     }
 }
 
-/// After any end of a run, the status must not claim that it still watches.
+/// Resets the phase after any end of a run; otherwise the status would still report a watch.
 impl<O: Object> Drop for Driver<'_, O> {
     fn drop(&mut self) {
         let mut status = self.state.status().clone();
@@ -295,12 +299,13 @@ impl<O: Object> Drop for Driver<'_, O> {
 }
 
 impl<O: Object> WatchReader<O> {
-    /// Returns all available events, at most `max_batch`. The end of the stream follows after its last event.
+    /// Returns all available events, at most `max_batch`. If the stream has ended, its end is returned after
+    /// the last event.
     ///
-    /// An HTTP connection delivers one part of its body and waits until it is consumed. The reader therefore
-    /// yields once after each part, and the batch is complete only if no more events arrived. A burst then
-    /// passes through the queue, the store and the handlers as one batch. After a lull the first event is
-    /// delivered immediately.
+    /// An HTTP connection delivers one part of its body and waits until that part is consumed. The reader
+    /// therefore yields once after each part, and the batch is complete only if no more events arrived
+    /// meanwhile. A burst then passes through the queue, the store and the handlers as one batch. An event
+    /// that arrives after a pause is delivered immediately.
     fn poll_batch(&mut self, max_batch: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
         while self.end.is_none() && self.batch.len() < max_batch {
             match self.stream.poll_next_unpin(context) {
@@ -315,8 +320,8 @@ impl<O: Object> WatchReader<O> {
                 Poll::Pending if self.batch.is_empty() => return Poll::Pending,
                 Poll::Pending if self.batch.len() > self.seen && self.is_busy() => {
                     self.seen = self.batch.len();
-                    // The first poll requests a wake-up after all runnable tasks of this thread have run. A
-                    // task that wakes itself would wake another thread.
+                    // The first poll requests a wake-up after all runnable tasks of this thread have run.
+                    // Waking its own waker would instead wake another thread of the runtime.
                     ready!(pin!(yield_now()).poll(context));
                 }
                 Poll::Pending => break,
@@ -332,7 +337,7 @@ impl<O: Object> WatchReader<O> {
         }
     }
 
-    /// Returns true if events follow one another so closely that more are likely.
+    /// Returns true if events arrive so closely one after another that more are likely.
     fn is_busy(&self) -> bool {
         self.last.is_some_and(|last| now().saturating_duration_since(last) < LULL)
     }
@@ -350,7 +355,7 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Logs a notice. Warnings carry the name of the reflector, since its span is recorded only at INFO.
+/// Logs a notice. Warnings contain the name of the reflector, since its span is recorded only at INFO.
 fn log(reflector: &str, notice: &ReflectorNotice) {
     match notice {
         ReflectorNotice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),

@@ -8,14 +8,14 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 use crate::source::Listed;
 use crate::{Replacement, Undecodable};
 
-/// A list under construction: its objects in order, one per key.
+/// A list under construction: its objects in order, one for each key.
 ///
 /// # Invariants
 ///
-/// 1. `by_key` holds exactly the indices of the `Some` slots, under the hash of their keys.
-/// 2. No key whose slot was filled after its last failure is in `undecodable`.
+/// 1. `by_key` contains exactly the indices of the `Some` slots, under the hash of their keys.
+/// 2. `undecodable` contains no key whose slot was filled after its last failure.
 pub(super) struct ListBuilder<O> {
-    /// A slot is emptied if a streaming list deletes an object that it added.
+    /// The objects of the list. A slot is `None` if a streaming list deleted an object that it had added.
     slots: Vec<Option<Listed<O>>>,
     by_key: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -28,7 +28,7 @@ pub(super) struct ListBuilder<O> {
 /// The result of adding an object to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// The object was added, because its key is new.
+    /// The object was added, because the list had no object with its key.
     New,
     /// The object replaced an earlier state of the same key.
     Replaced,
@@ -49,7 +49,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Adds an object. The last state of a key wins.
+    /// Adds an object. If its key occurs again, the last state replaces the earlier one.
     pub(super) fn put(&mut self, listed: Listed<O>) -> Inserted {
         self.undecodable.remove(listed.object().key());
         let (slots, hasher) = (&mut self.slots, &self.hasher);
@@ -75,7 +75,8 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Adds an object that could not be decoded. An earlier state stays as the last good one.
+    /// Adds an object that could not be decoded. If the list has an earlier state of the object, that state
+    /// stays as the last decoded one.
     pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Inserted {
         if self.undecodable.len() + self.nameless.len() >= self.max_objects as usize {
             return Inserted::Full;
@@ -103,7 +104,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Returns how often a key occurred again.
+    /// Returns the number of objects whose key was already in the list.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }

@@ -28,23 +28,24 @@
 //! - A watch has sent only bookmarks older than its start version.
 //! - A watch request reached no server: the next server may have been restarted with an older state.
 //!
-//! After a failed watch and the wait, one of these follows:
+//! After a failed watch and the backoff, the reflector sends one of these requests:
 //!
 //! - The same watch, if it was rejected with 429 or with a `Retry-After`, if the connection was refused, or
 //!   if the connection broke before the first event or repeatedly.
 //! - A list, if the version has expired (410), and after every other failure.
 //!
-//! A page that was rejected with 429 or with a `Retry-After` is requested again, and the list continues from
-//! there.
+//! A page of a list that was rejected with 429 or with a `Retry-After` is requested again, and the list
+//! continues from that page.
 //!
 //! # Invariants
 //!
-//! 1. The last version never moves back, except to that of a consistent list of a restored server, or if
-//!    versions have no order ([`ReflectorState::set_unordered`]).
+//! 1. The last version never moves back, with two exceptions: a consistent list of a restored server, and
+//!    versions that have no order ([`ReflectorState::set_unordered`]).
 //! 2. A complete list produces exactly one [`Change::Replaced`]. A list that is cut off produces nothing.
-//! 3. A watch that was closed after its time, or whose connection broke, is followed by a list only if the
-//!    server turns out not to have the last version.
-//! 4. Two requests without a wait between them differ, unless the first has delivered something or lasted.
+//! 3. A watch that was closed after its timeout, or whose connection broke, is followed by a list only if the
+//!    server does not have the last version.
+//! 4. Two requests without a wait between them differ, unless the first one has delivered data or lasted
+//!    longer than a short watch.
 
 mod checking;
 mod listing;
@@ -77,10 +78,10 @@ use crate::source::{SourceError, SourceErrorKind};
 
 /// The state machine of a reflector, without a clock, a socket, a task or a random source of its own. A
 /// driver performs the action of [`step`](Self::step), passes the result to [`handle`](Self::handle), and
-/// applies its [`Effects`].
+/// applies the returned [`Effects`].
 ///
 /// [`Reflector`](super::Reflector) is the driver for tokio. A single thread in simulated time, without a
-/// runtime, can drive it too:
+/// runtime, can also be a driver:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -118,23 +119,25 @@ pub struct ReflectorState<O: Object> {
     streaming_supported: bool,
     /// True if the source returns a complete list faster when the request has no limit.
     complete_lists: bool,
-    /// The server of the last applied list, if it is known.
+    /// The server version at the last applied list, if it is known.
     server: Option<Arc<str>>,
-    /// The server of the current list, if it is known.
+    /// The server version at the current list, if it is known.
     next_server: Option<Arc<str>>,
-    /// True if `server` and `next_server` are known and differ. The current list then reuses no held objects.
+    /// True if `server` and `next_server` are known and differ. Every object of the current list is then
+    /// decoded.
     reread: bool,
-    /// The server pages lists that it could serve from its watch cache.
+    /// True if the server pages lists that it could serve from its watch cache.
     paged: bool,
-    /// The next list is a consistent read.
+    /// True if the next list is a consistent read.
     consistent: bool,
-    /// The next list must not reuse held objects.
+    /// True if every object of the next list must be decoded, instead of reusing cached objects.
     withhold_known: bool,
-    /// Consecutive streaming lists that ended before their final bookmark.
+    /// Number of consecutive streaming lists that ended before their final bookmark.
     streaming_cuts: u32,
     /// Consecutive short watches.
     short_watches: u32,
-    /// True if a watch request reached no server. The next server may not have the last version.
+    /// True if a watch request reached no server. The next server that accepts a connection may not have the
+    /// last version.
     unreached: bool,
     /// The time at which the server last confirmed the last version or a later one.
     vouched_at: Option<Instant>,
@@ -160,8 +163,7 @@ impl<O: Object> Phase<O> {
         }
     }
 
-    /// Returns the end of the current wait, which is a wait before a request or before the retry of a
-    /// rejected page.
+    /// Returns the end of the current wait: before a request, or before the retry of a rejected page.
     fn waits_until(&self) -> Option<Instant> {
         match self {
             Self::Waiting { until, .. } => Some(*until),
@@ -171,7 +173,7 @@ impl<O: Object> Phase<O> {
     }
 }
 
-/// The request to send after a wait.
+/// The request to send after a backoff.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Relist(RelistReason),
@@ -188,15 +190,15 @@ struct Turn<'a, O: Object> {
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// Returns a state that has sent no request yet. The first list is due at `now`.
+    /// Returns the state before the first request. The first list is due at `now`.
     pub fn new(config: Arc<ReflectorConfig>, now: Instant) -> Self {
         Self::resume(config, now, ResourceVersion::unset())
     }
 
     /// Returns a state that continues after an earlier one that had seen `last_version`. The first list
-    /// requests that version, like a relist, so that a lagging server does not move the cache back. If the
-    /// version has expired or is not available yet, a consistent list follows immediately. An unset version
-    /// or 0 accepts any state.
+    /// requests at least that version, like a relist, so that a lagging server does not move the cache back.
+    /// If the version has expired or is not available yet, a consistent list follows immediately. If
+    /// `last_version` is unset or 0, the first list accepts any state.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -234,19 +236,20 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Sets whether the source supports streaming lists. The driver calls it before each list that begins.
+    /// Sets whether the source supports streaming lists. The driver calls this method before the start of
+    /// each list.
     pub fn set_streaming_supported(&mut self, supported: bool) {
         self.streaming_supported = supported;
     }
 
     /// Sets whether the source [prefers](crate::source::ListWatch::prefers_complete_lists) complete lists
-    /// without a limit. The driver calls it before each list that begins.
+    /// without a limit. The driver calls this method before the start of each list.
     pub fn set_complete_lists(&mut self, preferred: bool) {
         self.complete_lists = preferred;
     }
 
-    /// Returns true if the next request is a complete list: the driver then also requests the
-    /// [version of the server](crate::source::ListWatch::server_version).
+    /// Returns true if the next request starts a complete list. The driver then also requests the [version of
+    /// the server](crate::source::ListWatch::server_version).
     pub fn begins_list(&self) -> bool {
         match &self.phase {
             Phase::Listing(listing) => listing.begins(),
@@ -255,18 +258,19 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Returns the server of the last applied list, if it is known.
+    /// Returns the [server version](crate::source::ListWatch::server_version) at the last applied list, if it
+    /// is known.
     pub fn server(&self) -> Option<&Arc<str>> {
         self.server.as_ref()
     }
 
-    /// Sets the server of the last list that an earlier reflector has applied.
+    /// Sets the server version at the last list that an earlier reflector has applied.
     pub fn resume_server(&mut self, server: Option<Arc<str>>) {
         self.server = server;
     }
 
-    /// Sets the server of the list that [begins](Self::begins_list); `None` if it is not known. If it is
-    /// another server than that of the last list, this list must not reuse held objects.
+    /// Sets the server version at the list that [begins](Self::begins_list); `None` if it is not known. If it
+    /// differs from that of the last list, every object of the new list is decoded.
     pub fn set_server(&mut self, server: Option<Arc<str>>) {
         if server.is_some() {
             self.reread = self.server.is_some() && self.server != server;
@@ -291,7 +295,7 @@ impl<O: Object> ReflectorState<O> {
         !self.status.unordered && version.is_older_than(than)
     }
 
-    /// Returns the next action. It is stable until the next input.
+    /// Returns the next action. The action stays the same until the next input.
     pub fn step(&self) -> Step {
         match &self.phase {
             Phase::Waiting { until, .. } => Step { action: ReflectorAction::Wait, until: Some(*until) },
@@ -321,8 +325,8 @@ impl<O: Object> ReflectorState<O> {
         turn.effects
     }
 
-    /// Reports that nothing was read from the source for `how_long` before `now`, because the queue was full.
-    /// Deadlines are extended by that time.
+    /// Reports that the reflector read nothing from the source for `how_long` before `now`, because the queue
+    /// was full. Deadlines are extended by that time.
     pub fn held_up(&mut self, how_long: Duration, now: Instant) {
         match &mut self.phase {
             Phase::Listing(listing) => listing.held_up(how_long, now),
@@ -333,8 +337,8 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Returns true while a consistent read is in flight that reuses no held objects.
-    /// [`Input::RelistRequested`] then changes nothing, since it requests the same.
+    /// Returns true while a consistent read that decodes every object is in flight.
+    /// [`Input::RelistRequested`] then has no effect, since it would start the same read.
     pub fn reads_truth(&self) -> bool {
         self.phase.reads_truth()
     }
@@ -363,14 +367,15 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// Handles a relist request. A list in flight may be as old as the event that made the consumer of the
-    /// queue request a relist, so it is abandoned. Only a consistent read that reuses no held objects
+    /// queue request a relist, so that list is abandoned. Only a consistent read that decodes every object
     /// continues.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
         if phase.reads_truth() {
             return phase;
         }
         (self.consistent, self.withhold_known) = (true, true);
-        // A current wait belongs to a failure (and includes its `Retry-After`) or to an earlier request.
+        // A wait that is already in progress is kept: it follows a failure (and includes its `Retry-After`)
+        // or an earlier relist request.
         let until = phase.waits_until().unwrap_or_else(|| {
             let wait = self.backoff.failure(turn.now, turn.rng);
             later(turn.now, wait)
@@ -383,7 +388,7 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until: self.back_off(error, turn), next }
     }
 
-    /// Reports a failure, and returns when the wait after it ends.
+    /// Reports a failure, and returns the end of the backoff after it.
     fn back_off(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Instant {
         let wait = self.backoff.failure(turn.now, turn.rng);
         self.wait_after(error, wait, turn)
@@ -397,8 +402,8 @@ impl<O: Object> ReflectorState<O> {
         later(turn.now, retry_after)
     }
 
-    /// Records a failure after which the next request follows immediately, because it is another kind of
-    /// request, or because the failed one had worked before.
+    /// Records a failure after which the next request follows immediately, either because it is another kind
+    /// of request, or because the failed one had worked before.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Recovering(error));
@@ -416,11 +421,12 @@ impl<O: Object> ReflectorState<O> {
         self.status.failures = 0;
     }
 
-    /// Applies a complete list, if it is not older than the last version or is known to be authoritative.
+    /// Applies a complete list, unless it is older than the last version and not known to be authoritative.
     ///
     /// # Errors
     ///
-    /// If the list is stale. The next list is a consistent read that reuses no held objects.
+    /// Returns an error if the list is stale. The next list is then a consistent read in which every object
+    /// is decoded.
     fn accept(
         &mut self,
         builder: ListBuilder<O>,
@@ -455,7 +461,7 @@ impl<O: Object> ReflectorState<O> {
         Ok(())
     }
 
-    /// Moves the last version forward; never back, and never to an unset version.
+    /// Moves the last version forward, never back, and never to an unset version.
     fn advance(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
         if self.is_older(version, &self.status.last_version) {
             self.status.older_versions += 1;
@@ -465,7 +471,8 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn move_to(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
-        // A request with version 0 would accept any state, however old.
+        // Versions that are unset or 0 are ignored: a request with version 0 would accept any state, however
+        // old.
         if version.is_empty() || version.is_any() {
             return false;
         }
@@ -500,10 +507,10 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// The error of a list that is older than the last version.
+/// The error for a list that is older than the last version.
 struct Stale;
 
-/// Returns true if the server asks the client to retry the same request later.
+/// Returns true if the error tells the client to retry the same request later.
 fn asks_for_retry(error: &SourceError) -> bool {
     match error.kind() {
         SourceErrorKind::TooManyRequests => true,

@@ -7,9 +7,9 @@ use informer_core::ResourceVersion;
 
 use crate::source::{SourceError, SourceErrorKind};
 
-/// A snapshot of the phase and the counters of a reflector. Cheap to clone.
+/// A snapshot of the phase and the counters of a reflector, cheap to clone.
 ///
-/// Instants are those of the runtime: `tokio::time::Instant::into_std`.
+/// Instants in the status come from the clock of the runtime: `tokio::time::Instant::into_std`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
@@ -17,49 +17,51 @@ pub struct ReflectorStatus {
     pub phase: ReflectorPhase,
     /// True once a complete list was written to the queue.
     pub synced: bool,
-    /// The last version seen, in this run or in an earlier one; unset before the first.
+    /// The last version seen, in this run or in an earlier one; unset before the first version.
     pub last_version: ResourceVersion,
     /// The time at which `last_version` last changed in this run.
     pub last_version_at: Option<Instant>,
-    /// The last failure. It is kept after a recovery; `failures` is 0 then.
+    /// The last failure. It stays here after a recovery, when `failures` is 0.
     pub last_error: Option<ReflectorError>,
-    /// Consecutive failures since the last success.
+    /// Number of consecutive failures since the last success.
     pub failures: u64,
-    /// The time at which the next attempt begins, during a backoff.
+    /// The time at which the next attempt begins; set during a backoff.
     pub next_attempt_at: Option<Instant>,
-    /// Lists begun, by reason, including streaming lists.
+    /// Number of lists begun, by reason, including streaming lists.
     pub relists: RelistCounts,
-    /// List requests sent: one per page.
+    /// Number of list requests sent, one per page.
     pub list_requests: u64,
     /// Accepted watches, including streaming lists.
     pub watches_opened: u64,
     /// Events received, by type.
     pub events: EventCounts,
-    /// Lists older than the last version, which were not applied.
+    /// Number of lists that were older than the last version and not applied.
     pub stale_lists: u64,
-    /// Consistent lists older than the last version, which were applied.
+    /// Number of consistent lists that were older than the last version and were applied.
     pub rewound: u64,
-    /// Streaming lists that were replaced by an ordinary list.
+    /// Number of streaming lists that were replaced by an ordinary list.
     pub streaming_fallbacks: u64,
-    /// Watches that were silent past their timeout and were closed by the reflector or by its source.
+    /// Number of watches that sent nothing for longer than their timeout and were closed by the reflector or
+    /// by its source.
     pub silent_watches: u64,
-    /// Version checks: requests whether the server has the last version, after a long silence.
+    /// Number of version checks: requests that check, after a long time without events, whether the server
+    /// has the last version.
     pub version_checks: u64,
-    /// Watches that were closed or broke within a second.
+    /// Number of watches that were closed or broke within a second.
     pub short_watches: u64,
-    /// Objects in lists and events that could not be decoded.
+    /// Number of objects in lists and events that could not be decoded.
     pub undecodable: u64,
     /// Duplicate keys in a list.
     pub duplicates: u64,
-    /// Events and bookmarks whose version was older than the last one.
+    /// Number of events and bookmarks whose version was older than the last one.
     pub older_versions: u64,
     /// Resyncs that were due.
     pub resyncs: u64,
-    /// Lists that were read in full because another server, or another version of it, responded than to the
-    /// list before.
+    /// Number of lists in which every object was decoded, because another server or another server version
+    /// responded than for the list before.
     pub server_changes: u64,
-    /// True once the lists of the source have contradicted the order of its versions too often. Versions are
-    /// not compared any longer.
+    /// True once the lists of the source have contradicted the order of its versions too often. From then on
+    /// versions are not compared.
     pub unordered: bool,
 }
 
@@ -90,29 +92,30 @@ pub enum ReflectorPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RelistReason {
-    /// The first list of the reflector.
+    /// This is the first list of the reflector.
     First,
     /// The resourceVersion of a watch is no longer in the server's history (410 Expired), or newer than the
     /// server (`Too large resource version`).
     WatchExpired,
     /// A watch failed in a way that makes its resourceVersion unreliable.
     WatchFailed,
-    /// Several watches in a row were closed or failed shortly after they were opened.
+    /// Several consecutive watches were closed or failed shortly after they were opened.
     ShortWatches,
     /// The previous list failed.
     ListFailed,
     /// The resourceVersion of the previous list expired, was newer than the server, or was not accepted by
-    /// it: a consistent read.
+    /// it. The new list is a consistent read.
     ListExpired,
-    /// The continue token of a page expired: a list without pages.
+    /// The continue token of a page expired. The new list has no pages.
     ContinueExpired,
-    /// The previous list was older than a resourceVersion seen before: a consistent read.
+    /// The previous list was older than a resourceVersion seen before. The new list is a consistent read.
     StaleList,
-    /// The resourceVersion of an object in the queue went back: a consistent read.
+    /// An object in the queue had an older resourceVersion than the cached one. The new list is a consistent
+    /// read.
     Requested,
-    /// A streaming list failed: an ordinary list replaces it.
+    /// A streaming list failed and is replaced by an ordinary list.
     StreamingFallback,
-    /// A streaming list was closed before its final bookmark: another streaming list.
+    /// A streaming list was closed before its final bookmark and is followed by another streaming list.
     StreamingCut,
 }
 
@@ -175,7 +178,7 @@ impl RelistCounts {
     }
 }
 
-/// The number of events received, by type.
+/// Number of received events, by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
@@ -189,7 +192,7 @@ pub struct EventCounts {
     pub bookmarks: u64,
     /// `ERROR`.
     pub errors: u64,
-    /// Objects that could not be decoded, in any event.
+    /// Number of objects in events of any type that could not be decoded.
     pub undecodable: u64,
     /// Unknown event types.
     pub unknown: u64,
@@ -208,7 +211,7 @@ impl EventCounts {
     }
 }
 
-/// A failure and its time. Its message includes the causes.
+/// A failure of a request and its time. Its message includes the causes.
 #[derive(Debug, Clone)]
 pub struct ReflectorError {
     error: Arc<SourceError>,
@@ -249,7 +252,7 @@ impl fmt::Display for ReflectorError {
 }
 
 impl ReflectorStatus {
-    /// Returns true if the last attempt has failed.
+    /// Returns true if the last attempt of the reflector has failed.
     pub fn is_failing(&self) -> bool {
         self.failures > 0
     }
@@ -259,13 +262,14 @@ impl ReflectorStatus {
         Some(now.saturating_duration_since(self.last_version_at?))
     }
 
-    /// Returns true if the difference must wake waiters.
+    /// Returns true if tasks that wait for a change of the status must be woken, because the phase, `synced`
+    /// or `failures` differ.
     pub(super) fn differs(&self, other: &Self) -> bool {
         (self.phase, self.synced, self.failures) != (other.phase, other.synced, other.failures)
     }
 }
 
-/// One line for an error message: the phase of the reflector, and its current failure.
+/// Formats the phase of the reflector and its current failure as one line for an error message.
 impl fmt::Display for ReflectorStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.phase {

@@ -45,22 +45,22 @@ impl<O: Object> SharedInformerBuilder<O> {
         }
     }
 
-    /// Sets the name in logs, states and metrics. The default is the description of the source.
+    /// Sets the name of the informer in logs, states and metrics. The default is the description of the
+    /// source.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the resync period for handlers that set none. By default there is no resync.
+    /// Sets the resync period for handlers that do not set their own. By default there is no resync.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Sets a function that changes each object before it is stored and announced. It is called once per
-    /// decoded state, including the final state in an observed deletion. If it fails, the object is
-    /// quarantined as undecodable. If it fails for a deletion, handlers receive the state that the cache
-    /// held.
+    /// Sets a function that changes each object before it is stored and announced. The function is called
+    /// once per decoded state, including the final state in an observed deletion. If it fails, the object is
+    /// quarantined as undecodable. If it fails for a deletion, handlers receive the last cached state.
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
@@ -75,8 +75,8 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// Configures how the source is listed and watched: page size, timeouts, backoff, streaming lists. Its
-    /// resync period applies if [`resync`](Self::resync) is not set.
+    /// Configures how the source is listed and watched: page size, timeouts, backoff, streaming lists. The
+    /// resync period in `config` applies if [`resync`](Self::resync) is not set.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
@@ -88,13 +88,13 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// Sets the receiver of the informer's state and latencies.
+    /// Sets the receiver of the informer's state and latencies, such as a metrics exporter.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Builds the informer. It does nothing before [`SharedInformer::start`].
+    /// Builds the informer. It sends no request before [`SharedInformer::start`].
     pub fn build(self) -> SharedInformer<O> {
         let what = self.source.describe();
         let name = self.name.unwrap_or_else(|| what.clone());
@@ -109,7 +109,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         });
         let known = Arc::new(indexer.clone());
         let context = SourceContext::new(Some(known), undecodable.clone());
-        // Each handler has its own resync timer, so the reflector needs none.
+        // Each handler has its own resync timer, so the reflector's resync is disabled.
         let resync = self.resync.or(self.reflector.resync_period);
         let config = ReflectorConfig { name: name.as_str().into(), resync_period: None, ..self.reflector };
         let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);

@@ -1,4 +1,4 @@
-//! Registrations of handlers and event streams.
+//! Registrations of handlers and event streams at a shared informer.
 
 use std::fmt;
 use std::future::Future;
@@ -19,26 +19,26 @@ use crate::listener::ProcessorListener;
 use crate::sync::{CacheSynced, SyncError, Unsynced};
 use crate::{Event, HandlerOptions, HandlerState};
 
-/// The maximum number of handlers and event streams of an informer. Each costs a buffer and usually a task;
-/// the limit detects programs that add handlers in a loop.
+/// The maximum number of handlers and event streams of an informer. Each has a buffer and usually a task; the
+/// limit detects programs that add handlers in a loop.
 pub const MAX_HANDLERS: usize = 10_000;
 
-/// A handler with its listener, without the type of the handler.
+/// A handler together with its listener. The trait hides the type of the handler.
 pub(super) trait Attached<O: Object>: Send + Sync {
     fn listener(&self) -> &Arc<ProcessorListener<O>>;
 
-    /// Returns the task that delivers until the listener closes or the run ends. `None` if the owner of a
-    /// stream takes the events.
+    /// Returns a task that delivers events until the listener closes or the run ends. `None` for a stream,
+    /// whose owner takes the events itself.
     fn deliver(
         self: Arc<Self>,
         cancel: CancellationToken,
     ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
-    /// Resolves when no delivery is running.
+    /// Resolves when no task delivers events to the handler.
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// A handler that the pump has yet to add to the processor.
+/// A new handler that the pump has not added to the processor yet.
 pub(super) struct Joining<O> {
     pub(super) listener: Arc<ProcessorListener<O>>,
     pub(super) resync: Option<Duration>,
@@ -46,7 +46,7 @@ pub(super) struct Joining<O> {
 
 struct Handled<O, H> {
     listener: Arc<ProcessorListener<O>>,
-    /// Locked by a delivery from start to end.
+    /// The handler. A delivery task holds this lock from start to end.
     handler: AsyncMutex<H>,
 }
 
@@ -66,12 +66,12 @@ impl<O: Object, H: EventHandler<O>> Attached<O> for Handled<O, H> {
     }
 
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        // A delivery holds the lock from start to end.
+        // A delivery task holds the lock from start to end, so locking it waits for the end of the task.
         Box::pin(async move { drop(self.handler.lock().await) })
     }
 }
 
-/// A stream: its owner takes the events.
+/// An event stream, whose owner takes the events itself.
 struct Streamed<O> {
     listener: Arc<ProcessorListener<O>>,
 }
@@ -90,7 +90,7 @@ impl<O: Object> Attached<O> for Streamed<O> {
     }
 }
 
-/// An error: a handler or a stream of events could not be added.
+/// The error for a handler or a stream of events that could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "informer {informer}: it has {MAX_HANDLERS} handlers and streams; remove some, or serve several needs with one"
@@ -126,9 +126,9 @@ fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<Proc
     Arc::new(ProcessorListener::new(name, options).of_informer(&*shared.name))
 }
 
-/// Attaches a handler or a stream. The limit is checked and the handler added under one lock, so that two
-/// callers cannot both take the last slot. The caller drops a rejected handler outside of the locks, because
-/// its `drop` is user code.
+/// Adds a handler or a stream to the informer. The limit is checked and the handler added under one lock, so
+/// that two callers cannot both take the last slot. The caller drops a rejected handler outside of the locks,
+/// because its `drop` is user code.
 fn attach<O: Object>(
     shared: &Shared<O>,
     attached: Arc<dyn Attached<O>>,
@@ -153,15 +153,16 @@ fn attach<O: Object>(
     Ok(())
 }
 
-/// The registration of one handler. Dropping it does not remove the handler; [`remove`](Self::remove) does.
+/// The registration of one handler. Dropping the registration does not remove the handler;
+/// [`remove`](Self::remove) does.
 pub struct HandlerRegistration<O: Object> {
     listener: Arc<ProcessorListener<O>>,
     shared: Arc<Shared<O>>,
 }
 
 impl<O: Object> HandlerRegistration<O> {
-    /// Returns true once the handler has handled every object of the first list, or of the cache at the time
-    /// of its registration.
+    /// Returns true once the handler has handled every object of the first list, or every object that was
+    /// cached when the handler was added.
     pub fn has_synced(&self) -> bool {
         self.listener.has_synced()
     }
@@ -170,25 +171,26 @@ impl<O: Object> HandlerRegistration<O> {
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It contains the progress of the handler and the current activity of
-    /// the informer.
+    /// Returns an error after `timeout`. The error contains the progress of the handler and the current
+    /// activity of the informer.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Removes the handler. No call begins after this returns; a call in flight finishes. Pending events are
-    /// dropped. A second call does nothing. A handler may remove itself.
+    /// Removes the handler. No call of it begins after this method returns; a call in flight finishes.
+    /// Pending events are dropped. A second call has no effect. A handler may remove itself.
     pub fn remove(&self) {
-        // Outside of every lock: this may drop the handler, whose `drop` is user code.
+        // Dropped outside of every lock: this may drop the handler, whose `drop` is user code.
         drop(self.take());
     }
 
     /// Removes the handler like [`remove`](Self::remove), then waits until a call in flight has returned. A
-    /// handler must not await it: it would wait for itself.
+    /// handler must not await this for itself, since it would never resolve.
     ///
     /// # Cancel safety
     ///
-    /// The handler is removed at the first poll. Dropping the future after that only ends the wait.
+    /// The handler is removed when the future is first polled. Dropping the future after that only ends the
+    /// wait.
     pub async fn remove_and_wait(&self) {
         if let Some(attached) = self.take() {
             attached.idle().await;
@@ -207,7 +209,7 @@ impl<O: Object> HandlerRegistration<O> {
         removed
     }
 
-    /// Returns the depth of the buffer and the numbers of calls and panics.
+    /// Returns the number of pending events of the handler, and its numbers of calls and panics.
     pub fn state(&self) -> HandlerState {
         self.listener.state()
     }
@@ -236,19 +238,19 @@ impl<O: Object> fmt::Debug for HandlerRegistration<O> {
 }
 
 /// The events of an informer as a stream. While the informer is stopped, the stream yields the pending
-/// events, then waits, since the informer may start again. It ends when its
+/// events, then waits, since the informer may start again. The stream ends when its
 /// [`registration`](Self::registration) is removed.
 ///
-/// Pending events wait in the stream's own buffer according to its [`BufferPolicy`](crate::BufferPolicy).
+/// Pending events are buffered for each stream according to its [`BufferPolicy`](crate::BufferPolicy).
 #[must_use = "a stream of events does nothing unless it is polled, and its buffer grows"]
 pub struct EventStream<O: Object> {
     registration: HandlerRegistration<O>,
-    /// The pending wait for the next event, if the buffer was empty.
+    /// The future that waits for the next event; set while the buffer is empty.
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<O: Object> EventStream<O> {
-    /// Returns the registration of the stream, for example to check whether it is synced.
+    /// Returns the registration of the stream, for example to check whether the stream is synced.
     pub fn registration(&self) -> &HandlerRegistration<O> {
         &self.registration
     }
@@ -257,7 +259,7 @@ impl<O: Object> EventStream<O> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no event.
+    /// Dropping the future of `next` loses no event.
     pub async fn next(&mut self) -> Option<Event<O>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

@@ -1,4 +1,4 @@
-//! A run of an informer: its tasks, from start to stop.
+//! A run of an informer: starts, restarts and stops its tasks.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -30,12 +30,12 @@ use crate::{Event, InformerCrash};
 pub(super) enum Lifecycle {
     /// Never started.
     Idle,
-    /// A run is active or ending, depending on the guard.
+    /// A run is active or ending; the guard distinguishes the two.
     Started {
         guard: Weak<RunGuard>,
         tasks: TaskTracker,
-        /// The number of the run. A run that is ending compares it before it changes shared state, so that it
-        /// does not affect the next run.
+        /// The number of the run. A run that is ending compares this number before it changes shared state,
+        /// so that it does not affect the next run.
         number: u64,
     },
 }
@@ -74,7 +74,7 @@ impl Lifecycle {
     }
 }
 
-/// Keeps an informer running. It is reference-counted: the informer stops when the last clone is dropped.
+/// Keeps an informer running. Runs are reference-counted: the informer stops when the last clone is dropped.
 #[derive(Debug, Clone)]
 #[must_use = "the informer stops when the last of its runs is dropped"]
 pub struct InformerRun {
@@ -85,7 +85,7 @@ pub struct InformerRun {
 pub(super) struct RunGuard {
     cancel: CancellationToken,
     tasks: TaskTracker,
-    /// The runtime of the run. A handler may be added from a thread without a runtime.
+    /// The runtime on which the run was started. A handler may be added from a thread without a runtime.
     runtime: Handle,
 }
 
@@ -97,12 +97,13 @@ impl Drop for RunGuard {
 
 impl InformerRun {
     /// Stops the informer, even if other clones of the run exist, and waits until its tasks have ended.
-    /// Requests are dropped; handlers finish their current call. A handler must not await it, since it would
-    /// wait for itself, but it may drop its run.
+    /// Requests are dropped; handlers finish their current call. A handler must not await this method, since
+    /// it would wait for itself, but it may drop the run.
     ///
     /// # Cancel safety
     ///
-    /// The stop begins at the first poll. Dropping the future after that only ends the wait.
+    /// The informer begins to stop when the future is first polled. Dropping the future after that only ends
+    /// the wait.
     pub async fn stop(self) {
         self.guard.cancel.cancel();
         let tasks = self.guard.tasks.clone();
@@ -126,24 +127,26 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
     let (cancel, tasks, number) = (CancellationToken::new(), TaskTracker::new(), lifecycle.number() + 1);
     let guard = Arc::new(RunGuard { cancel: cancel.clone(), tasks: tasks.clone(), runtime });
     *lifecycle = Lifecycle::Started { guard: Arc::downgrade(&guard), tasks: tasks.clone(), number };
-    // Reset before a caller can wait: the synced state of the last run does not apply to this one.
+    // The synced state is reset before a caller can wait for it: that of the last run does not apply to this
+    // run.
     shared.synced.send_replace(false);
     let span = tracing::info_span!("informer", name = %shared.name);
     let run = Run { shared: Arc::clone(shared), cancel, tasks: tasks.clone(), number };
     tasks.spawn_on(run.run().instrument(span), &guard.runtime);
-    // Under the lifecycle lock: a handler added concurrently is either in `attached` or sees the run.
+    // The lifecycle lock is held here: a handler that is added concurrently is either in `attached` or sees
+    // the run.
     for attached in shared.attached.lock().iter() {
         guard.deliver_to(attached);
     }
-    // The tracker is closed immediately, so `wait` returns once all tasks have ended. Only handlers added
-    // during the run spawn tasks later. If the run ends meanwhile, such a task ends before it delivers
-    // anything.
+    // The tracker is closed immediately, so that `wait` returns once all tasks have ended. Later, tasks are
+    // spawned only for handlers that are added during the run. If the run ends meanwhile, such a task ends
+    // before it delivers any event.
     tasks.close();
     InformerRun { guard }
 }
 
 impl RunGuard {
-    /// Starts the delivery to a handler.
+    /// Starts the task that delivers events to a handler.
     pub(super) fn deliver_to<O: Object>(&self, attached: &Arc<dyn Attached<O>>) {
         attached.listener().begin_run();
         if let Some(delivery) = Arc::clone(attached).deliver(self.cancel.clone()) {
@@ -162,11 +165,11 @@ struct Run<O: Object> {
 }
 
 impl<O: Object> Run<O> {
-    /// Runs the informer until it is stopped. If one of its own tasks panics, the state shows the panic, and
-    /// the tasks are restarted after the backoff of failed requests.
+    /// Runs the informer until it is stopped. If one of the informer's own tasks panics, the state contains
+    /// the panic, and the tasks are restarted after the backoff of failed requests.
     async fn run(self) {
         let mut unwatched = EndsUnsynced { run: &self, armed: true };
-        // The previous run may still be finishing. It holds the core until then.
+        // The previous run may still be ending. Until then it holds the lock of the core.
         let core = Arc::clone(&self.shared.core);
         let mut core = tokio::select! {
             biased;
@@ -197,7 +200,7 @@ impl<O: Object> Run<O> {
     ///
     /// # Errors
     ///
-    /// If the task that reads the source panics. A panic of the pump panics this future.
+    /// Returns an error if the task that reads the source panics. A panic of the pump is not caught here.
     async fn attempt(&self, core: &mut Core<O>) -> Result<(), Box<dyn Any + Send>> {
         core.begin(&self.shared);
         let stop = self.cancel.child_token();
@@ -206,7 +209,7 @@ impl<O: Object> Run<O> {
         let crashed = async {
             match reflecting.await {
                 Err(error) if error.is_panic() => error.into_panic(),
-                // The task was cancelled; the pump stops as well.
+                // The task was cancelled, so the run is stopped, and the pump ends too.
                 _ => std::future::pending().await,
             }
         };
@@ -232,7 +235,7 @@ impl<O: Object> Run<O> {
         self.unsynced();
     }
 
-    /// Marks the informer as synced, unless a newer run has begun meanwhile.
+    /// Marks the informer as synced, unless a newer run has started meanwhile.
     fn synced(&self, processor: &mut SharedProcessor<O>) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
@@ -242,7 +245,7 @@ impl<O: Object> Run<O> {
         }
     }
 
-    /// Marks the informer as not synced, unless another run has begun.
+    /// Marks the informer as not synced, unless a newer run has started.
     fn unsynced(&self) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
@@ -251,15 +254,16 @@ impl<O: Object> Run<O> {
     }
 }
 
-/// Ends a run whose task was dropped before it was stopped, for example at the shutdown of its runtime. The
-/// informer is then neither running nor synced.
+/// A guard that ends a run whose task was dropped before it was stopped, for example at the shutdown of its
+/// runtime. The informer is then neither running nor synced.
 struct EndsUnsynced<'a, O: Object> {
     run: &'a Run<O>,
     armed: bool,
 }
 
 impl<O: Object> EndsUnsynced<'_, O> {
-    /// Keeps the informer synced: the run was stopped, and the cache keeps its objects.
+    /// Disarms the guard after the run was stopped: the informer stays synced, because the cache keeps its
+    /// objects.
     fn disarm(&mut self) {
         self.armed = false;
     }
@@ -278,17 +282,17 @@ fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-/// Runs the reflector until the run ends. Panics of the source and of hooks are contained.
+/// Runs the reflector until the run ends. Panics of the source and of hooks are contained in the reflector.
 async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
-    // A closed queue ends the pump as well.
+    // If the queue was closed, the pump ends too.
     let _ = shared.reflector.run_contained(cancel).await;
 }
 
 impl<O: Object> Core<O> {
-    /// Resets the core for a new run, whatever state the last run left.
+    /// Resets pump and processor for a new run, whatever state the last run left.
     fn begin(&mut self, shared: &Shared<O>) {
-        // Changes that the last run left in the queue are older than the next list. They are applied before
-        // it.
+        // Changes that the last run left in the queue are older than the next list, so they are applied
+        // before it.
         while let Ok(Some(batch)) = shared.queue.try_pop_batch(InOrderQueue::<O>::MAX_BATCH) {
             let (changes, receipt) = batch.into_changes();
             let applied = self.pump.apply(changes);
@@ -316,7 +320,8 @@ impl<O: Object> Core<O> {
                         let (changes, receipt) = batch.into_changes();
                         self.process(run, changes);
                         receipt.done();
-                        // A queue that is never empty must not keep the thread from the handlers.
+                        // Yields, so that a queue that is never empty does not block the thread of the
+                        // handlers.
                         tokio::task::yield_now().await;
                     }
                     Err(_) => return,
@@ -325,8 +330,8 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Adds new handlers, which receive the content of the cache, and drops closed ones. Runs between two
-    /// batches.
+    /// Adds new handlers, which receive the content of the cache, and drops closed ones. The pump calls this
+    /// between two batches.
     fn admit_handlers(&mut self, shared: &Shared<O>) {
         let joining = std::mem::take(&mut *shared.joining.lock());
         let now = Instant::now().into_std();
@@ -343,7 +348,8 @@ impl<O: Object> Core<O> {
         let Applied { events, first_list, suspect, unordered, resync } = self.pump.apply(changes);
         trace_events(&events);
         self.processor.distribute(events);
-        // Before the waiters are notified: a caller that sees `synced` may read the counts next.
+        // Published before waiting tasks are notified: a caller that observes `synced` may read the counts
+        // next.
         self.publish_counters(shared);
         if first_list {
             run.synced(&mut self.processor);

@@ -21,7 +21,7 @@ use crate::{Event, HandlerOptions, SharedInformer};
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Fails a hanging test that runs in real time. A machine under heavy load may be slow.
+/// The timeout of tests that run in real time. It is long, because a machine under heavy load may be slow.
 const HANGS: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ fn informer() -> (SharedInformer<TestObject>, ScriptedServer<TestObject>) {
     (SharedInformer::builder(source).name("things").build(), server)
 }
 
-/// Lets every runnable task run: in paused time a timer fires only when all tasks are idle.
+/// Waits until every runnable task has run: in paused time a timer fires only when all tasks are idle.
 async fn quiet() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -79,7 +79,7 @@ async fn a_late_handler_receives_the_cached_objects_first_and_every_later_change
     late.wait_for_sync(SOON).await.unwrap();
     quiet().await;
     let mut told = log.take();
-    // A race decides whether `b` is part of the initial list; it is announced once either way.
+    // A race decides whether `b` is part of the initial list; in both cases it is announced once.
     told.iter_mut().for_each(|line| *line = line.replace(" (initial)", ""));
     assert_eq!(told, ["added a @1", "added b @6"]);
 }
@@ -183,7 +183,7 @@ async fn a_stream_yields_the_events_of_a_handler() {
     assert!(informer.state().handlers.is_empty());
 }
 
-/// Blocking handlers that would exhaust the threads of the runtime until the test ends.
+/// Occupies the threads of the runtime with blocking handlers until the test ends.
 async fn three_blocked_handlers_and_a_fourth() {
     let (informer, mut server) = informer();
     let (release, wait) = std::sync::mpsc::channel::<()>();
@@ -192,7 +192,7 @@ async fn three_blocked_handlers_and_a_fourth() {
         let wait = Arc::clone(&wait);
         informer
             .add_handler(blocking(move |_: Event<TestObject>| {
-                // Returns when the sender is dropped.
+                // `recv` returns when the sender is dropped.
                 let _ = wait.lock().recv();
             }))
             .unwrap();

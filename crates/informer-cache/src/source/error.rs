@@ -2,10 +2,10 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// An error of a list or a watch.
+/// An error that a list or a watch of a source returned.
 ///
-/// The message names the operation, its target and a remedy. The cause is in [`source`](Error::source). The
-/// reflector's reaction depends only on [`kind`](Self::kind).
+/// The message names the operation, its target and a remedy. The cause is in [`source`](Error::source). How
+/// the reflector reacts depends only on [`kind`](Self::kind).
 #[derive(Debug)]
 pub struct SourceError {
     kind: SourceErrorKind,
@@ -18,25 +18,26 @@ pub struct SourceError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
-    /// The requested version is no longer in the server's history (410).
+    /// The requested resource version is no longer in the server's history (410).
     Expired,
-    /// The requested version is newer than the server's (504 with this cause).
+    /// The requested resource version is newer than the server's (504 with this cause).
     VersionTooLarge,
-    /// The server asks to retry later (429).
+    /// The server requests the client to retry later (429).
     TooManyRequests,
     /// The server is temporarily unable to respond (500, 502, 503, 504).
     Unavailable,
     /// No server listens at the address.
     ConnectionRefused,
-    /// The connection failed: reset, closed before the end, name not resolved, or TLS.
+    /// The connection failed: it was reset or closed before the end, the name was not resolved, or TLS
+    /// failed.
     Connection,
-    /// The server sent nothing for too long.
+    /// The server sent nothing before the timeout.
     Timeout,
     /// The credentials are missing or invalid (401).
     Unauthorized,
     /// Access is denied (403).
     Forbidden,
-    /// The kind does not exist (404).
+    /// The server does not know the kind (404).
     NotFound,
     /// The server does not support the request or a part of it (400, 405, 406, 413, 415, 422).
     Rejected,
@@ -74,7 +75,7 @@ impl fmt::Display for SourceErrorKind {
 }
 
 impl SourceError {
-    /// Creates an error. `message` names the operation, its target and a remedy.
+    /// Creates an error. `message` should name the operation, its target and a remedy.
     pub fn new(kind: SourceErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None, cause: None }
     }
@@ -85,7 +86,7 @@ impl SourceError {
         self
     }
 
-    /// Adds the wait that the server asks for.
+    /// Adds the wait that the server requested with `Retry-After`.
     pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.retry_after = retry_after;
         self
@@ -96,7 +97,7 @@ impl SourceError {
         self.kind
     }
 
-    /// Returns how long the server asks to wait before the next attempt.
+    /// Returns how long the client should wait before the next attempt, if the server sent a `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -114,7 +115,7 @@ impl Error for SourceError {
     }
 }
 
-/// The `Status` of an error event or of a rejected request.
+/// The `Status` object in an error event or in the response to a rejected request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerStatus {
     /// The HTTP status code; 0 if the server sent none.
@@ -123,9 +124,9 @@ pub struct ServerStatus {
     pub reason: String,
     /// The message.
     pub message: String,
-    /// True if a cause reports that the version is newer than the server's.
+    /// True if a cause in the status reports that the requested version is newer than the server's.
     pub version_too_large: bool,
-    /// The wait that the server asks for.
+    /// The wait that the server requests before a retry.
     pub retry_after: Option<Duration>,
 }
 

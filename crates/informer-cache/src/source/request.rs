@@ -7,11 +7,11 @@ use informer_store::Indexer;
 
 use crate::UndecodableLog;
 
-/// A list request. Namespace and selectors belong to the source.
+/// A list request. Namespace and selectors are not part of it; they belong to the source.
 pub struct ListRequest<O: Object> {
-    /// The requested version. [Unset](ResourceVersion::unset): the newest state, by a consistent read.
-    /// [Any](ResourceVersion::any): any available state. Otherwise a state not older than this version, or
-    /// exactly this version, depending on `version_match`.
+    /// The requested version. If it is [unset](ResourceVersion::unset), the source returns the newest state,
+    /// by a consistent read; for [any](ResourceVersion::any), any available state; otherwise a state not
+    /// older than this version, or exactly this version, depending on `version_match`.
     pub version: ResourceVersion,
     /// The interpretation of `version`.
     pub version_match: VersionMatch,
@@ -25,15 +25,15 @@ pub struct ListRequest<O: Object> {
 
 /// A watch request.
 pub struct WatchRequest<O: Object> {
-    /// The watch starts after this version. With `send_initial_events`, it first sends a state that is not
-    /// older.
+    /// The version after which the watch starts. With `send_initial_events`, the watch first sends a state
+    /// that is not older.
     pub version: ResourceVersion,
     /// Requests [bookmarks](super::WatchEvent::Bookmark).
     pub bookmarks: bool,
     /// Requests a streaming list: the source sends the current objects as added, then a bookmark whose
     /// `initial_events_end` is true, then changes.
     pub send_initial_events: bool,
-    /// The source should close the watch after this time.
+    /// The time after which the source should close the watch.
     pub timeout: Duration,
     /// Data of the informer that the source may use.
     pub context: SourceContext<O>,
@@ -43,22 +43,22 @@ pub struct WatchRequest<O: Object> {
 /// API](https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// The server's default for the given version.
+    /// The server's default interpretation of the given version.
     #[default]
     Unset,
-    /// A state that is at least as new.
+    /// A state that is at least as new as the given version.
     NotOlderThan,
     /// Exactly this state.
     Exact,
 }
 
-/// Data of an informer that its source may use. The default has no data and works with any source.
+/// Data of an informer that its source may use. The default context has no data and works with any source.
 pub struct SourceContext<O: Object> {
     known: Option<Arc<dyn KnownObjects<O>>>,
     undecodable: UndecodableLog,
 }
 
-/// A read view of the cached objects.
+/// A read-only view of the objects in an informer's cache.
 pub trait KnownObjects<O>: Send + Sync + 'static {
     /// Returns the object cached under a key.
     fn get(&self, key: &str) -> Option<Arc<O>>;
@@ -78,15 +78,15 @@ impl<O: Object> KnownObjects<O> for Indexer<O> {
 }
 
 impl<O: Object> SourceContext<O> {
-    /// Returns a context with a view of the cached objects. `undecodable` receives objects that fail later,
+    /// Returns a context with a view of the cached objects. `undecodable` records objects that fail later,
     /// when they are first decoded.
     pub fn new(known: Option<Arc<dyn KnownObjects<O>>>, undecodable: UndecodableLog) -> Self {
         Self { known, undecodable }
     }
 
     /// Returns the object cached under `key`, if it is exactly the state that `uid` and `version` identify. A
-    /// decoder that has read the metadata calls this first. It then returns
-    /// [`Listed::Known`](super::Listed::Known) without decoding the rest.
+    /// decoder calls this method after it has read the metadata, and then returns
+    /// [`Listed::Known`](super::Listed::Known) without decoding the body.
     ///
     /// An empty version identifies no state, so the result is `None`.
     pub fn unchanged(&self, key: &str, uid: &str, version: &ResourceVersion) -> Option<Arc<O>> {
@@ -95,7 +95,7 @@ impl<O: Object> SourceContext<O> {
         same.then_some(held)
     }
 
-    /// Returns the log of objects that fail when they are first decoded.
+    /// Returns the log of objects that fail when they are first decoded, after the list.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }

@@ -11,11 +11,13 @@ use crate::Undecodable;
 
 /// One part of a list.
 pub enum ListPart<O> {
-    /// Objects, in the order of the source. It contains what is available and never waits for more.
+    /// Objects, in the order of the source. This part contains the objects that are available; the source
+    /// never waits to fill it.
     Items(Vec<Listed<O>>),
-    /// An object that could not be decoded. It counts as present.
+    /// An object that could not be decoded. It exists, so it must not be treated as deleted.
     Undecodable(Undecodable),
-    /// The end of the list or page. It occurs once, and nothing follows it. A list without it was cut off.
+    /// The end of the list or page. It occurs once, and no part follows. A list that ends without it was cut
+    /// off.
     End(ListEnd),
 }
 
@@ -23,8 +25,8 @@ pub enum ListPart<O> {
 pub enum Listed<O> {
     /// The object was decoded from the response.
     Fresh(Arc<O>),
-    /// An unchanged object: the one that [`SourceContext::unchanged`](super::SourceContext::unchanged)
-    /// returned.
+    /// An unchanged object, which [`SourceContext::unchanged`](super::SourceContext::unchanged) returned from
+    /// the cache.
     Known(Arc<O>),
 }
 
@@ -41,16 +43,17 @@ pub struct ListEnd {
 
 /// An event of a watch.
 pub enum WatchEvent<O> {
-    /// An object was created, or matches the selector now.
+    /// An object was created, or a change made it match the selector.
     Added(Arc<O>),
-    /// Like [`Added`](Self::Added), but the object is the one that
+    /// Like [`Added`](Self::Added), but the object is the cached one that
     /// [`SourceContext::unchanged`](super::SourceContext::unchanged) returned. A streaming relist mostly
-    /// consists of these. No transform runs on it, since the held object is already transformed.
+    /// consists of these events. No transform runs on the object, since the cached one is already
+    /// transformed.
     Known(Arc<O>),
     /// An object changed.
     Modified(Arc<O>),
-    /// An object was deleted, or does not match the selector any longer. It carries the last state, with the
-    /// version of the deletion.
+    /// An object was deleted, or a change made it no longer match the selector. The event contains the last
+    /// state, with the version of the deletion.
     Deleted(Arc<O>),
     /// All changes up to this version have been sent.
     Bookmark {
@@ -59,15 +62,16 @@ pub enum WatchEvent<O> {
         /// True for the bookmark that ends the initial events of a streaming list.
         initial_events_end: bool,
     },
-    /// The server reports an error. Nothing follows.
+    /// The server reports an error. No event follows.
     Error(ServerStatus),
-    /// An object was created or changed and could not be decoded. Its version counts as received.
+    /// An object was created or changed and could not be decoded. The version of this event counts as
+    /// received.
     Undecodable(Undecodable),
     /// An object was deleted, and its last state could not be decoded.
     DeletedUndecodable(Undecodable),
-    /// An event of an unknown type. It is skipped, and its version, if it has one, counts as received.
+    /// An event of an unknown type. The event is skipped, and its version, if it has one, counts as received.
     Unknown {
-        /// The type as sent by the server.
+        /// The type of the event as sent by the server.
         event_type: String,
         /// The version of its object.
         version: ResourceVersion,
@@ -75,7 +79,7 @@ pub enum WatchEvent<O> {
 }
 
 impl<O> Listed<O> {
-    /// Returns the object, whether fresh or known.
+    /// Returns the object, whether it was decoded from the response or comes from the cache.
     pub fn object(&self) -> &Arc<O> {
         match self {
             Self::Fresh(object) | Self::Known(object) => object,

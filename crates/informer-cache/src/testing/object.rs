@@ -10,8 +10,8 @@ pub struct TestObject {
     text: Box<str>,
 }
 
-/// Returns an object with this key (`namespace/name` or `name`) and version. Its uid is derived from the key,
-/// so two states with the same key are states of the same object.
+/// Returns an object with this key (`namespace/name` or `name`) and version. The uid is derived from the key,
+/// so two states with the same key belong to the same object.
 ///
 /// # Panics
 ///
@@ -33,7 +33,7 @@ impl TestObject {
         self
     }
 
-    /// Sets the uid, for example of an object that is re-created with the same name.
+    /// Sets the uid of the object, for example for an object that is re-created with the same name.
     pub fn with_uid(mut self, uid: impl Into<Box<str>>) -> Self {
         self.header = self.header.with_uid(uid);
         self
@@ -59,7 +59,7 @@ impl Object for TestObject {
         &self.header
     }
 
-    /// Returns fields of the header, and `text`.
+    /// Returns the field at a path, which is a field of the header or `text`.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         match path.as_str() {
             "text" => Some((&*self.text).into()),

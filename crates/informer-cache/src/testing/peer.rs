@@ -16,7 +16,7 @@ type ResponseSender<T> = oneshot::Sender<Result<T, SourceError>>;
 /// `None` ends the stream.
 type Feed<T> = mpsc::UnboundedSender<Option<Result<T, SourceError>>>;
 
-/// A received list request without a response yet. Dropping it rejects the request.
+/// A list request that has no response yet. Dropping it rejects the request.
 #[must_use = "a list without a response is rejected"]
 #[derive(Debug)]
 pub struct ExpectedList<O: Object> {
@@ -24,7 +24,7 @@ pub struct ExpectedList<O: Object> {
     response: ResponseSender<ListStream<O>>,
 }
 
-/// A received watch request without a response yet. Dropping it rejects the request.
+/// A watch request that has no response yet. Dropping it rejects the request.
 #[must_use = "a watch without a response is rejected"]
 #[derive(Debug)]
 pub struct ExpectedWatch<O: Object> {
@@ -32,7 +32,7 @@ pub struct ExpectedWatch<O: Object> {
     response: ResponseSender<WatchStream<O>>,
 }
 
-/// The server side of an accepted list. Dropping it before [`end`](Self::end) breaks the list off.
+/// The server side of an accepted list. Dropping it before [`end`](Self::end) cuts the list off.
 #[must_use = "a list whose peer is dropped breaks off"]
 #[derive(Debug)]
 pub struct ListPeer<O: Object> {
@@ -58,7 +58,7 @@ impl<O: Object> ExpectedList<O> {
         &self.request
     }
 
-    /// Asserts the requested version; `""` for none.
+    /// Asserts the requested version of the list; `""` for none.
     #[track_caller]
     pub fn assert_version(self, version: impl Into<ResourceVersion>) -> Self {
         assert_same("the version of the list", &self.request.version, &version.into());
@@ -72,7 +72,7 @@ impl<O: Object> ExpectedList<O> {
         self
     }
 
-    /// Asserts the continue token; `None` for a first page.
+    /// Asserts the continue token of the list request; `None` for a first page.
     #[track_caller]
     pub fn assert_continues(self, token: Option<&str>) -> Self {
         assert_same("the continue token", &self.request.continue_token.as_deref(), &token);
@@ -96,10 +96,10 @@ impl<O: Object> ExpectedList<O> {
         self.accept().items(objects).part(ListPart::End(end));
     }
 
-    /// Accepts the list; its parts are sent one by one.
+    /// Accepts the list request. The caller then sends the parts of the list one by one.
     pub fn accept(self) -> ListPeer<O> {
         let (feed, stream) = feed();
-        // The client may have dropped the request meanwhile.
+        // The client may have dropped the request meanwhile, so a failed send is ignored.
         let _ = self.response.send(Ok(ListStream::new(stream)));
         ListPeer { feed }
     }
@@ -109,17 +109,17 @@ impl<O: Object> ExpectedList<O> {
         let _ = self.response.send(Err(error));
     }
 
-    /// Rejects the list with a failure of this kind.
+    /// Rejects the list request with a failure of this kind.
     pub fn fail_with(self, kind: SourceErrorKind) {
         self.fail(failure(kind));
     }
 
-    /// Rejects the list because its version or its continue token expired (410).
+    /// Rejects the list request because its version or its continue token expired (410).
     pub fn gone(self) {
         self.fail_with(SourceErrorKind::Expired);
     }
 
-    /// Waits until the client drops the request.
+    /// Waits until the client drops the list request.
     pub async fn given_up(mut self) {
         self.response.closed().await;
     }
@@ -150,12 +150,12 @@ impl<O: Object> ListPeer<O> {
         self.part(ListPart::End(ListEnd { version: version.into(), ..ListEnd::default() }));
     }
 
-    /// Closes the stream without an end of the list.
+    /// Closes the stream before the end of the list.
     pub fn break_off(&self) {
         let _ = self.feed.send(None);
     }
 
-    /// Breaks the stream with a failure.
+    /// Breaks the stream of the list with a failure.
     pub fn fail_with(&self, kind: SourceErrorKind) {
         let _ = self.feed.send(Some(Err(failure(kind))));
     }
@@ -178,7 +178,7 @@ impl<O: Object> ExpectedWatch<O> {
         &self.request
     }
 
-    /// Asserts the requested version; `""` for none.
+    /// Asserts the requested version of the watch; `""` for none.
     #[track_caller]
     pub fn assert_version(self, version: impl Into<ResourceVersion>) -> Self {
         assert_same("the version of the watch", &self.request.version, &version.into());
@@ -205,12 +205,12 @@ impl<O: Object> ExpectedWatch<O> {
     /// Accepts the watch.
     pub fn accept(self) -> WatchPeer<O> {
         let (feed, stream) = feed();
-        // The client may have dropped the request meanwhile.
+        // The client may have dropped the request meanwhile, so a failed send is ignored.
         let _ = self.response.send(Ok(WatchStream::new(stream)));
         WatchPeer { feed }
     }
 
-    /// Accepts the watch and sends a first event.
+    /// Accepts the watch request and sends a first event.
     pub fn send(self, event: WatchEvent<O>) -> WatchPeer<O> {
         let peer = self.accept();
         peer.send(event);
@@ -222,7 +222,7 @@ impl<O: Object> ExpectedWatch<O> {
         let _ = self.response.send(Err(error));
     }
 
-    /// Rejects the watch with a failure of this kind.
+    /// Rejects the watch request with a failure of this kind.
     pub fn fail_with(self, kind: SourceErrorKind) {
         self.fail(failure(kind));
     }
@@ -232,12 +232,12 @@ impl<O: Object> ExpectedWatch<O> {
         self.fail(failure(SourceErrorKind::TooManyRequests).with_retry_after(retry_after));
     }
 
-    /// Rejects the watch because its version expired (410 as status).
+    /// Rejects the watch request because its version expired (410 as the HTTP status).
     pub fn gone(self) {
         self.fail_with(SourceErrorKind::Expired);
     }
 
-    /// Waits until the client drops the request.
+    /// Waits until the client drops the watch request.
     pub async fn given_up(mut self) {
         self.response.closed().await;
     }
@@ -262,7 +262,7 @@ impl<O: Object> WatchPeer<O> {
         let _ = self.feed.send(Some(Err(failure(kind))));
     }
 
-    /// Ends the watch because its version expired (410 as event).
+    /// Ends the watch because its version expired (410 in an `ERROR` event).
     pub fn gone(&self) {
         self.send(error_event(410, "Expired")).close();
     }

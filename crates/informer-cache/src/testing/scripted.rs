@@ -14,26 +14,26 @@ use crate::source::{
     WatchStream,
 };
 
-/// The timeout for an expected request, in the runtime's time. It is longer than any watch or backoff, so in
+/// The timeout for an expected request, by the runtime's clock. It is longer than any watch or backoff, so in
 /// paused time it elapses only if no request is sent.
 const EXPECT_WITHIN: Duration = Duration::from_secs(3600);
 
 /// A source whose responses are sent by a [`ScriptedServer`]. Clones share one source.
 ///
-/// Every request waits for the response of the server. After the server was dropped, requests fail like
-/// refused connections.
+/// Every request waits for the response of the server. After the server was dropped, requests fail as if the
+/// connection were refused.
 pub struct ScriptedSource<O: Object> {
     shared: Arc<Shared>,
     requests: mpsc::UnboundedSender<Incoming<O>>,
 }
 
-/// The server of a [`ScriptedSource`]: receives its requests in order.
+/// The server of a [`ScriptedSource`]. It receives the requests of the source in order.
 pub struct ScriptedServer<O: Object> {
     shared: Arc<Shared>,
     requests: mpsc::UnboundedReceiver<Incoming<O>>,
 }
 
-/// A request as received by the server.
+/// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordedRequest {
@@ -44,7 +44,7 @@ pub enum RecordedRequest {
         version: ResourceVersion,
         /// The limit of a page.
         limit: Option<u32>,
-        /// The token of the previous page.
+        /// The continue token of the previous page.
         continue_token: Option<String>,
     },
     /// A watch.
@@ -54,7 +54,7 @@ pub enum RecordedRequest {
         version: ResourceVersion,
         /// True for a streaming list.
         send_initial_events: bool,
-        /// The server should close the watch after this time.
+        /// The time after which the server should close the watch.
         timeout: Duration,
     },
 }
@@ -156,8 +156,8 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// If the next request is a watch, if there is none within an hour of the runtime's time, or if the
-    /// source was dropped.
+    /// Panics if the next request is a watch, if there is none within an hour of the runtime's time, or if
+    /// the source was dropped.
     pub async fn expect_list(&mut self) -> ExpectedList<O> {
         match self.next("a list").await {
             Incoming::List(request, response) => ExpectedList::new(request, response),
@@ -169,8 +169,8 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// If the next request is a list, if there is none within an hour of the runtime's time, or if the source
-    /// was dropped.
+    /// Panics if the next request is a list, if there is none within an hour of the runtime's time, or if the
+    /// source was dropped.
     pub async fn expect_watch(&mut self) -> ExpectedWatch<O> {
         match self.next("a watch").await {
             Incoming::Watch(request, response) => ExpectedWatch::new(request, response),
@@ -178,11 +178,12 @@ impl<O: Object> ScriptedServer<O> {
         }
     }
 
-    /// Handles the usual start: responds to a list with all objects, then accepts a watch from its version.
+    /// Handles the requests of a starting informer: responds to a list with all objects, then accepts a watch
+    /// from its version.
     ///
     /// # Panics
     ///
-    /// If the source sends other requests.
+    /// Panics if the source sends other requests.
     pub async fn expect_sync(
         &mut self,
         objects: impl IntoIterator<Item = O>,
@@ -193,7 +194,7 @@ impl<O: Object> ScriptedServer<O> {
         self.expect_watch().await.assert_version(version).accept()
     }
 
-    /// Waits for this time, in the runtime's time, and expects no request.
+    /// Waits for this time, by the runtime's clock, and panics if a request arrives.
     ///
     /// # Panics
     ///
@@ -206,7 +207,7 @@ impl<O: Object> ScriptedServer<O> {
         }
     }
 
-    /// Returns all requests so far, including those that were not expected yet.
+    /// Returns all requests so far, including those that no `expect` method has returned yet.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.log.lock().requests.clone()
     }

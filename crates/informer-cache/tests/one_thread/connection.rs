@@ -1,4 +1,4 @@
-//! The single connection between the reflector and the server, and its faults.
+//! The single simulated connection between the reflector and the server, and its faults.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ type In = Input<TestObject>;
 /// phase.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
-    /// The probability that a request is rejected, or a stream cut, at any step.
+    /// The probability per step that a request is rejected or a stream is cut.
     pub(crate) rate: f64,
     /// The server supports streaming lists.
     pub(crate) streaming: bool,
-    /// The server never sends the end mark of a streaming list.
+    /// True if the server never sends the final bookmark of a streaming list.
     pub(crate) endless: bool,
-    /// The probability that an object is undecodable.
+    /// The probability that a written object is undecodable.
     pub(crate) unreadable: f64,
 }
 
@@ -39,18 +39,18 @@ pub(crate) enum Open {
 }
 
 pub(crate) struct Watch {
-    /// Events that are sent before the history: the initial events of a streaming list.
+    /// The initial events of a streaming list, which are sent before events of the history.
     initial: VecDeque<WatchEvent<TestObject>>,
-    /// The last version that was sent.
+    /// The last version that was sent on the connection.
     pub(crate) position: u64,
-    /// The last bookmark that was sent.
+    /// The version of the last bookmark that was sent.
     marked: u64,
     closes_at: Instant,
-    /// The watch sends no more events and never ends.
+    /// True if the watch sends no more events and never ends.
     stalled: bool,
 }
 
-/// The number of objects in a page.
+/// The number of objects in a page of a list.
 const PAGE: usize = 3;
 
 fn number(version: &ResourceVersion) -> u64 {
@@ -84,7 +84,7 @@ pub(crate) fn list(
     Ok(Open::List(parts(plan, &content, held, rng)))
 }
 
-/// Returns the version of the list, and the last key of the previous page.
+/// Returns the parts of a continue token: the version of the list, and the last key of the previous page.
 fn token_parts(token: &str) -> (u64, &str) {
     let (version, key) = token.split_once(' ').expect("every token is created here");
     (version.parse().expect("a token begins with a version"), key)
@@ -155,7 +155,7 @@ pub(crate) fn watch(
             watch.initial.push_back(initial_events_end(content.version));
         }
     } else if from < server.compacted {
-        // As a status or, half of the time, as an event.
+        // The expiry is sent as an HTTP status or, half of the time, as an event.
         if rng.random_bool(0.5) {
             return Err(Input::Failed(failure(SourceErrorKind::Expired)));
         }
@@ -223,7 +223,7 @@ impl Watch {
             self.position = happened.version;
             events.push(happened.event());
         }
-        // If history was compacted before it was sent, the watch expires: it is not idle.
+        // If the next event was compacted before it was sent, the watch expires, so it is not idle.
         let current = self.position >= server.compacted && server.after(self.position).is_none();
         let quiet = self.initial.is_empty() && current;
         if quiet

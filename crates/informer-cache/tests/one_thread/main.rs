@@ -1,7 +1,7 @@
-//! Deterministic simulation of an informer: the real reflector, queue, pump, store and two listener buffers,
-//! driven in one thread and in simulated time, without a runtime, against a faulty model of an API server.
-//! This shows that the parts are pure. A seed determines everything. A failure prints the seed, and
-//! `INFORMER_SEED=n` runs only that seed.
+//! Deterministic simulation of an informer: the real reflector, queue, pump, store and two listener buffers
+//! run against a faulty model of an API server, on one thread and in simulated time, without a runtime. This
+//! shows that these parts need no clock, task or lock. A seed determines everything. A failure prints the
+//! seed, and `INFORMER_SEED=n` runs only that seed.
 
 mod connection;
 mod server;
@@ -27,7 +27,7 @@ fn after_any_faults_cache_and_handlers_equal_the_server_and_every_history_is_leg
     for seed in 0..SEEDS {
         tally += run(seed);
     }
-    // The test is useful only if the seeds reach all of these cases.
+    // The test is useful only if the seeds reach all of these cases often enough.
     assert!(tally.lists > 2 * SEEDS, "lists: {}", tally.lists);
     assert!(tally.rewound > SEEDS / 50, "restores: {}", tally.rewound);
     assert!(tally.stale_lists > 10, "lists of lagging replicas: {}", tally.stale_lists);

@@ -1,5 +1,5 @@
-//! A small model of an API server: versions, a window of history, lists, watches, compaction, restores from a
-//! backup.
+//! A small model of an API server with versions, a window of history, lists, watches, compaction, and
+//! restores from a backup.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use informer_core::Object;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// The number of keys. They are few, so that writes collide.
+/// The number of object keys. It is small, so that writes often affect the same object.
 const KEYS: u32 = 8;
 
 /// The number of past states that a lagging replica may still show.
@@ -71,11 +71,11 @@ pub(crate) struct Server {
     pub(crate) now: Content,
     /// Recent contents, oldest first.
     past: VecDeque<Content>,
-    /// The changes after `compacted`, in order.
+    /// The changes after the version `compacted`, in order.
     pub(crate) history: VecDeque<Happened>,
-    /// Watches from an older version are rejected.
+    /// The version up to which history was compacted. Watches from an older version are rejected.
     pub(crate) compacted: u64,
-    /// All changes ever, including those undone by a restore.
+    /// All changes since the start, including those undone by a restore.
     pub(crate) log: Vec<Happened>,
     /// The text of every state that ever existed. Texts are unique.
     pub(crate) ever: HashSet<String>,

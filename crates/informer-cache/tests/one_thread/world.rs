@@ -1,4 +1,4 @@
-//! Runs all parts together, one step at a time.
+//! Runs the simulated informer and server together, one step at a time.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::AddAssign;
@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng};
 use crate::connection::{self, Faults, Open};
 use crate::server::Server;
 
-/// The number of steps with writes and faults.
+/// The number of steps of a run in which writes and faults occur.
 const STEPS: u32 = 250;
 
 /// The number of steps after which a run that does not become idle has failed.
@@ -54,12 +54,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// One handler: its buffer, and its view of the objects.
+/// One handler, with its event buffer and its view of the objects.
 struct Handler {
     buffer: ListenerBuffer<TestObject>,
     view: BTreeMap<String, Arc<TestObject>>,
     told: Vec<Event<TestObject>>,
-    /// The uids of the objects that were announced as deleted.
+    /// The uids of the objects that were announced to the handler as deleted.
     gone: HashSet<String>,
 }
 
@@ -67,8 +67,7 @@ pub(crate) struct World {
     rng: StdRng,
     now: Instant,
     faults: Faults,
-    /// There are no faults in this run: every change after the first list must be delivered once and in
-    /// order.
+    /// True if this run has no faults: every change after the first list must be delivered once and in order.
     faultless: bool,
     server: Server,
     open: Open,
@@ -78,12 +77,12 @@ pub(crate) struct World {
     queue: InOrderState<TestObject>,
     pump: Pump<TestObject>,
     undecodable: UndecodableLog,
-    /// The handler without merging, then the handler with merging.
+    /// The handler whose buffer does not merge events, then the handler whose buffer does.
     handlers: [Handler; 2],
-    /// After a restore with a version regression, the server receives no writes until the informer has
-    /// detected it. Once its versions had caught up, the regression could not be detected.
+    /// True after a restore with a version regression: the server receives no writes until the informer has
+    /// detected the regression, which would be impossible once the versions had caught up.
     held_back: bool,
-    /// The version of the first list.
+    /// The version of the informer's first list.
     first_list: Option<u64>,
     tally: Tally,
 }
@@ -91,7 +90,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        // Every tenth run is free of faults, so that every change must be delivered.
+        // Every tenth run has no faults, so that every change must be delivered.
         let faulty = !seed.is_multiple_of(10);
         let faults = Faults {
             rate: if faulty { rng.random_range(0.0..0.25) } else { 0.0 },
@@ -153,7 +152,7 @@ impl World {
         self.server.write(self.faults.unreadable, &mut self.rng);
     }
 
-    /// Injects a fault of the server or of the informer as a whole.
+    /// Injects a fault of the server, restarts the informer, or advances the time.
     fn mishap(&mut self) {
         match self.rng.random_range(0..10) {
             0..4 => self.server.compact(&mut self.rng),
@@ -178,7 +177,7 @@ impl World {
         versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
     }
 
-    /// Restarts the informer: the store stays, and the reflector either continues from the last version or
+    /// Restarts the informer. The store stays, and the reflector either continues from the last version or
     /// starts without one. In the second case only the pump prevents the store from going back to an older
     /// state.
     fn restart(&mut self) {
@@ -266,14 +265,14 @@ impl World {
     }
 
     fn handle(&mut self) {
-        // The second handler is slow, so that its events are merged.
+        // The second handler is called rarely, so that its events are merged.
         let which = usize::from(self.rng.random_bool(0.1));
         for _ in 0..self.rng.random_range(1..6) {
             self.handlers[which].take_one(&self.server);
         }
     }
 
-    /// Runs all parts without faults and writes until they are idle.
+    /// Runs all parts without faults and writes until they have nothing to do.
     fn come_to_rest(&mut self) {
         self.faults = Faults { rate: 0.0, endless: false, unreadable: 0.0, ..self.faults };
         for _ in 0..MAX_STEPS {
@@ -367,7 +366,7 @@ impl World {
 }
 
 impl Handler {
-    /// Handles one event, if there is one; panics if the history is not legal.
+    /// Handles one pending event, if there is one; panics if the history is not legal.
     fn take_one(&mut self, server: &Server) {
         let Some(event) = self.buffer.pop() else { return };
         self.buffer.finished();

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 /// A field selector: `metadata.name=web-0,status.phase!=Running`.
 ///
-/// The operators are `=`, `==` and `!=`; requirements are joined by commas. In values, `\`, `,` and `=` are
-/// escaped with a backslash. The server decides which fields of a kind are supported.
+/// Operators of a field selector are `=`, `==` and `!=`; requirements are joined by commas. In values, `\`,
+/// `,` and `=` are escaped with a backslash. The server decides which fields of a kind are supported.
 ///
 /// ```
 /// use informer_core::FieldSelector;
@@ -48,17 +48,17 @@ impl FieldSelector {
         self
     }
 
-    /// Returns true if every object matches.
+    /// Returns true if every object matches the selector.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns the requirements, in the order written.
+    /// Returns the requirements of the selector, in the order written.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Returns true if all requirements match; `value_of` returns the value of a field, and an absent field
+    /// Returns true if all requirements match. `value_of` returns the value of a field; an absent field
     /// counts as empty.
     pub fn matches<'a>(&self, mut value_of: impl FnMut(&str) -> Option<Cow<'a, str>>) -> bool {
         self.requirements.iter().all(|requirement| {
@@ -67,8 +67,8 @@ impl FieldSelector {
         })
     }
 
-    /// Returns the value that a requirement `field=value` demands. Servers and indexes use it to narrow a
-    /// scan.
+    /// Returns the value in the requirement `field=value` for this field, if there is one. Servers and
+    /// indexes use it to narrow a scan.
     pub fn required(&self, field: &str) -> Option<&str> {
         let named = |r: &&FieldRequirement| r.field == field && r.operator == FieldOperator::Equals;
         self.requirements.iter().find(named).map(|requirement| requirement.value.as_str())
@@ -112,7 +112,8 @@ impl FromStr for FieldSelector {
         if let Ok(requirements) = requirements.collect() {
             return Ok(Self { requirements });
         }
-        // If several terms are invalid, report the first one in alphabetical order, as API servers do.
+        // If several terms are invalid, the error reports the first one in alphabetical order, as in API
+        // servers.
         terms.sort_unstable();
         let wrong = terms.into_iter().find_map(|term| Some((term, parse_term(term).err()?)));
         let (term, problem) = wrong.unwrap_or((text, FieldSelectorProblem::NoOperator));
@@ -120,7 +121,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Splits at commas that are not preceded by a backslash.
+/// Splits a selector at commas that are not preceded by a backslash.
 fn split_terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -209,7 +210,7 @@ pub struct ParseFieldSelectorError {
     problem: FieldSelectorProblem,
 }
 
-/// The problem of a term in a field selector.
+/// The reason for which a term of a field selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldSelectorProblem {
@@ -219,13 +220,13 @@ pub enum FieldSelectorProblem {
     /// The field name before the operator is empty.
     #[error("the field name is empty")]
     NoField,
-    /// A backslash precedes a character that is not escaped.
+    /// A backslash precedes a character that cannot be escaped.
     #[error("'\\' must precede '\\', ',' or '=', which must be escaped")]
     Escape {
-        /// The backslash and the next character.
+        /// The backslash and the character after it.
         sequence: String,
     },
-    /// A character in a value that must be escaped.
+    /// A value contains a character that must be escaped.
     #[error("'{character}' must be escaped with '\\'")]
     Unescaped {
         /// The character.
@@ -244,7 +245,7 @@ impl ParseFieldSelectorError {
         &self.term
     }
 
-    /// Returns the problem of the invalid [`term`](Self::term).
+    /// Returns the reason for which [`term`](Self::term) is invalid.
     pub fn problem(&self) -> &FieldSelectorProblem {
         &self.problem
     }

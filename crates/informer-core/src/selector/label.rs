@@ -6,9 +6,9 @@ use crate::Labels;
 
 /// A label selector: requirements that the labels of an object must all match.
 ///
-/// The empty selector matches everything. The string form is that of the API's `labelSelector` parameter and
-/// of `kubectl -l`: `app=web`, `app in (web, api)`, `app notin (web)`, `app`, `!app`, `app!=web`, `shard>3`,
-/// `shard<5`, joined by commas. `!=` and `notin` match if the label is absent.
+/// The empty selector matches every object. The string form is that of the API's `labelSelector` parameter
+/// and of `kubectl -l`: `app=web`, `app in (web, api)`, `app notin (web)`, `app`, `!app`, `app!=web`,
+/// `shard>3`, `shard<5`, joined by commas. `!=` and `notin` match if the label is absent.
 ///
 /// ```
 /// use informer_core::{LabelSelector, Labels};
@@ -47,11 +47,11 @@ pub enum LabelOperator {
     NotEquals,
     /// `key in (a, b)`.
     In,
-    /// `key notin (a, b)`: another value, or absent.
+    /// `key notin (a, b)`: the label has another value, or is absent.
     NotIn,
-    /// `key>5`: present, an integer, and greater.
+    /// `key>5`: the label is present, an integer, and greater than the value.
     GreaterThan,
-    /// `key<5`: present, an integer, and less.
+    /// `key<5`: the label is present, an integer, and less than the value.
     LessThan,
 }
 
@@ -72,17 +72,17 @@ impl LabelSelector {
         self
     }
 
-    /// Returns true if every object matches, so that labels need not be checked.
+    /// Returns true if every object matches the selector, so that labels need not be checked.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// Returns true if no object can match.
+    /// Returns true if no object can match the selector.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// Returns the requirements, in the order written.
+    /// Returns the requirements of the selector, in the order written.
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
@@ -107,11 +107,12 @@ impl LabelRequirement {
         Self { key: key.into(), operator: LabelOperator::Equals, values: vec![value.into()] }
     }
 
-    /// Returns a requirement, validated as the parser does.
+    /// Returns a requirement, with the validation that the parser also applies.
     ///
     /// # Errors
     ///
-    /// Fails if the key or a value is invalid, or if the number of values does not fit the operator.
+    /// Returns an error if the key or a value is invalid, or if the number of values does not fit the
+    /// operator.
     pub fn new(
         key: impl Into<String>,
         operator: LabelOperator,
@@ -135,13 +136,13 @@ impl LabelRequirement {
         self.operator
     }
 
-    /// Returns the values, sorted; empty for [`Exists`](LabelOperator::Exists) and
+    /// Returns the values of the requirement, sorted; empty for [`Exists`](LabelOperator::Exists) and
     /// [`DoesNotExist`](LabelOperator::DoesNotExist).
     pub fn values(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values.iter().map(String::as_str)
     }
 
-    /// Returns true if a label of this value (or an absent one) matches the requirement.
+    /// Returns true if a label of this value matches the requirement; `None` is an absent label.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|candidate| candidate == value);
         match self.operator {
@@ -176,8 +177,8 @@ impl From<LabelRequirement> for LabelSelector {
 }
 
 impl fmt::Display for LabelSelector {
-    /// Writes the canonical string, which parses back to an equal selector. The API has no string for
-    /// [`nothing`](Self::nothing), so it is written as a requirement that no object can meet.
+    /// Writes the canonical string of the selector, which parses back to an equal selector. The API has no
+    /// string for [`nothing`](Self::nothing), which is written as a requirement that no object can meet.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nothing {
             return f.write_str("nothing,!nothing");

@@ -6,7 +6,8 @@
 //! operator    = ( "=" | "==" | "!=" ) [ VALUE ] | ( ">" | "<" ) VALUE | ( "in" | "notin" ) "(" [ VALUE ] { "," [ VALUE ] } ")"
 //! ```
 //!
-//! `in` and `notin` are accepted as ordinary names where the grammar expects a key or a value.
+//! The words `in` and `notin` are accepted as ordinary names at positions where the grammar expects a key or
+//! a value.
 
 use super::label::{LabelOperator, LabelRequirement};
 
@@ -17,42 +18,42 @@ pub enum ParseLabelSelectorError {
     /// An unexpected token.
     #[error("label selector: found {found:?} at offset {at}, expected {expected}")]
     Unexpected {
-        /// The token that was found; empty at the end of the string.
+        /// The token at this position; empty at the end of the string.
         found: String,
         /// The offset of the token in the string, in bytes.
         at: usize,
         /// The tokens that the grammar accepts at this offset.
         expected: &'static str,
     },
-    /// The key is not a label name.
+    /// The key of a requirement is not a valid label name.
     #[error("label selector: {key:?} is not a label name: {problem}")]
     Key {
         /// The key.
         key: String,
-        /// The rule that the key breaks.
+        /// The rule that the key violates.
         problem: &'static str,
     },
-    /// A value is not a valid label value.
+    /// A value of a requirement is not a valid label value.
     #[error("label selector: {value:?} is not a value for label {key}: {problem}")]
     Value {
         /// The key.
         key: String,
         /// The value.
         value: String,
-        /// The rule that the value breaks.
+        /// The rule that the value violates.
         problem: &'static str,
         /// The operator.
         operator: LabelOperator,
-        /// All values of the requirement, sorted. They allow a caller to report every invalid value: `value`
-        /// is only the first one.
+        /// All values of the requirement, sorted, so that a caller can report every invalid value: `value` is
+        /// only the first invalid one.
         values: Vec<String>,
     },
-    /// The number of values does not fit the operator.
+    /// The number of values does not fit the operator of the requirement.
     #[error("label selector: the operator on label {key} needs {needs}")]
     Count {
         /// The key.
         key: String,
-        /// The number of values that the operator needs.
+        /// The number of values that the operator requires, as a phrase.
         needs: &'static str,
     },
 }
@@ -108,8 +109,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Returns true for the characters that separate tokens. Any other space is part of a word and makes it an
-/// invalid name.
+/// Returns true for the characters that separate tokens. Any other whitespace is part of a word and makes it
+/// an invalid name.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
@@ -201,7 +202,7 @@ fn value_list(lexer: &mut Lexer<'_>) -> Result<Vec<String>, ParseLabelSelectorEr
     }
     let mut values = Vec::new();
     loop {
-        // A missing word is the empty value: `(a,,b)` has three values, `()` has one.
+        // In a list of values, a missing word is the empty value: `(a,,b)` has three values, `()` has one.
         values.push(match lexer.peek().0 {
             Token::Word(value) => {
                 lexer.take();

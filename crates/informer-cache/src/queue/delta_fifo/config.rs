@@ -9,8 +9,9 @@ use crate::queue::transform::Transformer;
 use crate::queue::{KeyFunction, Transform};
 use crate::source::KnownObjects;
 
-/// The configuration of a [`DeltaFifo`](super::DeltaFifo). The default: keys of [`Object::key`], no known
-/// objects, no transform, and [`Replaced`](super::Delta::Replaced) for the objects of a list.
+/// The configuration of a [`DeltaFifo`](super::DeltaFifo). By default, objects have the keys of
+/// [`Object::key`], there are no known objects and no transform, and a list is queued as
+/// [`Replaced`](super::Delta::Replaced).
 pub struct DeltaFifoConfig<O> {
     pub(super) key: KeyFunction<O>,
     pub(super) known: Option<Arc<dyn KnownObjects<O>>>,
@@ -20,22 +21,22 @@ pub struct DeltaFifoConfig<O> {
 }
 
 impl<O: Object> DeltaFifoConfig<O> {
-    /// Uses the keys of this function instead of [`Object::key`].
+    /// Keys objects by this function instead of by [`Object::key`].
     pub fn with_key_function(mut self, key: KeyFunction<O>) -> Self {
         self.key = key;
         self
     }
 
-    /// Sets a view of the consumer's cache: the store that the popped objects are written to. The queue uses
-    /// it to find objects that a list no longer contains, to resync, and to ignore deletions of unknown
-    /// objects.
+    /// Sets the view of known objects, which is the store to which the consumer writes popped objects. The
+    /// queue uses it to find objects that a list no longer contains, to resync, and to ignore deletions of
+    /// unknown objects.
     pub fn with_known_objects(mut self, known: Arc<dyn KnownObjects<O>>) -> Self {
         self.known = Some(known);
         self
     }
 
-    /// Transforms objects before they are queued, including those of observed deletions, but never known
-    /// objects. `kind` is the name in errors.
+    /// Sets a function that transforms objects before they are queued, including those of observed deletions,
+    /// but not known objects. Errors contain `kind`.
     pub fn with_transform(mut self, kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         self.transform = Some(Transformer::new(kind, transform));
         self
@@ -48,7 +49,7 @@ impl<O: Object> DeltaFifoConfig<O> {
         self
     }
 
-    /// Sets the log of undecodable objects. It receives objects of a reflector that cannot be queued.
+    /// Sets the log of undecodable objects, which records objects of a reflector that cannot be queued.
     pub fn with_undecodable(mut self, log: UndecodableLog) -> Self {
         self.undecodable = log;
         self

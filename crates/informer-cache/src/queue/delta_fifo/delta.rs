@@ -10,7 +10,7 @@ pub enum Delta<O> {
     Added(Arc<O>),
     /// The source reported the object as changed.
     Updated(Arc<O>),
-    /// The object was deleted: the source reported it, or a complete list does not contain it.
+    /// The source reported the object as deleted, or a complete list does not contain it.
     Deleted(Tombstone<O>),
     /// A complete list contains the object.
     Replaced(Arc<O>),
@@ -19,7 +19,7 @@ pub enum Delta<O> {
 }
 
 impl<O> Delta<O> {
-    /// Returns the object. For a deletion this is its last known state, if there is one.
+    /// Returns the object of the delta. For a deletion this is its last known state, if there is one.
     pub fn object(&self) -> Option<&Arc<O>> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => {
@@ -35,7 +35,7 @@ impl<O> Delta<O> {
     }
 }
 
-/// The changes of one object since it was last popped, oldest first; never empty.
+/// The changes of one object since the object was last popped, oldest first; never empty.
 pub struct Deltas<O> {
     key: ObjectKey,
     deltas: Vec<Delta<O>>,
@@ -63,8 +63,8 @@ impl<O> Deltas<O> {
     }
 
     /// Appends a change. Of two consecutive deletions the one with more information is kept, and the other is
-    /// returned: an observed deletion is kept rather than a missed one, the earlier of two observed ones, and
-    /// the later of two missed ones. Nothing else is compressed.
+    /// returned: an observed deletion rather than a missed one, the earlier of two observed ones, and the
+    /// later of two missed ones. No other changes are merged.
     pub fn push(&mut self, next: Delta<O>) -> Option<Delta<O>> {
         match (self.deltas.last_mut(), &next) {
             (Some(last @ Delta::Deleted(_)), Delta::Deleted(_)) => match last {

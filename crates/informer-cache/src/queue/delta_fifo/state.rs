@@ -11,21 +11,22 @@ use crate::queue::initial_sync::InitialSync;
 use crate::queue::popped::Taken;
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// An object of the known-objects view: its key, and its state unless the object was removed while the view
-/// was read.
+/// An object of the known-objects view: its key, and its state, which is `None` if the object was removed
+/// while the view was read.
 pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 
-/// The pure state of a [`DeltaFifo`](super::DeltaFifo): no lock, no clock, no waiting, no user code.
+/// The pure state of a [`DeltaFifo`](super::DeltaFifo): it has no lock and no clock, and neither waits nor
+/// runs user code.
 ///
-/// Methods return the objects they no longer need, so that the caller can drop them outside its lock. They do
-/// not check whether the queue is closed; the caller does.
+/// Methods return the objects that the queue no longer needs, so that the caller can drop them outside its
+/// lock. The caller, not this type, checks whether the queue is closed.
 ///
 /// # Invariants
 ///
-/// 1. A key is in `order` once if it is in `items`, and not otherwise.
-/// 2. `backpressure` counts the deltas in `items`.
-/// 3. A key is in `in_process` from its pop until it is done or requeued. While pops are held it also stays
-///    after that.
+/// 1. `order` contains each key of `items` once, and no other key.
+/// 2. `backpressure` is the number of the deltas in `items`.
+/// 3. A key is in `in_process` from its pop until its deltas are done or requeued. While pops are held, the
+///    key also stays after that.
 /// 4. No deltas are popped while pops are held.
 pub struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,
@@ -38,9 +39,9 @@ pub struct DeltaState<O> {
     closed: bool,
 }
 
-/// The state that a known-objects view will show for a key once its popped deltas are processed.
+/// The state that the known-objects view will show for a key once the popped deltas of the key are processed.
 pub(super) struct InProcess<O> {
-    /// Pops that are neither done nor requeued; with one consumer at most one.
+    /// Number of pops of the key that are neither done nor requeued; with one consumer at most one.
     running: usize,
     /// The state after the newest popped delta; `None` for a deletion.
     newest: Option<Arc<O>>,
@@ -73,10 +74,10 @@ impl<O> DeltaState<O> {
         self.append(key, delta)
     }
 
-    /// Queues a deletion, unless the object is unknown: neither queued nor in the known-objects view. `known`
-    /// states whether the view contains it; `None` if there is no view.
+    /// Queues a deletion, unless the object is neither queued nor in the known-objects view. `known` is true
+    /// if the view contains the object; `None` if there is no view.
     ///
-    /// For a key in process, the state after its popped deltas counts, not the state that the view shows.
+    /// For a key in process, the state after its popped deltas decides, not the state that the view shows.
     pub fn delete(
         &mut self,
         key: ObjectKey,
@@ -93,8 +94,8 @@ impl<O> DeltaState<O> {
         }
     }
 
-    /// Queues popped deltas again, unless newer deltas of the key are queued; then the given ones are
-    /// returned.
+    /// Queues popped deltas again. If newer deltas of the key are queued, the popped ones are returned
+    /// instead.
     pub fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
         self.initial_sync.event();
         if self.items.contains_key(deltas.key()) {
@@ -105,10 +106,10 @@ impl<O> DeltaState<O> {
     }
 
     /// Queues a complete list: a delta for each of `items`, then a missed deletion for each queued or known
-    /// key that is not among them. Keys in `seen` are listed but undecodable: they are not deleted.
+    /// key that is not among them. Keys in `seen` are in the list but undecodable, so they are not deleted.
     ///
-    /// The deletion of a queued key carries its newest queued object; that of a known key carries the known
-    /// one. The first list defines the initial list: all keys that it lists or deletes.
+    /// The deletion of a queued key contains its newest queued object; that of a known key contains the known
+    /// object. The first list defines the initial list: all keys that it lists or deletes.
     pub fn replace(
         &mut self,
         items: Vec<(ObjectKey, Arc<O>)>,
@@ -163,7 +164,8 @@ impl<O> DeltaState<O> {
         Some(Taken { key, item, is_initial, initial })
     }
 
-    /// Marks popped deltas as processed: the known-objects view shows them. `initial` is [`Taken::initial`].
+    /// Marks popped deltas as processed: from now on the known-objects view shows them. `initial` is
+    /// [`Taken::initial`].
     pub fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         let in_process = self.in_process.get_mut(key)?;
@@ -172,8 +174,8 @@ impl<O> DeltaState<O> {
         if through { self.in_process.remove(key)?.newest } else { None }
     }
 
-    /// Queues popped deltas that could not be processed again, before newer deltas of the key. Returns deltas
-    /// that were dropped by compression.
+    /// Queues popped deltas again because they could not be processed. They precede newer deltas of the key.
+    /// Returns deltas that were dropped by compression.
     pub fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
         let _held_by_the_deltas = self.done(deltas.key().as_str(), initial);
         let Some(newer) = self.items.get_mut(deltas.key()) else {
@@ -189,7 +191,7 @@ impl<O> DeltaState<O> {
         discarded
     }
 
-    /// Stops pops, so that queue and known-objects view can be read consistently.
+    /// Blocks pops, so that queue and known-objects view can be read consistently.
     pub fn hold(&mut self) {
         self.holds += 1;
     }
@@ -255,7 +257,7 @@ impl<O> DeltaState<O> {
         self.items.insert(deltas.key().clone(), deltas);
     }
 
-    /// Returns the objects that the view will show once all popped deltas are processed.
+    /// Returns the objects that the known-objects view will show once all popped deltas are processed.
     fn settled(&self, known: &[KnownObject<O>]) -> Vec<KnownObject<O>> {
         let settled = known.iter().filter(|(key, _)| !self.in_process.contains_key(key));
         let soon = self.in_process.iter().filter_map(|(key, in_process)| {

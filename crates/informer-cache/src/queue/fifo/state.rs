@@ -9,18 +9,20 @@ use crate::queue::initial_sync::InitialSync;
 use crate::queue::popped::Taken;
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// The pure state of a [`Fifo`](super::Fifo): no lock, no clock, no waiting, no user code.
+/// The pure state of a [`Fifo`](super::Fifo): it has no lock and no clock, and neither waits nor runs user
+/// code.
 ///
-/// Methods return the objects they no longer need, so that the caller can drop them outside its lock. They do
-/// not check whether the queue is closed; the caller does.
+/// Methods return the objects that the queue no longer needs, so that the caller can drop them outside its
+/// lock. The caller, not this type, checks whether the queue is closed.
 ///
 /// # Invariants
 ///
-/// 1. The keys of `order` and of `items` are the same, each once.
-/// 2. `live` counts the objects in `items`. The other entries are positions of deleted objects.
+/// 1. `order` and `items` contain the same keys, each once.
+/// 2. `live` is the number of objects in `items`. The other entries of `items` are positions of deleted
+///    objects.
 /// 3. `order` is empty if `live` is 0.
 pub struct FifoState<O> {
-    /// `None` keeps the position of a deleted object.
+    /// An object by its key. `None` keeps the position of a deleted object.
     items: HashMap<ObjectKey, Option<Arc<O>>>,
     order: VecDeque<ObjectKey>,
     live: usize,
@@ -35,7 +37,8 @@ impl<O> FifoState<O> {
         Self { items, order, live: 0, initial_sync, closed: false }
     }
 
-    /// Queues an object at the position of its key, or at the end. Returns the older state that it replaces.
+    /// Queues an object at the position of its key, or at the end. Returns the older state, if the key was
+    /// queued.
     pub fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         let superseded = if let Some(place) = self.items.get_mut(&key) {
@@ -48,7 +51,7 @@ impl<O> FifoState<O> {
         superseded
     }
 
-    /// Queues an object, unless one is queued for the key; then the given one is returned.
+    /// Queues an object. If its key is already queued, the object is returned instead.
     pub fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         match self.items.get(&key) {
@@ -57,7 +60,7 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// Removes an object. Its position is kept while other objects are queued.
+    /// Removes an object. Its position is kept as long as other objects are queued.
     pub fn delete(&mut self, key: &str) -> Option<Arc<O>> {
         self.initial_sync.event();
         let deleted = self.items.get_mut(key)?.take()?;
@@ -66,7 +69,7 @@ impl<O> FifoState<O> {
         Some(deleted)
     }
 
-    /// Replaces the contents of the queue by these objects, in this order. Of duplicate keys the last one is
+    /// Replaces the content of the queue by these objects, in this order. Of duplicate keys the last one is
     /// used. The first list defines the initial list.
     pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
         self.order.clear();
@@ -107,15 +110,15 @@ impl<O> FifoState<O> {
         self.initial_sync.processed(initial);
     }
 
-    /// Queues a popped object that could not be processed again, unless a newer one is queued; then the given
-    /// one is returned.
+    /// Queues a popped object again because it could not be processed. If a newer object of its key is
+    /// queued, the popped one is returned instead.
     pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         self.add_if_not_present(key, object)
     }
 
-    /// Drops the positions of deleted objects if no other object is queued. No pop would remove them, and
-    /// has-synced would wait for them forever.
+    /// Drops the positions of deleted objects if no other object is queued. No pop would remove these
+    /// positions, and `has_synced` would never become true.
     fn clear_places(&mut self) {
         if self.live == 0 {
             let initial = self.initial_sync.popped(self.order.len());
@@ -161,7 +164,8 @@ impl<O> SharedQueueState for FifoState<O> {
         Signals {
             poppable: self.live > 0,
             empty: self.live == 0,
-            // At most one object for each key: no more than a store of these objects.
+            // There is room in any case: the queue has at most one object for each key, like a store of these
+            // objects.
             has_room: true,
             has_synced: self.has_synced(),
             closed: self.closed,

@@ -7,17 +7,19 @@ use informer_core::ObjectKey;
 
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// The pure state of a [`Heap`](super::Heap): no lock, no clock, no waiting.
+/// The pure state of a [`Heap`](super::Heap): it has no lock and no clock, and never waits.
 ///
-/// Methods return the objects they no longer need, so that the caller can drop them outside its lock.
+/// Methods return the objects that the heap no longer needs, so that the caller can drop them outside its
+/// lock.
 ///
 /// # Invariants
 ///
-/// `order` and `items` hold the same keys, each once; ranks and tickets agree.
+/// `order` and `items` contain the same keys, each once, with the same ranks and tickets.
 pub struct HeapState<T, R> {
     items: HashMap<ObjectKey, Entry<T, R>>,
     order: BTreeMap<(R, u64), ObjectKey>,
-    /// Increases with each item: among equal ranks the item that was added first is popped first.
+    /// The ticket of the next item. Tickets increase, so that among equal ranks the item that was added first
+    /// is popped first.
     next_ticket: u64,
     closed: bool,
 }
@@ -33,7 +35,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         Self { items: HashMap::new(), order: BTreeMap::new(), next_ticket: 0, closed: false }
     }
 
-    /// Adds an item, or moves it to the position of its new rank. Returns the older item.
+    /// Adds an item, or moves an item with this key to the position of the new rank. Returns the older item.
     pub fn add(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         let superseded = self.delete(key.as_str());
         let place = (rank, self.next_ticket);
@@ -43,7 +45,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         superseded
     }
 
-    /// Adds an item, unless there is one with the key; then the given one is returned.
+    /// Adds an item. If the heap contains an item with the key, the new item is returned instead.
     pub fn add_if_not_present(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         if self.items.contains_key(&key) { Some(item) } else { self.add(key, rank, item) }
     }

@@ -10,9 +10,9 @@ use crate::queue::backpressure::Backpressure;
 use crate::queue::initial_sync::InitialSync;
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// The pure state of an [`InOrderQueue`](super::InOrderQueue): no lock, no clock, no waiting.
+/// The pure state of an [`InOrderQueue`](super::InOrderQueue): it has no lock and no clock, and never waits.
 ///
-/// Can be driven directly, for example by a single-threaded simulator:
+/// The state can be used without a queue, for example by a single-threaded simulator:
 ///
 /// ```
 /// use informer_cache::Change;
@@ -31,7 +31,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 ///
 /// # Invariants
 ///
-/// 1. `backpressure` is the weight of `queue`.
+/// 1. `backpressure` is the weight of the changes in `queue`.
 /// 2. Changes of the initial list precede all others.
 /// 3. No two adjacent changes are bookmarks, and no two are resyncs.
 pub struct InOrderState<O> {
@@ -43,12 +43,12 @@ pub struct InOrderState<O> {
 
 /// Changes that were popped together.
 pub struct PoppedBatch<O> {
-    /// The changes, in order of arrival; never empty.
+    /// The popped changes, in order of arrival; never empty.
     pub changes: Vec<Change<O>>,
-    /// True if they belong to the initial list, or were queued before it.
+    /// True if the changes belong to the initial list, or were queued before it.
     pub is_initial: bool,
-    /// The number of changes that count for has-synced. The caller passes it to [`InOrderState::done`] once
-    /// they are processed.
+    /// The number of these changes for which `has_synced` waits. The caller passes it to
+    /// [`InOrderState::done`] once they are processed.
     pub initial: usize,
 }
 
@@ -63,8 +63,8 @@ impl<O> InOrderState<O> {
         }
     }
 
-    /// Queues a change. A bookmark directly after a bookmark replaces it, and so does a resync after a
-    /// resync.
+    /// Queues a change. A bookmark directly after a bookmark replaces the earlier one, and so does a resync
+    /// after a resync.
     ///
     /// # Errors
     ///
@@ -94,8 +94,7 @@ impl<O> InOrderState<O> {
     /// Takes the next changes: at least one and at most `max`, and never more than
     /// [`MAX_BATCH`](super::InOrderQueue::MAX_BATCH). Returns `None` if the queue is empty.
     ///
-    /// A complete list and a resync are batches by themselves, and no batch crosses the end of the initial
-    /// list.
+    /// A complete list or a resync is a batch by itself, and no batch crosses the end of the initial list.
     pub fn pop_batch(&mut self, max: usize) -> Option<PoppedBatch<O>> {
         let first = self.queue.front()?;
         let limit = match self.initial_sync.queued() {
@@ -117,8 +116,9 @@ impl<O> InOrderState<O> {
         self.initial_sync.processed(initial);
     }
 
-    /// Returns a popped batch to the head, as if it had not been popped. It must be the newest one popped, or
-    /// the order is lost. A closed queue accepts it too, since it was not drained yet.
+    /// Returns a popped batch to the head of the queue, as if it had not been popped. It must be the newest
+    /// popped batch, or the order of changes is lost. A closed queue accepts the batch too, since it is not
+    /// drained before all popped changes are processed.
     pub fn requeue(&mut self, batch: PoppedBatch<O>) {
         self.initial_sync.returned(batch.changes.len(), batch.initial);
         for change in batch.changes.into_iter().rev() {
@@ -127,7 +127,7 @@ impl<O> InOrderState<O> {
         }
     }
 
-    /// Rejects further changes. Queued changes can still be popped.
+    /// Closes the queue: further changes are rejected, and queued changes can still be popped.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -138,12 +138,13 @@ impl<O> InOrderState<O> {
     }
 
     /// Returns true once the first complete list, and all changes queued before it, are processed. An event
-    /// that is queued before any list makes it true immediately, like in client-go.
+    /// that is queued before any list makes the result true immediately, like in client-go.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
 
-    /// Returns false from when the weight reaches the limit until it has fallen to half of it.
+    /// Returns false from the time when the queued weight reaches the limit until it has fallen to half of
+    /// the limit.
     pub fn has_room(&self) -> bool {
         self.backpressure.has_room()
     }

@@ -10,12 +10,13 @@ use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 /// The version check: a list of one object that must not be older than the last version.
 ///
 /// A watch does not detect a server with an older state. After a restore from a backup, an API server accepts
-/// a watch from a version that it has not reached. It sends nothing until it reaches that version, so changes
-/// in between would be lost.
+/// a watch from a version that it has not reached. The server sends nothing until it reaches that version, so
+/// changes before that would be lost.
 pub(super) struct Checking {
     plan: ListPlan,
     open: bool,
-    /// The time at which the last part arrived or, before the first part, the request was sent.
+    /// The time at which the last part of the response arrived or, before the first part, the request was
+    /// sent.
     progress_at: Instant,
 }
 
@@ -31,9 +32,9 @@ impl Checking {
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// Continues after a watch that was accepted and has ended. The next watch follows; a version check comes
-    /// first if the version was not confirmed for a long time. Early events of the watch do not count: the
-    /// server may have been restored after them.
+    /// Continues after the end of a watch that had been accepted. The next watch follows; a version check
+    /// comes first if the version was not confirmed for a long time. Early events of the watch do not confirm
+    /// it: the server may have been restored after them.
     pub(super) fn resume_watch(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         if self.is_vouched_for(turn.now) { self.begin_watch(turn) } else { self.begin_check(turn) }
     }
@@ -46,7 +47,7 @@ impl<O: Object> ReflectorState<O> {
     pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = self.status.last_version.clone();
         if version.is_any() || version.as_u64().is_none() || self.status.unordered {
-            // Versions that are not numbers, or have no order, cannot be compared.
+            // Versions that are not numbers, or have no order, cannot be compared, so no check is possible.
             return self.begin_watch(turn);
         }
         self.status.version_checks += 1;
@@ -96,9 +97,9 @@ impl<O: Object> ReflectorState<O> {
         Phase::Checking(checking)
     }
 
-    /// Handles a failed check. If the server does not have the version, a list follows. After any other
-    /// failure the result is unknown, and a watch may still work. Another check follows at once only if again
-    /// no server responded.
+    /// Handles a failed version check. If the server does not have the version, a list follows. After any
+    /// other failure the result is unknown, and a watch may still work. Another check follows immediately
+    /// only if again no server responded.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.unreached &= unreached(error.kind());
         let next = match error.kind() {

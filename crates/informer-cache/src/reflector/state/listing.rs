@@ -10,19 +10,20 @@ use super::{
 };
 use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatch};
 
-/// A list in flight, with all its pages.
+/// A list request in flight, with all its pages.
 pub(super) struct Listing<O: Object> {
-    /// The request of the current page.
+    /// The request for the current page.
     plan: ListPlan,
-    /// The version requested with the first page.
+    /// The version requested for the first page.
     origin: ResourceVersion,
     /// True if the list is a consistent read.
     consistent: bool,
     /// The current page was accepted.
     open: bool,
-    /// The time at which the last part arrived or, before the first part, the request was sent.
+    /// The time at which the last part of the response arrived or, before the first part, the request was
+    /// sent.
     progress_at: Instant,
-    /// The time at which the current page is requested again after the server rejected it.
+    /// The time at which the current page is requested again; set if the server rejected it.
     resume_at: Option<Instant>,
     /// Rejections of the current page.
     refusals: u32,
@@ -30,10 +31,10 @@ pub(super) struct Listing<O: Object> {
     pages: u32,
     /// Consecutive pages without an object.
     empty_pages: u32,
-    /// The current page had an object.
+    /// True if the current page contained an object.
     page_filled: bool,
-    /// The version of the first page. A watch from it misses nothing, regardless of the versions of later
-    /// pages.
+    /// The version of the first page. A watch from this version misses no change, regardless of the versions
+    /// of later pages.
     version: ResourceVersion,
     builder: ListBuilder<O>,
 }
@@ -47,12 +48,12 @@ impl<O: Object> Listing<O> {
         Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
     }
 
-    /// Returns when the current page is requested again, if it was rejected.
+    /// Returns the time at which a rejected page is requested again.
     pub(super) fn resume_at(&self) -> Option<Instant> {
         self.resume_at
     }
 
-    /// Returns true until the first page is requested.
+    /// Returns true until the first page has been requested.
     pub(super) fn begins(&self) -> bool {
         !self.open && self.plan.continue_token.is_none() && self.resume_at.is_none()
     }
@@ -61,7 +62,7 @@ impl<O: Object> Listing<O> {
         self.plan.use_known = false;
     }
 
-    /// Returns true for a consistent read that reuses no held objects.
+    /// Returns true for a consistent read that decodes every object.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -70,7 +71,8 @@ impl<O: Object> Listing<O> {
         self.progress_at = later(self.progress_at, how_long).min(now);
     }
 
-    /// Begins the first page, or another variant of the whole list.
+    /// Begins a list at its first page; used for a new list, and for another variant of the whole list after
+    /// a failure.
     fn begin(plan: ListPlan, consistent: bool, config: &ReflectorConfig, now: Instant) -> Self {
         Self {
             origin: plan.version.clone(),
@@ -207,7 +209,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn next_page(&mut self, mut listing: Listing<O>, token: String, turn: &mut Turn<'_, O>) -> Phase<O> {
-        // A server that pages a list at version 0 has no watch cache.
+        // A server that pages a list at version 0 does not serve it from a watch cache.
         self.paged |= listing.origin.is_any();
         listing.plan.version = ResourceVersion::unset();
         listing.plan.continue_token = Some(token);
@@ -240,7 +242,8 @@ impl<O: Object> ReflectorState<O> {
         let in_pages = listing.plan.continue_token.is_some() && !listing.open;
         let again = asks_for_retry(&error) || error.kind() == SourceErrorKind::Connection;
         if in_pages && again && listing.refusals < MAX_PAGE_RETRIES {
-            // Earlier pages need not be sent again, in particular by an overloaded server.
+            // The list continues at the rejected page: an overloaded server need not send the earlier pages
+            // again.
             listing.refusals += 1;
             listing.resume_at = Some(self.back_off(error, turn));
             return Phase::Listing(listing);
@@ -253,7 +256,8 @@ impl<O: Object> ReflectorState<O> {
             let plan = whole(version, None, use_known);
             return self.begin_list_as(plan, RelistReason::ContinueExpired, turn);
         }
-        // A server that cannot parse the version would reject it each time.
+        // A server that cannot parse the requested version would reject it each time, so the next list
+        // requests no version.
         let odd = !listing.origin.is_empty() && listing.origin.as_u64().is_none();
         let refused = odd && error.kind() == SourceErrorKind::Rejected;
         if (unavailable || refused) && !listing.consistent {
@@ -269,7 +273,7 @@ impl<O: Object> ReflectorState<O> {
         self.error(SourceErrorKind::Protocol, &problem)
     }
 
-    /// Returns an error that the reflector itself has detected.
+    /// Returns an error for a problem that the reflector itself has detected.
     pub(super) fn error(&self, kind: SourceErrorKind, problem: &str) -> SourceError {
         let kind_text = self.config.expected_kind.as_deref().unwrap_or("objects");
         SourceError::new(kind, format!("reading {kind_text} for {}: {problem}", self.config.name))

@@ -13,7 +13,7 @@ use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 pub struct Step {
     /// The action.
     pub action: ReflectorAction,
-    /// The time at which [`Input::Timer`] is due, unless another input arrives earlier.
+    /// The time at which the driver passes [`Input::Timer`], unless another input arrives earlier.
     pub until: Option<Instant>,
 }
 
@@ -21,17 +21,17 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ReflectorAction {
-    /// Drop the open request, if any, and send this list, unless it is already sent. Report the result as
+    /// Drop the open request, if any, and send this list, unless it was already sent. Report the result as
     /// [`Input::Opened`] or [`Input::Failed`].
     List(ListPlan),
-    /// Drop the open request, if any, and send this watch, unless it is already sent. Report the result as
+    /// Drop the open request, if any, and send this watch, unless it was already sent. Report the result as
     /// [`Input::Opened`] or [`Input::Failed`].
     Watch(WatchPlan),
     /// Continue to read from the open request.
     Read,
-    /// Drop the open request, if any, and wait.
+    /// Drop the open request, if any, and wait until the time of the step.
     Wait,
-    /// Drop the open request. The run is over.
+    /// Drop the open request. The run has ended.
     Done,
 }
 
@@ -47,7 +47,7 @@ pub struct ListPlan {
     pub limit: Option<u32>,
     /// The continue token of the previous page.
     pub continue_token: Option<String>,
-    /// False if the source must not reuse held objects.
+    /// False if the source must decode every object, instead of reusing cached ones.
     pub use_known: bool,
 }
 
@@ -61,11 +61,11 @@ pub struct WatchPlan {
     pub send_initial_events: bool,
     /// The source should close the watch after this time.
     pub timeout: Duration,
-    /// False if the source must not reuse held objects.
+    /// False if the source must decode every object, instead of reusing cached ones.
     pub use_known: bool,
 }
 
-/// An input of the state machine. Inputs that do not fit the step are ignored.
+/// An input of the state machine. The state machine ignores inputs that do not fit its current step.
 #[derive(Debug)]
 pub enum Input<O: Object> {
     /// The request was accepted.
@@ -78,9 +78,9 @@ pub enum Input<O: Object> {
     Ended,
     /// The request was rejected, or the stream broke.
     Failed(SourceError),
-    /// The deadline of the step has passed. An early timer does nothing.
+    /// The time of the step has been reached. An input before that time has no effect.
     Timer,
-    /// The consumer of the queue saw an object that is older than the held one.
+    /// The consumer of the queue received an object that is older than the cached one.
     RelistRequested,
     /// The run ends.
     Stop,
@@ -93,7 +93,7 @@ pub struct Effects<O: Object> {
     pub changes: Vec<Change<O>>,
     /// Each new version, in order.
     pub versions: Vec<ResourceVersion>,
-    /// For the log and the hooks, in order.
+    /// Notices for the log and the hooks, in order.
     pub notices: Vec<ReflectorNotice>,
 }
 
@@ -108,13 +108,15 @@ pub enum ReflectorNotice {
     Failed {
         /// The failure.
         error: Arc<SourceError>,
-        /// The wait before the next attempt.
+        /// The wait before the next attempt begins.
         retry_after: Duration,
     },
-    /// A list or the initial events of a streaming list failed, and another variant follows immediately; or
-    /// the connection of a working watch broke, and the watch is resumed immediately from the last version.
+    /// The next request follows immediately: either a list or the initial events of a streaming list failed,
+    /// and another variant is tried; or the connection of a working watch broke, and the watch is resumed
+    /// from the last version.
     Recovering(Arc<SourceError>),
-    /// A streaming list was rejected, or its final bookmark did not arrive. The source should remember it.
+    /// A streaming list was rejected, or its final bookmark did not arrive. The driver notifies the source,
+    /// which should remember the failure.
     StreamingListFailed,
     /// A list was older than the last version and was not applied.
     #[non_exhaustive]
@@ -134,7 +136,7 @@ pub enum ReflectorNotice {
     },
     /// A list had duplicate keys; the last state of each key was used.
     Duplicates(u64),
-    /// A watch was silent past its timeout and was closed.
+    /// A watch sent nothing for longer than its timeout and was closed.
     SilentWatch,
     /// An event of an unknown type was skipped.
     UnknownEvent(String),

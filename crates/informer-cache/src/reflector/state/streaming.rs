@@ -11,14 +11,14 @@ use super::{
 };
 use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 
-/// A streaming list up to its final bookmark.
+/// A streaming list in flight, until its final bookmark.
 pub(super) struct Streaming<O: Object> {
     plan: WatchPlan,
     /// True if the streaming list is a consistent read.
     consistent: bool,
     open: bool,
-    /// The time at which the streaming list was requested or, once the server has accepted it, the time of
-    /// acceptance.
+    /// The time at which the streaming list was requested or, once the server has accepted it, the time at
+    /// which it was accepted.
     since: Instant,
     /// The time at which an object with a new key last arrived.
     fresh_at: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Streaming<O: Object> {
     builder: ListBuilder<O>,
 }
 
-/// The result of an initial event.
+/// The result of handling an initial event.
 enum Verdict {
     GoOn,
     End(ResourceVersion),
@@ -48,7 +48,7 @@ impl<O: Object> Streaming<O> {
         self.plan.use_known = false;
     }
 
-    /// Returns true for a consistent read that reuses no held objects.
+    /// Returns true for a consistent read that decodes every object.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -132,12 +132,12 @@ impl<O: Object> ReflectorState<O> {
                 Verdict::Failed(error) => return self.streaming_failed(&streaming, error, turn),
             }
         }
-        // The timer never fires for a stream that always has events ready.
+        // Checked here too, because the timer never fires for a stream that always has events ready.
         self.check_initial_deadline(streaming, turn)
     }
 
-    /// Adds an initial event to the list. Its version is that of the object, in no order, so it does not move
-    /// the last version.
+    /// Adds an initial event to the list. The versions of initial events are those of the objects, in no
+    /// order, so they do not move the last version.
     fn take_initial(
         &mut self,
         streaming: &mut Streaming<O>,
@@ -175,7 +175,7 @@ impl<O: Object> ReflectorState<O> {
         Verdict::GoOn
     }
 
-    /// Applies the complete list. Its stream continues as the watch.
+    /// Applies the complete list. The stream of the streaming list continues as a watch.
     fn end_initial(
         &mut self,
         streaming: Streaming<O>,
@@ -207,16 +207,16 @@ impl<O: Object> ReflectorState<O> {
                 self.begin_relist(RelistReason::ListExpired, turn)
             }
             SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
-            // The server did not respond or is overloaded. A list would cost it more than the rejected
-            // request.
+            // The server did not respond or is overloaded. An ordinary list would be more expensive for it
+            // than the rejected request.
             SourceErrorKind::Connection if !streaming.open => self.streaming_without_response(error, turn),
             _ if !streaming.open && asks_for_retry(&error) => self.streaming_without_response(error, turn),
             kind => self.fall_back(error, kind == SourceErrorKind::Rejected, turn),
         }
     }
 
-    /// Handles a streaming list that was closed before its final bookmark. It is retried, the first time
-    /// immediately.
+    /// Handles a streaming list that was closed before its final bookmark. The streaming list is retried, the
+    /// first time immediately.
     fn streaming_cut(&mut self, error: Option<SourceError>, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         let first = self.streaming_cuts == 1 && error.is_none();
@@ -233,8 +233,8 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }
 
-    /// Handles a streaming list without a response. It is retried after a wait, a limited number of times.
-    /// The source does not remember this failure.
+    /// Handles a streaming list without a response. The request is retried after a backoff, a limited number
+    /// of times. The source is not notified of this failure.
     fn streaming_without_response(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         if self.streaming_cuts > MAX_STREAMING_RETRIES {
@@ -243,7 +243,7 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }
 
-    /// Replaces a streaming list by an ordinary one. `remember` is true if the server does not support
+    /// Replaces a streaming list by an ordinary list. `remember` is true if the server does not support
     /// streaming lists or does not complete them.
     fn fall_back(&mut self, error: SourceError, remember: bool, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.recover(error, turn);

@@ -15,17 +15,20 @@ use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 pub(super) struct Watching {
     plan: WatchPlan,
     open: bool,
-    /// The time at which the watch was requested or, once the server has accepted it, the time of acceptance.
+    /// The time at which the watch was requested or, once the server has accepted it, the time at which it
+    /// was accepted.
     since: Instant,
-    /// The time at which the last event arrived.
+    /// The time at which the last event of the watch arrived.
     event_at: Instant,
     events: u64,
-    /// False for a watch without a start version until another event arrives: the first `ADDED` events are
-    /// the current state, each with its own old version, from which no watch could continue.
+    /// For a watch without a start version, false until an event other than `ADDED` arrives: the first
+    /// `ADDED` events are the current state, each with the old version of its object, from which no watch
+    /// could continue.
     versions_count: bool,
-    /// True if the watch has confirmed its start version or a later one.
+    /// True if the watch has confirmed its start version or a later one, so the server has reached that
+    /// version.
     confirmed: bool,
-    /// True if the watch has sent only versions before its start version. Its server may lag behind.
+    /// True if the watch has sent only versions older than its start version. Its server may lag behind.
     doubted: bool,
 }
 
@@ -50,7 +53,7 @@ impl Watching {
         }
     }
 
-    /// Returns true if it lasted long enough not to indicate a problem.
+    /// Returns true if the watch lasted long enough not to count as a short watch.
     fn lasted(&self, now: Instant) -> bool {
         self.open && now.saturating_duration_since(self.since) >= SHORT_WATCH
     }
@@ -59,7 +62,8 @@ impl Watching {
         self.event_at = now;
     }
 
-    /// Returns when the watch must be accepted, or counts as dead.
+    /// Returns the time by which the watch must be accepted or must have ended; after that the connection
+    /// counts as dead.
     fn deadline(&self, config: &ReflectorConfig) -> Instant {
         if self.open {
             later(later(self.since, self.plan.timeout).max(self.event_at), config.watch_grace)
@@ -168,7 +172,7 @@ impl<O: Object> ReflectorState<O> {
                 Change::Added(object)
             }
             WatchEvent::Known(object) => {
-                // The cache already shows this state; only the version may be new.
+                // The cache already contains this state; only the version may be new.
                 self.seen_alone(counts, object.resource_version().clone(), turn);
                 return Ok(());
             }
@@ -197,7 +201,7 @@ impl<O: Object> ReflectorState<O> {
             WatchEvent::DeletedUndecodable(undecodable) => {
                 let version = undecodable.resource_version().clone();
                 turn.effects.changes.push(match undecodable.key() {
-                    // The consumer of the queue has the last state.
+                    // The last state of the deleted object is in the cache of the queue's consumer.
                     Some(key) => Change::Deleted(Tombstone::missed(key.clone(), None)),
                     None => Change::Undecodable(undecodable),
                 });
@@ -220,16 +224,16 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Advances the version for an event whose change carries no version. Without the added bookmark, the
-    /// consumer of the queue would stay at the version before, while the watch continues from this one.
+    /// Advances the version for an event that causes no other change in the queue. A bookmark is queued;
+    /// otherwise the cache would stay at the previous version, while the watch continues from this one.
     fn seen_alone(&mut self, counts: bool, version: ResourceVersion, turn: &mut Turn<'_, O>) {
         if counts && self.advance(&version, turn) {
             turn.effects.changes.push(Change::Bookmark(version));
         }
     }
 
-    /// Handles a watch that was closed without an error. It is a failure only if the watch was short and had
-    /// no event.
+    /// Handles a watch that was closed without an error. This counts as a failure only if the watch was short
+    /// and had no event.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
         let Some(next) = self.after_end(watching, turn.now) else {
             return self.resume_watch(turn);
@@ -238,8 +242,8 @@ impl<O: Object> ReflectorState<O> {
         self.pause_after(watching, error, next, turn)
     }
 
-    /// Waits after a watch that ended too soon. If it had events, it worked, and the wait does not grow, to
-    /// avoid delaying the next events.
+    /// Waits after a watch that ended too soon. If the watch had events, it worked, and the backoff does not
+    /// grow, to avoid delaying the next events.
     fn pause_after(
         &mut self,
         watching: &Watching,
@@ -255,7 +259,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// Handles a watch that was rejected or broke. A broken connection is treated like a closed watch: a load
-    /// balancer that closes idle connections is no reason to wait.
+    /// balancer that closes idle connections causes no backoff.
     fn watch_broke(&mut self, watching: &Watching, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.status.silent_watches += u64::from(watching.open && error.kind() == SourceErrorKind::Timeout);
         if watching.open && breaks(error.kind()) {
@@ -270,8 +274,8 @@ impl<O: Object> ReflectorState<O> {
         }
         self.unreached |= !watching.open && unreached(error.kind());
         let next = match error.kind() {
-            // Neither failure concerns the version. A list follows only if it repeats: a proxy may support
-            // lists but no watches.
+            // A refused or failed connection says nothing about the version. A list follows only after
+            // repeated failures, because a proxy may support lists but no watches.
             SourceErrorKind::Connection if !watching.open => self.note_short_watch(watching),
             SourceErrorKind::Unavailable if !watching.open && asks_for_retry(&error) => {
                 self.note_short_watch(watching)
@@ -281,8 +285,9 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, next, turn)
     }
 
-    /// Returns the action after a wait for a watch whose stream ended; `None` if it worked and the next one
-    /// follows immediately. Consecutive short watches eventually wait, even if each has events.
+    /// Returns the next request if there must be a wait after a watch whose stream ended; `None` if the watch
+    /// worked and the next one follows immediately. After too many consecutive short watches there is a wait,
+    /// even if each had events.
     fn after_end(&mut self, watching: &Watching, now: Instant) -> Option<Next> {
         if watching.lasted(now) {
             self.short_watches = 0;
@@ -293,8 +298,9 @@ impl<O: Object> ReflectorState<O> {
         (!worked).then_some(next)
     }
 
-    /// Counts a short watch. A server that sends an event has accepted the version. One that never does may
-    /// not have it, or a proxy blocks watches, so a list follows.
+    /// Counts a short watch. If the watch had an event, the server has accepted the version. After several
+    /// short watches without an event a list follows, because the server may not have the version, or a proxy
+    /// may block watches.
     fn note_short_watch(&mut self, watching: &Watching) -> Next {
         self.short_watches += 1;
         self.status.short_watches += 1;
@@ -322,8 +328,8 @@ impl<O: Object> ReflectorState<O> {
         Phase::Watching(watching)
     }
 
-    /// Resyncs if the period has passed. Also called after events: the timer never fires for a watch that
-    /// always has events ready.
+    /// Triggers a resync if its period has passed. This check also runs after events, since the timer never
+    /// fires for a watch that always has events ready.
     fn resync_if_due(&mut self, turn: &mut Turn<'_, O>) {
         if self.resync_at.is_some_and(|resync_at| turn.now >= resync_at) {
             self.status.resyncs += 1;
@@ -349,18 +355,18 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// Returns true for the end of a connection, as opposed to an error response of the server.
+/// Returns true if the error means that the connection ended, as opposed to an error response of the server.
 fn breaks(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::Timeout)
 }
 
-/// Returns true if no server responded: the connection was refused, or failed on the way.
+/// Returns true if no server responded: the connection was refused, or failed before a response.
 pub(super) fn unreached(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::ConnectionRefused)
 }
 
-/// Returns the action after a watch that was rejected (not `open`) or broke. A broken connection does not
-/// invalidate the version.
+/// Returns the next request after a watch that was rejected (`open` is false) or broke. A broken connection
+/// does not invalidate the version.
 fn after_failure(kind: SourceErrorKind, open: bool) -> Next {
     match kind {
         SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => Next::Watch,

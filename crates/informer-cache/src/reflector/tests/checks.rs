@@ -1,5 +1,5 @@
-//! The version check: a list with limit 1 that verifies that the server has reached the last version. A watch
-//! from a version that the server has not reached is silent.
+//! Tests of the version check: a list with limit 1 that verifies that the server has reached the last
+//! version. A watch from a version that the server has not reached sends nothing.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::reflector::{MAX_WATCH_SILENCE, ReflectorConfig, ReflectorPhase, Relis
 use crate::source::{SourceErrorKind, VersionMatch};
 use crate::testing::{ExpectedList, TestObject, added, bookmark, object};
 
-/// Asserts that the request is a version check.
+/// Asserts that a list request is a version check.
 fn assert_check(check: &ExpectedList<TestObject>) {
     let request = check.request();
     assert_eq!((request.limit, request.version_match), (Some(1), VersionMatch::NotOlderThan));
 }
 
-/// Responds to two consistent lists with an older version. The first one may reuse cached objects, so only
-/// the second one is accepted.
+/// Responds to two consistent lists with an older version. The source may reuse cached objects in the first
+/// list, so the reflector applies only the second one.
 async fn reply_restored_list(world: &mut World, version: u64) {
     for _ in 0..2 {
         world.server.expect_list().await.assert_version("").reply_page([], version);
@@ -89,7 +89,7 @@ async fn a_server_restarted_with_its_state_is_watched_from_the_last_version() {
     assert_check(&check);
     check.reply_page([], 10);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
-    // The version is checked once for each refused connection.
+    // The reflector checks the version once after each refused connection.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -108,7 +108,7 @@ async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_it()
     check.reply_page([object("default/a", 9)], 12);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     assert_eq!(world.told().await, ["Replaced[] @10"], "the objects of the check are not a list");
-    // The version was checked just now, so it is not checked again.
+    // The version was checked shortly before, so it is not checked again.
     tokio::time::sleep(MAX_WATCH_SILENCE / 2).await;
     watch.close();
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -141,7 +141,7 @@ async fn a_watch_that_reports_only_older_versions_is_checked_now_and_then() {
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     watch.send(bookmark(4)).send(added(object("default/a", 11)));
     tokio::time::sleep(MAX_WATCH_SILENCE).await;
-    // After a newer version on the same watch, an older one is only late.
+    // If a watch has sent a newer version before, an older version only means that the event is late.
     watch.send(bookmark(4));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!watch.is_dropped());

@@ -46,7 +46,7 @@ async fn a_reflector_stopped_before_it_runs_sends_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn stopping_ends_any_request_immediately() {
-    // While a list is requested, while it is read, while a watch is requested, while it is read, and during a
+    // The cases: stopped while a list is requested or read, while a watch is requested or read, and during a
     // backoff.
     for place in 0..5 {
         let mut world = World::start(ReflectorConfig::default());
@@ -135,7 +135,7 @@ async fn a_reflector_runs_once_at_a_time_and_each_run_lists_at_the_last_version(
     assert_eq!(status.relists.total(), 0, "the list of a new run is not a relist");
 }
 
-/// Runs the reflector until it has received version 10, and stops it.
+/// Runs the reflector until it has received version 10, then stops it.
 async fn stopped_at_10(reflector: &Reflector<TestObject>, server: &mut ScriptedServer<TestObject>) {
     let stop = CancellationToken::new();
     let (ended, ()) = tokio::join!(reflector.run(stop.clone()), async {
@@ -221,7 +221,8 @@ async fn a_full_queue_pauses_the_source_and_keeps_the_connection() {
     watch.send(bookmark(2));
     world.told().await;
     world.queue.set_room(false);
-    // An event whose read has already begun is still delivered; later events wait.
+    // An event that the reflector had begun to read is still delivered; later events wait for room in the
+    // queue.
     watch.send(bookmark(3));
     world.told().await;
     watch.send(bookmark(4));
@@ -232,7 +233,7 @@ async fn a_full_queue_pauses_the_source_and_keeps_the_connection() {
     world.queue.set_room(true);
     assert_eq!(world.told().await, ["Bookmark(@4)"]);
 
-    // The same holds if no event is available when the queue has room again.
+    // The watch is also kept if no event is available when the queue has room again.
     world.queue.set_room(false);
     watch.send(bookmark(5));
     world.told().await;
@@ -264,7 +265,7 @@ async fn a_resync_is_local_and_needs_an_open_watch() {
     let last = world.server.expect_watch().await;
     assert_eq!(world.told().await, Vec::<String>::new());
     let _open = last.accept();
-    // A resync that became due meanwhile happens once.
+    // Several resyncs that became due during the backoff are merged into one.
     world.told().await;
     assert_eq!(world.status().resyncs, 7);
 }
@@ -280,7 +281,7 @@ fn a_watch_with_events_always_available_does_not_delay_a_resync() {
     for input in [Input::Timer, Input::Opened, Input::Part(ListPart::End(end)), Input::Opened] {
         state.handle(input, now, &mut rng);
     }
-    // The state never receives a timer input.
+    // The state receives only events and no timer input.
     let mut resyncs = 0;
     for version in 2..302_u64 {
         now += Duration::from_millis(100);
@@ -320,7 +321,7 @@ async fn the_status_describes_each_step() {
     world_task.abort();
 }
 
-/// A source with an endless watch: another bookmark is always available.
+/// A source with an endless watch that always has another bookmark ready.
 struct Endless;
 
 impl crate::source::ListSource<TestObject> for Endless {
@@ -355,12 +356,12 @@ async fn a_source_with_endless_events_blocks_neither_other_tasks_nor_stopping() 
         cancel.cancel();
     };
     assert_eq!(tokio::join!(running, other).0, Ok(()));
-    // Other tasks run after each full batch.
+    // The reflector's task yields to other tasks after each full batch.
     let pushes = queue.pushes();
     assert!(pushes.contains(&1000) && pushes.len() < 30, "{} pushes", pushes.len());
 }
 
-/// A source that behaves like a connection: it delivers an event when the previous one was taken.
+/// A source that behaves like an HTTP connection: it delivers an event only after the previous one was taken.
 struct OneAtATime(Mutex<Option<mpsc::Receiver<u64>>>);
 
 impl crate::source::ListSource<TestObject> for OneAtATime {
@@ -394,7 +395,7 @@ async fn a_burst_of_single_events_is_batched_and_the_first_event_after_a_lull_is
     let reflector = Reflector::new(source, store, ReflectorConfig::default());
     let stop = CancellationToken::new();
     let done = stop.clone();
-    // In its own task, like a connection.
+    // The sender runs in its own task, like a connection.
     tokio::spawn(async move {
         for round in 0..3_u64 {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -409,7 +410,8 @@ async fn a_burst_of_single_events_is_batched_and_the_first_event_after_a_lull_is
     assert_eq!(reflector.run(stop).await, Ok(()));
     let pushes = queue.pushes();
     assert_eq!(pushes.iter().sum::<usize>(), 301, "{pushes:?}");
-    // The list; then in each round the first event as a batch of one, and the rest in one or a few batches.
+    // The expected pushes: the list; then in each round the first event as a batch of one, and the remaining
+    // events in one or a few batches.
     assert_eq!(pushes[..2], [1, 1], "{pushes:?}");
     assert!(pushes.len() < 20, "consecutive events are pushed together: {pushes:?}");
 }

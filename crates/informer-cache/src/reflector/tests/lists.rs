@@ -98,7 +98,7 @@ async fn an_expired_list_is_repeated_at_once_as_a_consistent_read() {
     let watch = world.server.expect_watch().await.assert_version("12").accept();
     assert_eq!(world.asked(), (vec!["0".into(), "10".into(), "".into()], 2));
 
-    // The next relist is not a consistent read again.
+    // Only one relist is a consistent read; the next one requests the last version.
     watch.gone();
     world.server.expect_list().await.assert_version("12").reply_page([], 13);
     let _open = world.server.expect_watch().await.accept();
@@ -216,7 +216,7 @@ async fn retry_after_is_respected_within_limits() {
     world.server.expect_list().await.fail(later(20));
     let list = world.server.expect_list().await;
     assert!((20..21).contains(&world.lap().as_secs()));
-    // Shorter than the backoff, which is in its second step.
+    // This `Retry-After` is shorter than the backoff, which is in its second step.
     list.fail(later(1));
     let list = world.server.expect_list().await;
     assert!(wait_bounds(1).contains(&world.lap()));

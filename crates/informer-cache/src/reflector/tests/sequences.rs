@@ -1,5 +1,5 @@
-//! Tests of the state without a runtime: random inputs with invariants after each, and a model server whose
-//! state is followed through broken connections, expired versions and lags.
+//! Tests of `ReflectorState` without a runtime: random inputs with invariants that are checked after each,
+//! and a model server whose state must be followed through broken connections, expired versions and lags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::testing::{
     TestObject, added, bookmark, deleted, error_event, failure, initial_events_end, modified, object,
 };
 
-/// Returns any instant: the state only compares instants and adds durations.
+/// Returns the start of the simulated time. Any instant works, since the state only compares instants and
+/// adds durations.
 fn start() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -37,7 +38,7 @@ const KINDS: [SourceErrorKind; 9] = [
     SourceErrorKind::Protocol,
 ];
 
-/// The input at one step. Which fields are used depends on the step.
+/// The random input at one step. The step determines which fields are used.
 #[derive(Debug, Clone)]
 struct Turn {
     what: u8,
@@ -57,10 +58,10 @@ struct Script {
     state: ReflectorState<TestObject>,
     now: Instant,
     rng: StdRng,
-    /// True if the last request was accepted.
+    /// True if the last request of the reflector was accepted.
     opened: bool,
     listing: bool,
-    /// Requests since time passed, a wait ended or data was delivered.
+    /// Number of requests since the last time that time passed, a wait ended or data was delivered.
     requests_at_once: u32,
     request: Option<ReflectorAction>,
 }
@@ -234,8 +235,8 @@ proptest! {
                 }
                 _ => {
                     requests += 1;
-                    // An hour of waits of at least 30 s, up to four requests each, and the short waits before
-                    // them.
+                    // The limit: an hour has at most 130 waits of at least 30 s or shorter, with up to four
+                    // requests each.
                     prop_assert!(requests < 4 * 130, "{} requests", requests);
                     script.handle(Input::Failed(failure(KINDS[kind])));
                 }
@@ -245,13 +246,13 @@ proptest! {
     }
 }
 
-/// A server with one kind: its state and its event history.
+/// A model of a server with one kind: its state and its event history.
 #[derive(Default)]
 struct Model {
     version: u64,
     objects: BTreeMap<String, u64>,
     history: Vec<(u64, WatchEvent<TestObject>)>,
-    /// Watches from an older version have expired.
+    /// The oldest version from which a watch can start. Watches from an older version have expired.
     oldest: u64,
 }
 
@@ -313,9 +314,9 @@ impl View {
 #[derive(Default)]
 struct Connection {
     list: Option<Vec<ListPart<TestObject>>>,
-    /// The version up to which a watch was served.
+    /// The version up to which events were sent on the open watch.
     at: Option<u64>,
-    /// The initial events of a streaming list whose end mark was not sent yet.
+    /// The initial events of a streaming list whose final bookmark was not sent yet.
     initial: Option<Vec<WatchEvent<TestObject>>>,
 }
 

@@ -46,7 +46,7 @@ async fn events_before_the_end_mark_are_part_of_the_list() {
 async fn initial_events_and_other_bookmarks_do_not_move_the_version() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.accept();
-    // A bookmark without the annotation that marks the end of the initial events.
+    // This bookmark has no annotation, so it does not mark the end of the initial events.
     watch.send(added(object("default/a", 100))).send(bookmark(50));
     assert_eq!(world.told().await, Vec::<String>::new());
     assert!(world.status().last_version.is_empty() && !world.status().synced);
@@ -89,7 +89,7 @@ async fn a_rejected_streaming_list_is_replaced_by_a_list() {
             (remembered, 1)
         );
 
-        // Only a rejection, which means that the server has no streaming lists, is remembered.
+        // Only a rejection is remembered, since it means that the server has no streaming lists.
         watch.gone();
         if remembered == 1 {
             world.server.expect_list().await.assert_version("1").reply_page([], 2);

@@ -22,7 +22,7 @@ impl KnownObjects<TestObject> for Held {
     }
 }
 
-/// A reflector whose source context contains `default/held` at version 7.
+/// A reflector whose source context contains the cached object `default/held` at version 7.
 fn world_that_holds() -> World {
     let (source, server) = ScriptedSource::new();
     let queue = Recorder::new();
@@ -74,7 +74,7 @@ async fn an_older_consistent_read_is_applied_as_the_state_of_a_restored_server()
     assert_eq!((status.stale_lists, status.rewound), (1, 1));
     assert_eq!(status.last_version, "51");
 
-    // Afterwards the server is treated normally again.
+    // After the consistent read, the reflector requests lists and watches as usual again.
     watch.send(added(object("default/b", 52))).gone();
     world.server.expect_list().await.assert_version("52").reply_page([], 53);
     let _open = world.server.expect_watch().await.assert_version("53").accept();
@@ -85,7 +85,8 @@ async fn an_older_consistent_read_is_applied_as_the_state_of_a_restored_server()
 async fn an_older_consistent_read_that_reused_cached_objects_is_repeated() {
     let mut world = world_that_holds();
     world.server.expect_sync([], 100).await.gone();
-    // A restored server rejects the version as too large; the following consistent read is older still.
+    // A restored server rejects the version as too large. The consistent read that follows returns a still
+    // older version.
     let list = world.server.expect_list().await.assert_version("100");
     list.fail_with(crate::source::SourceErrorKind::VersionTooLarge);
     let consistent = world.server.expect_list().await.assert_version("");
@@ -135,7 +136,7 @@ async fn a_requested_consistent_relist_is_delayed_by_the_backoff() {
         let list = world.server.expect_list().await.assert_version("");
         assert!(wait_bounds(nth).contains(&world.lap()), "request {nth}");
         assert!(!sees_held(&list.request().context));
-        // During the read, another request has no effect.
+        // A relist request during a consistent read has no effect.
         world.handle.request_consistent_relist();
         world.told().await;
         list.reply_page([], 10);

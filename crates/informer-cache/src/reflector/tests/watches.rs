@@ -75,7 +75,7 @@ async fn a_watch_closed_in_time_is_reopened_at_once_without_a_relist() {
         watch = world.server.expect_watch().await.assert_version(version).accept();
         assert_eq!(world.lap(), Duration::ZERO);
     }
-    // Silent watches too, after the version check.
+    // Watches without events are also resumed, after a version check.
     tokio::time::sleep(Duration::from_secs(300)).await;
     watch.close();
     world.server.expect_list().await.assert_version("30").assert_limit(Some(1)).reply_page([], 30);
@@ -114,7 +114,7 @@ async fn a_broken_watch_that_worked_is_resumed_at_once_without_backoff() {
     let mut watch = world.server.expect_sync([], 10).await;
     let cut = [SourceErrorKind::Connection, SourceErrorKind::Timeout];
     for nth in 0..20_usize {
-        // Some watches are silent, some have events.
+        // Half of the watches send no event, the others send one.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let version = 10 + u64::try_from(nth / 2).unwrap();
         if nth % 2 == 0 {
@@ -131,7 +131,7 @@ async fn a_broken_watch_that_worked_is_resumed_at_once_without_backoff() {
     }
     assert_eq!(kinds.lock().len(), 20, "the error hook is called for each failure");
     assert_eq!(world.relists(), [(RelistReason::First, 1)]);
-    // The connection is refused: this wait is the first step of the backoff.
+    // The connection is refused, so the reflector waits for the first step of the backoff.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let refused = world.server.expect_watch().await;
@@ -147,7 +147,7 @@ async fn short_watches_back_off_and_lead_to_a_relist_only_after_several() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for nth in 0..MAX_SHORT_WATCHES {
-        // One is closed after 10 ms, one breaks, another is closed at once.
+        // The watches end in different ways: closed after 10 ms, broken, or closed immediately.
         match nth {
             1 => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -225,7 +225,7 @@ async fn a_custom_backoff_is_used() {
 async fn the_backoff_is_reset_only_after_two_minutes_without_a_failure() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
-    // Each watch works for less than two minutes, so the waits grow.
+    // Each watch works for less than two minutes, so the backoff grows from one wait to the next.
     for nth in 0..6 {
         tokio::time::sleep(Duration::from_secs(119)).await;
         watch.send(error_event(429, "TooManyRequests"));
@@ -263,7 +263,7 @@ async fn an_expired_version_leads_to_a_list_and_a_broken_connection_does_not() {
     use SourceErrorKind::{
         Connection, Expired, Forbidden, Other, Protocol, Timeout, Unavailable, VersionTooLarge,
     };
-    // The failure, whether the watch was accepted before it, and the expected relist.
+    // Each case has the failure, whether the watch was accepted before it, and the expected relist.
     let cases = [
         (Expired, false, Some(RelistReason::WatchExpired)),
         (Expired, true, Some(RelistReason::WatchExpired)),

@@ -16,7 +16,7 @@ use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorSta
 use crate::source::DynListWatch;
 use crate::testing::{ScriptedServer, ScriptedSource, TestObject};
 
-/// A queue that records the changes it receives.
+/// A queue that records the changes that a reflector pushes.
 pub(super) struct Recorder {
     changes: Mutex<Vec<String>>,
     pushes: Mutex<Vec<usize>>,
@@ -30,12 +30,12 @@ impl Recorder {
         Arc::new(Self { changes: Mutex::default(), pushes: Mutex::default(), closed: Mutex::default(), room })
     }
 
-    /// Returns the changes since the last call.
+    /// Returns the recorded changes since the last call.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.changes.lock())
     }
 
-    /// Returns the number of changes of each push.
+    /// Returns the number of changes in each push.
     pub(super) fn pushes(&self) -> Vec<usize> {
         self.pushes.lock().clone()
     }
@@ -131,7 +131,7 @@ impl World {
         Self { server, handle, queue, cancel, task, mark, _stop: stop }
     }
 
-    /// Time since the last call, or since the start.
+    /// Returns the time since the last call, or since the start.
     pub(super) fn lap(&mut self) -> Duration {
         let lap = self.mark.elapsed();
         self.mark = Instant::now();
@@ -140,7 +140,7 @@ impl World {
 
     /// Runs all tasks that are not waiting, and returns the changes that the queue received.
     pub(super) async fn told(&self) -> Vec<String> {
-        // Paused time advances only when every task waits.
+        // In paused time, the clock advances only when every task waits.
         sleep(Duration::from_millis(1)).await;
         self.queue.take()
     }
@@ -168,6 +168,6 @@ impl World {
 pub(super) fn wait_bounds(nth: u32) -> std::ops::Range<Duration> {
     let base =
         Duration::from_millis(800).saturating_mul(2_u32.saturating_pow(nth)).min(Duration::from_secs(30));
-    // A test that waits observes up to a millisecond of timer granularity on top.
+    // A test that waits observes up to a millisecond of timer granularity in addition to the wait.
     base..base * 2 + Duration::from_millis(2)
 }

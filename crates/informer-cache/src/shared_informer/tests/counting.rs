@@ -1,5 +1,5 @@
-//! A source that counts the objects it decodes. Like the client, it reads headers first, and checks whether
-//! the object is already cached.
+//! A source that counts the objects that it decodes. Like the client, it reads headers first, and checks
+//! whether the object is already cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::source::{
 use crate::testing::{TestObject, error_event, object};
 use crate::{HandlerOptions, SharedInformer};
 
-/// Objects, each of which costs a decode unless it is already cached. The only event of its watch is an
-/// expiry.
+/// A source of objects, each of which is decoded and counted unless it is already cached. The only event of
+/// its watch is an expiry.
 #[derive(Clone, Default)]
 struct Counting(Arc<Inner>);
 
@@ -262,15 +262,15 @@ impl tracing::Subscriber for AtSynced {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Returns the state of the informer when it logged "synced", if the log was recorded, and its bytes
-/// afterwards.
+/// Returns the state of the informer when it logged "synced", if the log was recorded, and the bytes of the
+/// informer afterwards.
 async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let (informer, mut server) = super::informer();
     let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();
     let at_synced = AtSynced { informer: informer.clone(), seen: Arc::clone(&seen) };
     let _log = tracing::subscriber::set_default(at_synced);
-    // With a single subscriber in the process, the first thread at a callsite decides for all threads whether
-    // it is recorded.
+    // If the process has only one log subscriber, the thread that first reaches a log statement decides for
+    // all threads whether it is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _run = informer.start();
     let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
@@ -281,8 +281,8 @@ async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn the_counters_include_the_first_list_as_soon_as_the_informer_is_synced() {
-    // A test on another thread may come to the callsite while this one sets its subscriber; then it is not
-    // recorded. A later attempt is.
+    // If a test on another thread reaches the log statement while this test sets its subscriber, the log is
+    // not recorded. A later attempt records it.
     for _ in 0..100 {
         if let (Some(told), bytes) = told_at_synced().await {
             assert!(bytes > 0);

@@ -1,4 +1,4 @@
-//! Panics in the tasks of an informer.
+//! Tests of panics in the tasks of an informer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::handler::on_event;
 use crate::testing::{ScriptedSource, StaticSource, added, modified, object};
 use crate::{Event, SharedInformer};
 
-/// An object whose code panics in the task that writes the cache while it is armed.
+/// An object whose methods panic in the task that writes the cache, while the object is armed.
 struct Fragile {
     header: Header,
     armed: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Handlers that are added, removed, panic, or delay each other.
+//! Tests of handlers that are added, removed, panic, or delay each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -252,7 +252,7 @@ async fn a_stuck_coalescing_handler_holds_at_most_two_events_per_key_and_loses_n
     assert!(stuck.state().max_depth <= 4, "{:?}", stuck.state());
     gate.add_permits(10);
     quiet().await;
-    // `a` was being handled during the changes; `b` was created and deleted before its delivery.
+    // `a` was being handled while the changes arrived; `b` was created and deleted before its delivery.
     assert_eq!(log.take(), ["added a @1 (initial)", "deleted a @1007"]);
 }
 
@@ -268,7 +268,7 @@ async fn a_handler_that_blocks_its_thread_is_counted() {
     assert_eq!(handler.state().blocked, 1);
 }
 
-/// Runs on two threads to find races.
+/// Runs on two threads, so that adding and removing handlers can race with events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others() {
     let (informer, mut server) = informer();
@@ -307,7 +307,7 @@ async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others(
     informer.wait_until_for(HANGS, last).await.unwrap();
     run.stop().await;
     assert_eq!(informer.state().handlers.len(), 1);
-    // The informer may stop with pending events: handled and pending events together are all events.
+    // The informer may stop while events are pending, so all events are the sum of handled and pending ones.
     let waiting = informer.state().handlers[0].depth;
     assert_eq!(steady.load(Ordering::Relaxed) + waiting, 2001);
 }

@@ -1,4 +1,4 @@
-//! Starts, stops and restarts of an informer.
+//! Tests that start, stop and restart an informer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn a_restarted_informer_never_goes_back_to_an_older_state() {
     informer.wait_for_sync(SOON).await.unwrap();
     run.stop().await;
     let _run = informer.start();
-    // A lagging replica that does not have `a` yet.
+    // The list comes from a lagging replica that does not have `a` yet.
     server.expect_list().await.assert_version("10").reply_page([object("old", "2")], "3");
     quiet().await;
     assert!(!informer.has_synced() && informer.indexer().contains("a"));
@@ -230,7 +230,7 @@ async fn an_error_hook_that_always_panics_does_not_change_the_requests() {
     assert!(informer.state().running && informer.has_synced());
 }
 
-/// A source that panics: in its lists, or in its watches after a list that works.
+/// A source that panics: either in its lists, or in its watches after a successful list.
 struct Panicking {
     lists: Arc<Mutex<Vec<Instant>>>,
     in_watches: bool,
@@ -277,7 +277,7 @@ async fn a_source_that_panics_is_listed_at_growing_intervals() {
     }
 }
 
-/// Runs on two threads to find races.
+/// Runs on two threads, so that adding handlers can race with starts and stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_added_while_the_informer_starts_receive_all_objects() {
     for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! The limit of handlers and streams of an informer.
+//! Tests of the limit of handlers and streams of an informer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -36,8 +36,8 @@ fn of_concurrent_additions_at_the_limit_exactly_one_succeeds() {
     let numbers = &informer.shared.next_handler;
     let all_came = numbers.load(Ordering::Relaxed) + RIVALS;
     let added: Vec<bool> = std::thread::scope(|scope| {
-        // This thread holds the lock until all others have begun to add a handler, so that they compete for
-        // it.
+        // This thread holds the lifecycle lock until all other threads have begun to add a handler, so that
+        // they compete for the lock.
         let door = informer.shared.lifecycle.lock();
         let rivals: Vec<_> = (0..RIVALS).map(|_| scope.spawn(|| add().is_ok())).collect();
         while numbers.load(Ordering::Relaxed) < all_came {

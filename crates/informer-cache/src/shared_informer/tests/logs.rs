@@ -1,4 +1,4 @@
-//! Warnings and errors of an informer contain its name, also for subscribers that record no spans.
+//! Tests that warnings and errors of an informer contain its name, also for subscribers that record no spans.
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -8,7 +8,7 @@ use super::*;
 use crate::Undecodable;
 use crate::source::SourceErrorKind;
 
-/// Records warnings and errors as `name=value ...`, and no spans: what `RUST_LOG=warn` shows.
+/// A subscriber that records warnings and errors as `name=value ...`, and no spans, like `RUST_LOG=warn`.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -45,12 +45,13 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// A failed list, an object that cannot be decoded, and a handler that panics and is slow.
+/// Returns the warnings after a failed list, an object that cannot be decoded, and a handler that panics and
+/// is slow.
 async fn warnings() -> Vec<String> {
     let warnings = Warnings::default();
     let _here = tracing::subscriber::set_default(warnings.clone());
-    // With a single subscriber in the process, the first thread at a callsite decides for all threads whether
-    // it is recorded.
+    // If the process has only one log subscriber, the thread that first reaches a log statement decides for
+    // all threads whether it is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let (informer, mut server) = informer();
     let options = HandlerOptions::new().name("mine").high_water(1);
@@ -69,8 +70,8 @@ async fn warnings() -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn warnings_contain_the_name_of_the_informer_without_spans() {
-    // A test on another thread may come to the callsite while this one sets its subscriber; then it is not
-    // recorded. A later attempt is.
+    // If a test on another thread reaches the log statement while this test sets its subscriber, the log is
+    // not recorded. A later attempt records it.
     let mut seen = Vec::new();
     for _ in 0..100 {
         seen = warnings().await;

@@ -1,4 +1,4 @@
-//! Regression tests for known issues of other informers.
+//! Regression tests for known issues of other informer implementations.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Resync: a local replay of the cached objects, for handlers that request it.
+//! Tests of resyncs: local replays of the cached objects, for handlers that request them.
 
 use std::time::Duration;
 

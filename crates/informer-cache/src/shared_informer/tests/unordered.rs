@@ -1,4 +1,4 @@
-//! Sources whose versions are numbers without an order, like those of some aggregated APIs.
+//! Tests with sources whose versions are numbers without an order, like those of some aggregated APIs.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ async fn objects_with_unordered_versions_stop_causing_lists() {
     let _run = informer.start();
     let mut watch = server.expect_sync([], "1000").await;
     let mut held = Vec::new();
-    // Each object counts its own versions. The first events look late, and only a list can decide.
+    // Each object has its own sequence of versions, so the first events seem to be late, and only a list can
+    // decide.
     for number in 1..=3_u64 {
         watch.send(added(object(&format!("o{number}"), number)));
         held.push(object(&format!("o{number}"), number));

@@ -1,4 +1,4 @@
-//! Waits for the sync: by several tasks, timeouts, cancellation.
+//! Tests of waits for the sync: by several tasks, with timeouts, with cancellation.
 
 use std::time::Duration;
 

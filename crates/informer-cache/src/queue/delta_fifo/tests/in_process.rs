@@ -1,4 +1,5 @@
-//! Writes to the queue while popped deltas are not yet processed. Client-go holds its lock for that time.
+//! Tests of writes to the queue while popped deltas are not yet processed. Client-go's queue is locked during
+//! that time.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ fn a_resync_queues_the_state_that_is_in_process() {
     assert_eq!(drain(&queue), ["sync a=2"]);
 }
 
-/// A known-objects view that runs a closure on the queue while it is read.
+/// A known-objects view that calls a closure with the queue while the view is read.
 struct Meddling {
     held: Arc<Held>,
     meddle: Mutex<Option<Box<dyn FnOnce() + Send>>>,

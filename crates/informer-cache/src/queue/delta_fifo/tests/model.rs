@@ -1,7 +1,7 @@
-//! Compares the state with a naive model in which popping and processing are one step, like in client-go.
+//! Compares `DeltaState` with a naive model in which popping and processing are one step, like in client-go.
 //!
-//! The view of the queue under test lags behind: popped deltas are stored only when they are done. So the
-//! comparison also proves that deltas in process count as processed.
+//! The known-objects view of the queue under test lags behind: popped deltas are stored only when they are
+//! done. The comparison therefore also proves that popped deltas count as processed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// A delta in the model: its kind and its value.
+/// A delta in the model, with its kind and value.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     word: &'static str,
@@ -53,9 +53,9 @@ struct Model {
     shared: Vec<(&'static str, Vec<Entry>)>,
     store: BTreeMap<&'static str, u64>,
     populated: bool,
-    /// Queued items of the initial list.
+    /// Number of queued items of the initial list.
     initial: usize,
-    /// Items of the initial list that are in process.
+    /// Number of items of the initial list that are in process.
     initial_running: usize,
 }
 
@@ -78,7 +78,8 @@ impl Model {
         }
     }
 
-    /// The stored objects, in the order of the view. The keys of a view have no order.
+    /// Returns the stored objects, in the order of the view, because the keys of a view have no order of
+    /// their own.
     fn known(&self, view: &[&'static str]) -> Vec<(&'static str, u64)> {
         view.iter().filter_map(|name| Some((*name, *self.store.get(name)?))).collect()
     }
@@ -109,7 +110,7 @@ impl Model {
         }
     }
 
-    /// Pops and processes the next deltas.
+    /// Pops the next deltas and processes them.
     fn pop(&mut self) -> (bool, Vec<String>) {
         let (name, entries) = self.shared.remove(0);
         let is_initial = !self.populated || self.initial > 0;
@@ -129,7 +130,7 @@ impl Model {
     }
 }
 
-/// Merges two deletions at the end: an observed one is kept rather than a missed one.
+/// Merges two deletions at the end of `entries`: an observed one is kept rather than a missed one.
 fn compress(entries: &mut Vec<Entry>) {
     let deletion = |entry: &Entry| ["deleted", "missed"].contains(&entry.word);
     if let [.., earlier, later] = &entries[..]
@@ -155,8 +156,8 @@ impl Pair {
         self.held.keys().into_iter().map(|key| (key.clone(), self.held.get(key.as_str()))).collect()
     }
 
-    /// The keys that the consumer holds, then those in process. A key that is only in the model was requeued,
-    /// so it is queued.
+    /// Returns the keys that the consumer has stored, then those in process. A key that is only in the model
+    /// was requeued, so it is queued.
     fn view(&self) -> Vec<&'static str> {
         let in_process = |name: &&str| self.taken.iter().any(|taken| taken.key == **name);
         let held = NAMES.into_iter().filter(|name| self.held.get(name).is_some() && !in_process(name));

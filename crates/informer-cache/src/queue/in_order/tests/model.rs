@@ -1,4 +1,4 @@
-//! Compares the state with a naive model.
+//! Compares `InOrderState` with a naive model.
 
 use proptest::prelude::*;
 
@@ -35,11 +35,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// The expected contents: the text and weight of each change, and whether it belongs to the initial list.
+/// The expected content of the queue: the text and weight of each change, and whether it belongs to the
+/// initial list.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, usize, bool)>,
-    /// Changes that are popped and neither done nor requeued, in the same form.
+    /// Changes that are popped and neither done nor requeued, as text, weight, and membership in the initial
+    /// list.
     taken: Option<Vec<(String, usize, bool)>>,
     populated: bool,
     full: bool,
