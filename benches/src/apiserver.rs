@@ -1,10 +1,10 @@
-//! Measures an API server. The same program measures the embedded and a real server, with or without TLS, and
-//! an embedded server in its own process.
+//! Measures an API server. The same program can measure the embedded server, in its own process or called
+//! directly, and a real server, with or without TLS.
 //!
 //! `apiserver-bench load` fills an empty server and measures creates, lists and watches. `apiserver-bench
 //! start` measures the time until a program responds. `apiserver-bench floor` measures the sockets of the
-//! machine without a server. Each prints one JSON object of results. `cargo xtask bench apiserver` runs the
-//! first two in turn.
+//! machine without a server. Each command prints its results as one JSON object. `cargo xtask bench
+//! apiserver` runs the first two commands in turn.
 
 #[path = "apiserver/arguments.rs"]
 mod arguments;
@@ -35,7 +35,8 @@ use serde_json::{Map, Value};
 use connect::Target;
 use process::Processes;
 
-/// The same program measures both servers. It should use little of the cores that it shares with them.
+/// This client measures the embedded and the real server, and should use little processor time, because it
+/// shares the cores with them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -107,7 +108,8 @@ impl Figures {
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // Run this in a task: the thread that blocks on the runtime would be an additional one.
+    // `run` is spawned as a task, because the thread that blocks on the runtime would be an additional
+    // thread.
     let figures = tokio::spawn(run(command)).await.unwrap_or_else(|error| Err(error.into()));
     match figures {
         Ok(figures) => {
@@ -141,7 +143,7 @@ async fn measured(load: &Load) -> Result<Figures, Failure> {
     watches::measure(&target, &server, load, &mut figures).await?;
     watches::stall(&target, &server, load, &mut figures).await?;
     if load.pids.is_empty() {
-        // The server has no process to measure.
+        // A server inside this process has no process of its own to measure.
         figures.0.retain(|name, _| !name.contains("RSS") && !name.contains("CPU"));
     }
     Ok(figures)

@@ -1,4 +1,5 @@
-//! `informer-bench` with an allocator that counts every allocation. Do not use it to measure time.
+//! The program `informer-bench` with an allocator that counts every allocation. Do not use it to measure
+//! time.
 
 use std::alloc::System;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! Measures informers against those of client-go and kube-rs: the server for all, and the peer of this
-//! library.
+//! Measures informers against those of client-go and kube-rs. This program contains the server for all of
+//! them, and the measured program (peer) of this library.
 //!
-//! `cargo xtask bench` starts `informer-bench serve` once. It then runs in turn `informer-bench peer`, the
-//! program of `conformance/go/peers/cmd/informer-bench` and that of `conformance/kube-rs`. All peers run the
-//! same cases in the same order, and print one line of JSON: `{"CASE": FIGURE}`. With a real server,
-//! `informer-bench remote` replaces `serve`: it fills the server, and changes objects on command.
+//! `cargo xtask bench` starts `informer-bench serve` once. It then runs in turn three peers: `informer-bench
+//! peer`, the program of `conformance/go/peers/cmd/informer-bench` and that of `conformance/kube-rs`. All
+//! peers run the same cases in the same order, and print one line of JSON: `{"CASE": FIGURE}`. With a real
+//! server, `informer-bench remote` replaces `serve`: it fills the server, and changes objects on command.
 
 #[path = "informers/arguments.rs"]
 mod arguments;
@@ -109,7 +109,7 @@ struct Serve {
     seed: u64,
 }
 
-/// The server of a benchmark, its objects, and how they are requested.
+/// The server of a benchmark, its objects, and the form in which they are requested.
 #[derive(Clone, Debug, Args)]
 struct Where {
     /// The URL of the server.
@@ -155,7 +155,7 @@ impl Where {
     /// Returns the encoding for objects of this representation.
     fn encoding_of<O: Representation>(&self) -> Encoding {
         match self.kind {
-            // The server sends only the metadata of a custom resource as protobuf.
+            // For a custom resource, the server sends only metadata as protobuf; complete objects are JSON.
             Kind::Crd if !O::METADATA_ONLY => Encoding::Json,
             _ if O::takes_protobuf() => self.encoding,
             _ => Encoding::Json,
@@ -168,7 +168,7 @@ async fn config_of(path: &std::path::Path) -> Result<kube_client::Config, Failur
     Ok(kube_client::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// Returns the API resource of kind `at` of a server; the first one is `kind`.
+/// Returns the API resource with index `at` on the server; the first one is `kind`.
 fn resource(kind: Kind, at: usize) -> ResourceKind {
     match (at, kind) {
         (1.., _) => ResourceKind::new(objects::GROUP, "v1", &format!("Widget{at}"), &format!("widget{at}s")),

@@ -2,9 +2,10 @@
 //!
 //! `runtime-bench` measures controllers. `conformance/go/peers/cmd/runtime-bench` does the same with
 //! controller-runtime, and `conformance/kube-rs/src/bin/runtime-bench.rs` with kube-rs. Metrics and spans are
-//! enabled. These cases need no server: requests and triggers come from the same process, so only the path
-//! from a source to the reconciler is measured. `runtime-bench caches` measures the representations of a
-//! cache on the server of `informer-bench serve`. `cargo xtask bench runtime` runs all of them in turn.
+//! enabled. The controller cases need no server: requests and triggers come from the same process, so only
+//! the path from a source to the reconciler is measured. `runtime-bench caches` measures the representations
+//! of a cache on the server of `informer-bench serve`. `cargo xtask bench runtime` runs all of these programs
+//! in turn.
 
 #[path = "runtime/caches.rs"]
 mod caches;
@@ -37,7 +38,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Spans are created and formatted, and the output is discarded.
+    // Spans are created and formatted as in a program that logs, but the output is discarded.
     tracing_subscriber::fmt().with_writer(std::io::sink).init();
     let command = Arguments::parse().command;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -55,7 +56,8 @@ fn main() -> ExitCode {
 }
 
 async fn measure(command: Option<Command>) -> Result<Figures, Failure> {
-    // Run in a task, as programs do, because the thread that blocks on the runtime wakes more slowly.
+    // The command runs in a task, as in real programs, because the thread that blocks on the runtime wakes
+    // more slowly.
     match command {
         Some(Command::Caches(caches)) => tokio::spawn(caches::measure(caches)).await?,
         None => {

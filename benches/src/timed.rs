@@ -1,5 +1,5 @@
-//! `informer-bench` for measurements of time. It uses mimalloc, like the kube-rs program; the libraries
-//! contain no allocator.
+//! The program `informer-bench` for measurements of time. It uses the allocator mimalloc, like the kube-rs
+//! program; the libraries contain no allocator.
 
 use std::process::ExitCode;
 

@@ -1,15 +1,15 @@
 //! Measures the work queue once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
 //!
 //! `conformance/go/peers/cmd/workqueue-bench` does the same with the queues of Go; `cargo xtask bench
-//! workqueue` runs both in turn, repeatedly. Each case is the same on both sides: the same keys in the same
-//! order, and the same numbers of producers, workers and threads.
+//! workqueue` runs both programs in turn, repeatedly. Each case is the same in both programs: the same keys
+//! in the same order, and the same numbers of producers, workers and threads.
 //!
-//! Cases on one thread report processor time of all threads of the process, which excludes other programs and
-//! includes Go's garbage collector. Throughput and delays use wall-clock time. Each case is repeated:
-//! processor time is the median of its rounds, and throughput is the best of them, because other programs
-//! only reduce it.
+//! Cases on one thread report the processor time of all threads of the process, which excludes other programs
+//! and includes Go's garbage collector. Throughput and delays use wall-clock time. Each case is repeated:
+//! processor time is the median of its rounds, and throughput is the best of its rounds, because other
+//! programs only reduce it.
 //!
-//! Go's strings are copied by reference, so keys are `Arc<str>` here.
+//! Keys are `Arc<str>`, because copying a string in Go copies only a reference.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -27,12 +27,13 @@ use tokio::time::Instant;
 const ROUNDS: usize = 5;
 /// Number of keys of the cases on one thread.
 const KEYS: usize = 100_000;
-/// Number of producers and of workers of the contention case, and the number of keys per producer.
+/// The number of producers and of workers of the contention case.
 const SIDES: usize = 4;
 const KEYS_A_PRODUCER: usize = 100_000;
 /// Number of delayed keys.
 const WAITING: u64 = 1_000_000;
-/// Number of adds to a waiting worker, and the pause before each, in which the worker goes to sleep.
+/// The number of keys that are added for a waiting worker. Before each there is a pause, in which the worker
+/// goes to sleep.
 const HAND_OVERS: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -66,7 +67,7 @@ fn with_priorities<K: QueueKey>() -> WorkQueue<K> {
     WorkQueue::builder().priorities(Aging::default()).build()
 }
 
-/// Runs one case, or all; `None` if there is no runtime to run them on.
+/// Runs one case, or all cases; `None` if a runtime cannot be created.
 fn measure(
     only: Option<&str>,
     queue: fn() -> WorkQueue<Arc<str>>,
@@ -75,7 +76,7 @@ fn measure(
     let wanted = |case| only.is_none_or(|only| only == case);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().ok()?;
     let mut figures = Figures::new();
-    // Measure memory first, because memory freed by other cases would be reused.
+    // Memory is measured first, because later cases would reuse memory that earlier cases have freed.
     if wanted("delays") {
         delays(&of_numbers(), &mut figures);
     }
@@ -126,7 +127,7 @@ fn set(figures: &mut Figures, case: &str, value: f64) {
     figures.insert(case.to_owned(), Value::from(value));
 }
 
-/// Returns the nanoseconds per item of `count` items.
+/// Returns the time per item in nanoseconds.
 fn per(spent: Duration, count: usize) -> f64 {
     nanos(spent) / count as f64
 }
@@ -150,7 +151,7 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// Adds every key, adds all again, then gets and finishes each.
+/// Adds every key, adds all keys again, then gets and finishes each key.
 fn single(runtime: &Runtime, queue: WorkQueue<Arc<str>>, ends: Ends) -> [Duration; 3] {
     let keys = names(KEYS);
     let (first, again) = (keys.clone(), keys.clone());
@@ -169,12 +170,12 @@ fn single(runtime: &Runtime, queue: WorkQueue<Arc<str>>, ends: Ends) -> [Duratio
     [added - start, added_again - added, cpu() - added_again]
 }
 
-/// How a worker marks a key as done.
+/// How a worker reports that it has processed a key.
 #[derive(Clone, Copy)]
 enum Ends {
-    /// Together with getting the next key, as the workers of this library do.
+    /// In the same call that gets the next key, as the workers of this library do.
     WithTheNextGet,
-    /// With a separate call; the queues of the Go peers have no other way.
+    /// In a separate call, which is the only way in the queues of the Go peers.
     Apart,
 }
 
@@ -197,7 +198,7 @@ async fn work(queue: WorkQueue<Arc<str>>, ends: Ends) {
     }
 }
 
-/// Returns wall-clock time and processor time.
+/// Runs the contention case. Returns wall-clock time and processor time.
 async fn contention(
     queue: WorkQueue<Arc<str>>,
     parts: Vec<Vec<Arc<str>>>,
@@ -214,7 +215,7 @@ async fn contention(
         producers.spawn(async move {
             for key in part {
                 black_box(queue.add(key));
-                // Yield regularly; Go preempts goroutines automatically.
+                // The task yields regularly, because Go also preempts goroutines.
                 tokio::task::coop::consume_budget().await;
             }
         });
@@ -225,7 +226,8 @@ async fn contention(
     (start.elapsed(), cpu() - busy)
 }
 
-/// Returns the delays of keys to a waiting worker. Each key is the time at which it was added.
+/// Returns the delay from the add of each key until a waiting worker receives it. Each key is the time at
+/// which it was added.
 async fn hand_over(queue: WorkQueue<u64>) -> Vec<Duration> {
     let epoch = Instant::now();
     let since = move || u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -251,7 +253,7 @@ async fn hand_over(queue: WorkQueue<u64>) -> Vec<Duration> {
     delays.unwrap_or_default()
 }
 
-/// Uses wall-clock time, like the client-go result that the target is based on.
+/// Measures a few delayed adds. It uses wall-clock time, like the client-go result with which it is compared.
 fn few_delays(queue: &WorkQueue<Arc<str>>) -> Duration {
     let keys = names(KEYS);
     let start = Instant::now();
@@ -267,7 +269,7 @@ fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {
     let before = resident();
     let (start, busy) = (Instant::now(), cpu());
     for key in 0..WAITING {
-        // Spread the deadlines over an hour, in pseudo-random order.
+        // The deadlines are spread over an hour, in pseudo-random order.
         let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000;
         queue.add_after(key, Duration::from_secs(3600) + Duration::from_millis(spread));
     }
@@ -280,7 +282,8 @@ fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {
     }
 }
 
-/// Returns resident bytes of this process, if Linux reports them in pages of 4 KiB.
+/// Returns the resident bytes of this process, assuming pages of 4 KiB; `None` if the system does not report
+/// them.
 fn resident() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u32 = text.split(' ').nth(1)?.parse().ok()?;

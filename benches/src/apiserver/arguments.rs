@@ -1,6 +1,6 @@
 //! The types that `objects.rs` needs from the program that includes it.
 
-/// The kinds of objects; those of `informer-bench`.
+/// The kinds of objects, the same as in `informer-bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(dead_code, reason = "`informer-bench` has more kinds")]
 pub(crate) enum Kind {

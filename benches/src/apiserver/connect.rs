@@ -1,5 +1,5 @@
-//! Connections to a server: HTTP/1.1 on separate sockets, with TLS if the URL requires it, or calls of a
-//! server in this process.
+//! Connections to a server: HTTP/1.1 on separate sockets, with TLS if the URL requires it. A server in this
+//! process is called without a socket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use tower::Service;
 
 use crate::Failure;
 
-/// The size of a socket read. TLS by default reads 4 KB at a time, and then the reader would limit the
+/// The number of bytes of a socket read. With the 4 KB that TLS reads by default, this client would limit the
 /// result.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// The body of a response, from a socket or from this process.
+/// The body of a response, from a socket or from a server in this process.
 pub(crate) type Body = Either<Incoming, ApiBody>;
 
 /// The address of a server, and its protocol.
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     token: Option<HeaderValue>,
 }
 
-/// A request: its body and accepted encoding.
+/// A request with its body and accepted encoding.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
@@ -88,7 +88,7 @@ impl Target {
         Ok(Self { place: Place::Socket { address, tls }, token })
     }
 
-    /// Creates a server in this process, which is called without a socket.
+    /// Creates a server in this process, which this program calls without a socket.
     pub(crate) fn here() -> Self {
         Self { place: Place::Here(ApiServer::builder().build().service()), token: None }
     }
@@ -141,7 +141,7 @@ where
 }
 
 impl Connection {
-    /// Sends a request, and returns the response when its head arrives.
+    /// Sends a request, and returns the response when its headers arrive.
     pub(crate) async fn ask(&mut self, ask: Ask<'_>, body: Bytes) -> Result<Response<Body>, Failure> {
         let mut request =
             Request::builder().method(ask.method).uri(ask.path).header(header::HOST, &self.host);

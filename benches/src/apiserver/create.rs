@@ -54,7 +54,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Returns the namespaces of the given number of objects.
+/// Returns the names of the namespaces for the given number of objects.
 fn namespaces(objects: usize) -> Vec<String> {
     let mut all: Vec<_> = (0..objects).map(|n| objects::namespace_of(Kind::Pod, n)).collect();
     all.sort_unstable();
@@ -73,7 +73,8 @@ pub(crate) fn pod(n: usize) -> Bytes {
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         metadata.remove("managedFields");
         metadata.remove("generation");
-        // The garbage collector deletes objects whose owners do not exist.
+        // Owner references are removed, because the garbage collector deletes objects whose owners do not
+        // exist.
         metadata.remove("ownerReferences");
     }
     pod.to_string().into()

@@ -1,6 +1,6 @@
-//! Measures plain sockets. It sends the bytes of creates, lists and watches through as many connections,
-//! without HTTP and parsing. It also measures TLS for a list, and the wake-up of a sleeping reader. Writers
-//! and readers share the cores, like a server and its clients on one machine.
+//! Measures plain sockets: sends the bytes of creates, lists and watches through as many connections, without
+//! HTTP and parsing. It also measures TLS for a list, and the wake-up of a sleeping reader. Writers and
+//! readers share the cores, like a server and its clients on one machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,14 +20,14 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{Failure, Figures};
 
-/// The size of one write of a list, and of one read.
+/// The number of bytes of one write of a list, and of one read.
 const PART: usize = 256 << 10;
 
-/// The cipher suites for a list; both servers choose the first.
+/// The cipher suites for a list. Embedded and real server both choose the first one.
 const SUITES: [(&str, CipherSuite); 2] =
     [("AES-128", CipherSuite::TLS13_AES_128_GCM_SHA256), ("AES-256", CipherSuite::TLS13_AES_256_GCM_SHA384)];
 
-/// Number of events for a sleeping reader, and how long it sleeps.
+/// The number of events that are sent to a sleeping reader, and how long it sleeps before each.
 const ALONE: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -125,7 +125,8 @@ async fn turns(
     Ok(())
 }
 
-/// Returns both ends of TLS with the configuration of an embedded server and of this program.
+/// Returns a TLS acceptor configured like the embedded server, and a TLS connector configured like this
+/// program.
 fn tls(suite: CipherSuite) -> Result<(TlsAcceptor, TlsConnector), Failure> {
     let authority = CertificateAuthority::new("floor")?;
     let certificate = authority.issue_for([HOST])?;

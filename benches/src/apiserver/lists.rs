@@ -7,7 +7,7 @@ use crate::connect::{Ask, Target};
 use crate::process::Processes;
 use crate::{Failure, Figures, Load};
 
-/// From the server's memory at any version, as reflectors request it.
+/// The path of a list that the server may read from memory at any version, as reflectors request it.
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 
 pub(crate) async fn measure(

@@ -22,12 +22,12 @@ impl Processes {
 
     /// Returns the processor time of `server` and `beside` in seconds; zero if the system does not report it.
     pub(crate) fn cpu(&self) -> f64 {
-        /// Ticks per second; constant since Linux 2.6.
+        /// The unit of processor times in `/proc`: ticks per second; constant since Linux 2.6.
         const TICKS: f64 = 100.0;
         let of = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The second field is the program name in parentheses, which may contain spaces. The 14th and the
-            // 15th field are the user and system time.
+            // The second field of the line is the program name in parentheses, which may contain spaces. The
+            // 14th and the 15th field are the user and system time.
             let fields: Vec<&str> =
                 stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             let ticks =

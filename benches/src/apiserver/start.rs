@@ -1,4 +1,4 @@
-//! Measures a program from its start to its first response.
+//! Measures the time from the start of a program to its first response.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::connect::{Ask, Target};
 use crate::process::Processes;
 use crate::{Failure, Figures};
 
-/// The pause between two attempts, short compared with the measured time.
+/// The pause between two connection attempts. It is short compared with the measured time.
 const PAUSE: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 

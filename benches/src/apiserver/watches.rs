@@ -1,4 +1,4 @@
-//! Measures many watches that receive the changes of one object, and watches that are never read.
+//! Measures many watches that receive the changes of one object, and watches whose client never reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,27 +17,27 @@ use crate::{Failure, Figures, Load, create};
 
 const NAMESPACE: &str = "watched";
 const STALLED: &str = "stalled";
-/// Number of watches that are never read.
+/// The number of watches whose client never reads.
 const STALLED_WATCHES: usize = 100;
 /// Maximum number of changes of one pod in each round of [`stall`].
 const STALLED_WRITES: usize = 5_000;
-/// The timeout of one round of deliveries.
+/// The timeout for the deliveries of one round.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Counts of deliveries, and the times of the writes. Readers share no lock, so that only the server is
-/// measured.
+/// Counts of deliveries, and the times of the writes. Readers share no lock, so that this client does not
+/// limit the result.
 struct Told {
     began: Instant,
     /// Microseconds from `began` to each write.
     sent: Box<[AtomicU64]>,
     writes: AtomicUsize,
     delivered: AtomicUsize,
-    /// Number of deliveries to wait for.
+    /// The number of deliveries for which the writer waits.
     awaited: AtomicUsize,
     reached: Notify,
 }
 
-/// Microseconds from each write to its delivery to one reader.
+/// The delays from each write to its delivery to one reader, in microseconds.
 type Delays = Arc<Mutex<Vec<u32>>>;
 
 impl Told {
@@ -57,7 +57,7 @@ impl Told {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Records that a write is sent now.
+    /// Records the current time as the time at which a write is sent.
     fn send(&self) {
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if let Some(sent) = self.sent.get(write) {
@@ -65,7 +65,7 @@ impl Told {
         }
     }
 
-    /// Returns the time from a write until `now`.
+    /// Returns the microseconds from a write until `now`.
     fn since(&self, write: usize, now: u64) -> u32 {
         let sent = self.sent.get(write).map_or(now, |sent| sent.load(Ordering::SeqCst));
         u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX)
@@ -80,7 +80,8 @@ pub(crate) async fn measure(
 ) -> Result<(), Failure> {
     let mut writer = target.connect().await?;
     fill(&mut writer, NAMESPACE, 1).await?;
-    // One entry for the initial state, then the writes one at a time, then the writes in a row.
+    // The recorded times are those of the initial state, then of the writes one at a time, then of the writes
+    // without a pause.
     let told = Arc::new(Told::new(1 + 2 * load.writes));
     let mut all = Vec::new();
     let before = server.resident();
@@ -119,7 +120,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Opens watches that are never read, and changes their objects repeatedly.
+/// Opens watches whose client never reads, and changes their objects repeatedly.
 pub(crate) async fn stall(
     target: &Target,
     server: &Processes,
@@ -132,7 +133,7 @@ pub(crate) async fn stall(
     let told = Told::new(2 * writes);
     let mut grown = [0.0; 2];
     let mut held = Vec::new();
-    // The first round has no watches: the server's memory grows only by the history of changes.
+    // In the first round no watch is open, so the server's memory grows only by the history of changes.
     for (at, watches) in [0, STALLED_WATCHES].into_iter().enumerate() {
         for _ in 0..watches {
             held.push(open(target, STALLED).await?);
@@ -180,7 +181,7 @@ async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) 
     writer.read(Ask::patch(&path), body.into()).await.map(drop)
 }
 
-/// Counts events: each is one line, and they arrive in the order of the writes.
+/// Counts events: each event is one line, and events arrive in the order of the writes.
 async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: Delays) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {

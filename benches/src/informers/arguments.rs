@@ -1,5 +1,5 @@
-//! Command line values of all programs, and of `cargo xtask bench`, which includes this file. It depends on
-//! no crate of this workspace.
+//! Command line values of all benchmark programs, and of `cargo xtask bench`, which includes this file. The
+//! file depends on no crate of this workspace.
 
 use clap::ValueEnum;
 

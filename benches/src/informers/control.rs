@@ -1,4 +1,4 @@
-//! The control port of a server: each line is a command, and each response is a line.
+//! The control port of a server: each line that it receives is a command, and each response is a line.
 
 use std::future::Future;
 
@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use super::arguments::Encoding;
 use super::{Failure, Where};
 
-/// The control connection of a peer.
+/// The connection of a peer to the server's control port.
 pub(super) struct Control {
     responses: Lines<BufReader<OwnedReadHalf>>,
     commands: OwnedWriteHalf,
@@ -21,7 +21,7 @@ impl Control {
         Ok(Self { responses: BufReader::new(read).lines(), commands })
     }
 
-    /// Sends a command, and waits for the response.
+    /// Sends a command to the server, and waits for the response.
     pub(super) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
         let response = self.responses.next_line().await?.ok_or("the server closed the control connection")?;
@@ -31,7 +31,7 @@ impl Control {
         }
     }
 
-    /// Makes the server encode the initial list in advance. Returns its bytes.
+    /// Makes the server encode the initial list in advance. Returns the number of encoded bytes.
     pub(super) async fn prepare(
         &mut self,
         place: &Where,

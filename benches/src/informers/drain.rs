@@ -1,4 +1,4 @@
-//! Measures the maximum throughput of the server: an initial list, read with plain HTTP.
+//! Measures the maximum throughput of the server by reading an initial list with plain HTTP.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -10,7 +10,7 @@ use super::arguments::Encoding;
 use super::control::Control;
 use super::{Failure, Where, gauge, resource};
 
-/// The end of the initial events of a streaming list, in JSON and in protobuf.
+/// The bytes that mark the end of the initial events of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 
 pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
@@ -58,9 +58,10 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true if the last bytes end the initial events; `tail` contains those before `data`.
+/// Returns true if the last bytes of the response end the initial events. `tail` contains the bytes before
+/// `data`.
 fn ends(tail: &mut Vec<u8>, data: &[u8]) -> bool {
-    /// Longer than the bookmark of any kind.
+    /// A number of bytes that is larger than the final bookmark of any kind.
     const LAST: usize = 2048;
     tail.extend_from_slice(&data[data.len().saturating_sub(LAST)..]);
     tail.drain(..tail.len().saturating_sub(LAST));

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the processor time of all threads.
+/// Returns the processor time of all threads of this process.
 pub(super) fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Returns nanoseconds since 1970, the same clock in all processes of a machine.
+/// Returns nanoseconds since 1970, from a clock that all processes of a machine share.
 pub(super) fn wall_nanos() -> u64 {
     let now = Duration::try_from(clock_gettime(ClockId::Realtime)).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the present time as a label of fixed length.
+/// Returns the current time as a label of fixed length.
 pub(super) fn stamp() -> String {
     format!("t{:019}", wall_nanos())
 }
@@ -27,8 +27,8 @@ pub(super) fn allocations() -> Option<(f64, f64)> {
     (times > 0).then_some((times as f64, stats.bytes_allocated as f64))
 }
 
-/// Returns resident kilobytes: now, and the maximum since [`forget_peak`]; zero if the system does not report
-/// them.
+/// Returns the resident memory of this process in kilobytes: now, and the maximum since [`forget_peak`]; zero
+/// if the system does not report it.
 pub(super) fn resident() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| {
@@ -40,6 +40,6 @@ pub(super) fn resident() -> (f64, f64) {
 
 /// Resets the maximum that [`resident`] returns.
 pub(super) fn forget_peak() {
-    // Without this permission the peak is not reset, and is equal before and after.
+    // If the process may not write this file, the peak is not reset and includes earlier cases.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

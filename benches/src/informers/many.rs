@@ -1,5 +1,5 @@
-//! Measures many informers in one process that sync concurrently: whether the time depends only on the number
-//! of objects, and whether a core is idle while bytes wait.
+//! Measures many informers in one process that sync concurrently. This shows whether the time depends only on
+//! the number of objects, and whether a core is idle while received bytes wait.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -86,7 +86,7 @@ impl Any {
         }
     }
 
-    /// Waits for the sync, and returns the number of cached objects.
+    /// Waits until the informer is synced, and returns the number of cached objects.
     async fn synced(&self) -> Result<usize, Failure> {
         async fn of<O: Representation>(informer: &SharedInformer<O>) -> Result<usize, Failure> {
             informer.wait_for_sync(SYNC_MAX).await?;

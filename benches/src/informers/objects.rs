@@ -11,7 +11,7 @@ use super::arguments::Kind;
 pub(super) const GROUP: &str = "bench.informer.dev";
 /// Number of namespaces over which objects are spread.
 pub(super) const NAMESPACES: usize = 80;
-/// Number of objects per workload. They have the same template, so they are similar.
+/// The number of objects per workload. The objects of a workload have the same template, so they are similar.
 const A_WORKLOAD: usize = 25;
 const WORDS: [&str; 24] = [
     "api", "web", "cache", "queue", "worker", "auth", "billing", "search", "index", "mail", "report",
@@ -85,7 +85,8 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
     (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-/// Returns metadata. Fields from the template of a workload are the same in each of its objects.
+/// Returns the metadata of object `n`. Fields from the template of a workload are the same in each of its
+/// objects.
 fn metadata(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let hash = hex(workload, 10);
     json!({
@@ -167,7 +168,7 @@ fn container(at: usize, workload: &mut StdRng, own: &mut StdRng) -> Value {
 }
 
 fn pod(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
-    // Most pods have one or two containers, a few have many: 4 to 40 KB, 5.9 on average.
+    // Most pods have one or two containers, and a few have many. Pods have 4 to 40 KB, 5.9 KB on average.
     let count = match workload.random_range(0..100) {
         0..78 => 1,
         78..98 => 2,

@@ -1,4 +1,4 @@
-//! Runs an informer of this library through all cases.
+//! Runs an informer of this library through all cases of the benchmark.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -24,12 +24,12 @@ use super::tally::Tally;
 use super::{Failure, Where, gauge, objects, resource};
 
 const SYNC_MAX: Duration = Duration::from_secs(600);
-/// The allocator has returned the memory freed after the initial list by then.
+/// A pause after which the allocator has returned the memory that was freed after the initial list.
 const SETTLE: Duration = Duration::from_secs(1);
 const LOOKUPS: usize = 1_000_000;
 const SNAPSHOTS: u32 = 100;
-/// Number of paced changes whose delay is measured, and their rate per second. The rate is low enough that
-/// all threads sleep in between.
+/// The number of changes whose delay is measured, and their rate per second. The rate is low enough that all
+/// threads sleep between two changes.
 const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const HANDLERS: usize = 10;
@@ -41,10 +41,11 @@ const HOT: usize = 1_000;
 /// Number of reads of each.
 const HOT_ROUNDS: usize = 100;
 
-/// Reads one field of an object as a typed program does, and returns the parsed value to keep it alive.
+/// A function that reads one field of an object as a typed program does. It returns the parsed value, which
+/// stays in memory as long as the caller keeps it.
 type Read<O> = fn(&O) -> Option<Arc<dyn Any + Send + Sync>>;
 
-/// Returns the view that `get` returns, if the field is present.
+/// Defines a function that returns the view of an object if the field is present.
 macro_rules! view {
     ($($field:tt)+) => {
         |object| {
@@ -65,7 +66,8 @@ pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(
         (Form::Lazy, Kind::Crd) => asked.measure::<Lazy<Value>>(view!(.get("spec"))).await,
         (Form::Packed, Kind::Pod) => asked.measure::<Packed<Pod>>(view!(.spec)).await,
         (Form::Typed, Kind::Pod) => asked.measure::<Typed<Pod>>(view!(.spec)).await,
-        // Each further type of these two representations would double the build time.
+        // Packed and typed objects are measured only with pods, because each further type would double the
+        // build time.
         (Form::Packed | Form::Typed, _) => Err("this representation is measured only with pods".into()),
         (Form::Dynamic, _) => asked.measure::<Dynamic>(|_| None).await,
         (Form::Metadata, _) => asked.measure::<Metadata<Value>>(|_| None).await,
@@ -91,8 +93,8 @@ impl Asked<'_> {
         bench.add_handlers(1)?;
         let run = bench.sync().await?;
         if !self.only_sync {
-            // Decoding and freeing fragments the allocator's memory, so reads that only copy references run
-            // first.
+            // Reads that only copy references are measured first, since decoding and freeing fragments the
+            // allocator's memory.
             bench.lookups();
             bench.reads();
             bench.changes(place.is_real()).await?;
@@ -102,7 +104,7 @@ impl Asked<'_> {
     }
 }
 
-/// Returns the source of kind `at`.
+/// Returns the source for the resource with index `at`.
 pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usize) -> KubeListWatch<O> {
     let streaming = if place.list { StreamingLists::Off } else { StreamingLists::On };
     let encodings = match place.encoding {
@@ -114,7 +116,7 @@ pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usiz
     if place.split { source.split_lists(SplitLists::default()) } else { source }
 }
 
-/// One informer, and the state of its measurement.
+/// One informer, and the state of the measurement on it.
 struct Bench<O: Representation> {
     informer: SharedInformer<O>,
     tally: Arc<Tally>,
@@ -169,8 +171,8 @@ impl<O: Representation> Bench<O> {
         Ok(run)
     }
 
-    /// Reads every object typed: once with a thread per core, once with a single thread, then some of them
-    /// repeatedly while references to the parsed values are held.
+    /// Reads every object in typed form: once with a thread per core, once with a single thread, then some of
+    /// them repeatedly while references to the parsed values are kept.
     fn reads(&mut self) {
         let (lister, read) = (self.informer.lister(), self.read);
         let start = Instant::now();
@@ -221,7 +223,7 @@ impl<O: Representation> Bench<O> {
         self.set("snapshot, us", nanos(start.elapsed()) / f64::from(SNAPSHOTS) / 1e3);
     }
 
-    /// Measures changes of the server. A real server does not compact its history on command, and does not
+    /// Measures changes of objects on the server. A real server cannot compact its history on command or
     /// encode a burst in advance.
     async fn changes(&mut self, real: bool) -> Result<(), Failure> {
         if !real {
@@ -235,7 +237,7 @@ impl<O: Representation> Bench<O> {
         self.delays(HANDLERS).await
     }
 
-    /// The server ends the watch with a 410, and nothing has changed.
+    /// Measures a relist after the server ended the watch with a 410, while no object has changed.
     async fn relist(&mut self) -> Result<(), Failure> {
         self.tally.begin(1);
         gauge::forget_peak();
@@ -260,7 +262,7 @@ impl<O: Representation> Bench<O> {
         Ok(())
     }
 
-    /// Records when the writes themselves were acknowledged, if the server reports it.
+    /// Records when the server acknowledged the writes of a burst, if it reports that.
     fn acknowledged(&mut self, response: &str, of: &str) {
         let mut words = response.split(' ').skip(1).filter_map(|word| word.parse().ok());
         if let (Some(p50), Some(p99)) = (words.next(), words.next()) {
@@ -309,7 +311,7 @@ impl<O: Representation> Bench<O> {
     }
 }
 
-/// Returns `count` numbers below `of`, in an order that caches cannot predict.
+/// Returns `count` numbers below `of`, in an order that CPU caches cannot predict.
 fn stride(of: usize, count: usize) -> impl Iterator<Item = usize> {
     (1..=count).map(move |n| n * 7_919 % of)
 }

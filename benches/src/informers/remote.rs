@@ -1,7 +1,7 @@
-//! A real server in place of the embedded one, filled with the same objects and changed on command.
+//! Uses a real server instead of the embedded one, filled with the same objects and changed on command.
 //!
-//! Objects are written as in a cluster: one manager creates them, and another writes their status, so that
-//! the server generates their managed fields.
+//! Objects are written as in a cluster: one field manager creates them, and another writes their status, so
+//! that the server generates their managed fields.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const SEED: u64 = 1;
 /// Number of attempts until a CRD is served, and the pause between them.
 const ASKS: u32 = 100;
 const APART: Duration = Duration::from_millis(100);
-/// Units of the processor times in `/proc`.
+/// The unit of the processor times in `/proc`, in ticks per second.
 const TICKS_A_SECOND: f64 = 100.0;
 
 struct Remote {
@@ -78,7 +78,7 @@ impl Remote {
             .await
     }
 
-    /// Defines the custom resource, and waits until it is served.
+    /// Creates the CRD of the custom resource, and waits until the server serves it.
     async fn define(&self) -> Result<(), Failure> {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let definition = json!({
@@ -143,7 +143,7 @@ impl Remote {
         let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, content);
         let response = self.client.request(request.body(body.into())?).await?;
         let status = response.status().as_u16();
-        // Read to its end, so that the connection can be used again.
+        // The body is read to its end, so that the connection can be used again.
         response
             .into_body()
             .collect()
@@ -153,7 +153,7 @@ impl Remote {
     }
 
     /// Changes one object after the other at a rate per second, without waiting for acknowledgments. Returns
-    /// the latency of the acknowledgments in microseconds: p50 and p99.
+    /// the p50 and p99 of the time until a write is acknowledged, in microseconds.
     async fn paced(self: &Arc<Self>, count: usize, a_second: usize) -> Result<String, Failure> {
         let mut ticks = interval(Duration::from_secs(1) / u32::try_from(a_second.max(1))?);
         let mut writes = JoinSet::new();
@@ -198,7 +198,7 @@ impl Remote {
 /// Returns the processor time of another process so far, in seconds.
 fn cpu_of(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The preceding field is the name, which may contain anything.
+    // The preceding field is the program name, which may contain spaces and parentheses.
     let fields: Vec<_> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
     (ticks(11) + ticks(12)) / TICKS_A_SECOND

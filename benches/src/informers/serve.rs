@@ -1,10 +1,11 @@
 //! The embedded server of a measurement, which encodes the responses to initial lists once.
 //!
-//! `informer-apiserver` stores JSON and transcodes to protobuf for each response. To exclude that from
+//! `informer-apiserver` stores JSON and transcodes to protobuf for each response. To exclude that time from
 //! measurements, the response to a list or a streaming list is recorded and replayed. Live events pass a
-//! gate: while it is closed they are encoded and queued; when it opens, all of them are ready.
+//! gate: while the gate is closed, events are encoded and queued; when it opens, all queued events are sent.
 //!
-//! The control port reads a line and writes a line; `control.rs` contains the client side.
+//! The control port reads a command from a line and writes the response as a line; `control.rs` contains the
+//! client side.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,15 +31,16 @@ use tower::Service;
 use super::arguments::Kind as Content;
 use super::{Failure, Serve, control, gauge, objects, resource};
 
-/// The size of the pieces of recorded responses, like those of a server with a large buffer.
+/// The number of bytes of each piece of a recorded response, like those of a server with a large buffer.
 const CHUNK: usize = 128 << 10;
-/// A label with this value is replaced by the time at which it is sent, which has the same length.
+/// A placeholder label. When an object is sent, its value is replaced by the current time, which has the same
+/// length.
 pub(super) const STAMP: &str = "t0000000000000000000";
-/// The end of the initial events of a streaming list, in JSON and in protobuf.
+/// The bytes that mark the end of the initial events of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
-/// A burst counts as encoded when nothing was encoded for this time.
+/// A burst counts as completely encoded when no event was encoded for this time.
 const QUIET: Duration = Duration::from_millis(300);
-/// The timeout for a relist of a peer.
+/// The timeout until a peer has relisted.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -77,22 +79,22 @@ struct Recording {
 
 struct Server {
     api: ApiServer,
-    /// The kinds, the one that is changed first.
+    /// The served kinds. The first one is the kind whose objects are changed.
     kinds: Vec<ResourceKind>,
     options: Serve,
     recordings: Mutex<HashMap<Shape, Arc<Recording>>>,
     gate: watch::Sender<bool>,
-    /// Number of pieces of live events that were encoded so far.
+    /// The number of pieces of live events encoded so far.
     encoded: AtomicU64,
-    /// Number of watches that have sent their initial events.
+    /// The number of watches whose initial events were sent.
     live: AtomicUsize,
-    /// Number of changes so far; it identifies each change.
+    /// The number of bursts so far, which identifies each burst.
     bursts: AtomicUsize,
     /// The objects that differ from their initial state.
     changed: Mutex<BTreeSet<usize>>,
 }
 
-/// Loads the objects, prints the server's addresses, and serves until it is killed.
+/// Loads the objects, prints the server's addresses, and serves until the process is killed.
 pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let history = History { events: 4 * options.objects.max(100_000), bytes: 8 << 30 };
     let kinds: Vec<_> = (0..options.kinds.max(1)).map(|at| resource(options.kind, at)).collect();
@@ -100,7 +102,7 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let custom = custom.map(|kind| Kind::custom(objects::GROUP, "v1", kind.kind()));
     let api = custom.fold(ApiServer::builder().history(history), |builder, kind| builder.kind(kind)).build();
     let mut loaded = 0;
-    // Stored without defaulting, so that every program reads exactly the generated objects.
+    // Objects are stored without defaulting, so that every program reads exactly the generated objects.
     for (at, kind) in kinds.iter().enumerate() {
         loaded += api.raw().load(&kind.gvr(), (0..options.objects).map(|n| object(&options, at, n)))?;
     }
@@ -128,7 +130,7 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
         tokio::spawn(async move {
             let service = service_fn(move |request| Arc::clone(&server).respond(request));
             let connection = hyper::server::conn::http1::Builder::new();
-            // A peer that disconnects is no failure of the server.
+            // The error of a peer that disconnects is ignored.
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -196,8 +198,8 @@ impl Server {
         Ok(Request::get(uri).header(header::ACCEPT, shape.accept()).body(Empty::new())?)
     }
 
-    /// Returns the response to an initial list. It is recorded again if something changed since the last
-    /// recording.
+    /// Returns the recorded response to an initial list. The response is recorded again if an object changed
+    /// since the last recording.
     async fn recorded(&self, shape: Shape) -> Result<Arc<Recording>, Failure> {
         let mut recordings = self.recordings.lock().await;
         let version = self.api.version();
@@ -238,8 +240,8 @@ impl Server {
             loop {
                 let frame = tokio::select! {
                     frame = body.frame() => frame,
-                    // The peer has disconnected. Its watch must not consume the fault that is meant for the
-                    // next one.
+                    // The peer has disconnected. Its watch must not consume the expiry that is intended for
+                    // the next watch.
                     () = sender.closed() => break,
                 };
                 let Some(Ok(frame)) = frame else { break };
@@ -264,8 +266,8 @@ impl Server {
         begun.filter(|data| std::future::ready(!data.is_empty())).chain(events).boxed()
     }
 
-    /// Changes `count` objects once each, and sends the changes when all are encoded. The label identifies
-    /// them.
+    /// Changes `count` objects once each, and sends the changes when all of them are encoded. Their label
+    /// identifies the burst.
     async fn burst(&self, count: usize) -> Result<String, Failure> {
         let label = format!("burst-{}", self.bursts.fetch_add(1, Ordering::Relaxed));
         self.gate.send_replace(false);
@@ -293,7 +295,7 @@ impl Server {
         Ok("ok".to_owned())
     }
 
-    /// Ends all watches with a 410, waits until one is live again, and changes one object. A peer that
+    /// Ends all watches with a 410, waits until a new watch is live, and changes one object. A peer that
     /// receives the change has relisted.
     async fn expire(&self) -> Result<String, Failure> {
         let live = self.live.load(Ordering::Relaxed);
@@ -357,9 +359,9 @@ impl Server {
     }
 }
 
-/// Runs commands: `cpu` (nanoseconds so far), `prepare [streaming] [protobuf] [metadata]` (restores all
-/// objects; returns the bytes of the initial lists), `burst COUNT` (returns its label), `paced COUNT
-/// A_SECOND`, `expire` (returns the label of the change after the relist).
+/// Accepts control connections and runs their commands: `cpu` (nanoseconds so far), `prepare [streaming]
+/// [protobuf] [metadata]` (restores all objects; returns the bytes of the initial lists), `burst COUNT`
+/// (returns its label), `paced COUNT A_SECOND`, `expire` (returns the label of the change after the relist).
 async fn accept_control(server: Arc<Server>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let server = Arc::clone(&server);
@@ -376,7 +378,7 @@ fn object(options: &Serve, kind: usize, n: usize) -> Value {
         true => objects::bare(content, options.seed, n),
         false => objects::object(content, options.seed, n),
     };
-    // For objects of built-in kinds, `apiVersion` and `kind` are optional.
+    // Custom resources need `apiVersion` and `kind` in each object, which are optional for built-in kinds.
     if content == Content::Crd {
         let resource = resource(options.kind, kind);
         object["apiVersion"] = Value::from(resource.gvr().api_version());
@@ -401,7 +403,7 @@ fn content_type(headers: &HeaderMap) -> HeaderValue {
     headers.get(header::CONTENT_TYPE).cloned().unwrap_or(json)
 }
 
-/// Replaces [`STAMP`] with the present time.
+/// Replaces [`STAMP`] in an event with the current time.
 fn stamped(data: Bytes) -> Bytes {
     if find(&data, STAMP.as_bytes()).is_none() {
         return data;

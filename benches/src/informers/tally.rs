@@ -11,15 +11,15 @@ use tokio::time::Instant;
 
 use super::gauge;
 
-/// The label that identifies the change of an object: a time or a burst.
+/// The name of the label that identifies the change of an object. Its value is a time or a burst.
 pub(super) const LABEL: &str = "bench-sent";
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// The number of events after which the waiter is notified. A notification per event would cost as much
-    /// as the event.
+    /// The number of events after which the waiting task is notified. A notification per event would cost as
+    /// much as the event.
     wanted: usize,
-    /// Nanoseconds from the server's send to the handler.
+    /// Nanoseconds from the server's sending of an event to its handler.
     delays: Vec<u64>,
     burst: usize,
     burst_began: Option<Instant>,
@@ -31,13 +31,13 @@ struct Heard {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     heard: Mutex<Heard>,
-    /// Handlers read every object of a burst typed.
+    /// True if handlers read every object of a burst in typed form.
     pub(super) reads: AtomicBool,
     news: Notify,
 }
 
 impl Tally {
-    /// Records an event. `read` reads the object typed.
+    /// Records an event. `read` reads the object in typed form.
     pub(super) fn hear<O: Object>(&self, event: &Event<O>, read: impl FnOnce(&Arc<O>)) {
         let object = event.object();
         let Some(sent) = object.labels().get(LABEL).filter(|sent| *sent != "none") else { return };
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Resets the counts, and sets the number of events after which the waiter is notified.
+    /// Resets the counts, and sets the number of events after which the waiting task is notified.
     pub(super) fn begin(&self, wanted: usize) {
         *self.heard.lock() = Heard { wanted, ..Heard::default() };
     }

@@ -12,7 +12,7 @@ use crate::{Failure, Figures};
 
 /// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The allocator returns the memory of the initial list within this time.
+/// A pause within which the allocator returns the memory of the initial list to the system.
 const SETTLE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
     }
 }
 
-/// Returns resident kilobytes; zero if the system does not report them.
+/// Returns the resident memory of this process in kilobytes; zero if the system does not report it.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! Measures one controller: with many keys, and with one key at a time.
+//! Measures one controller, once with many keys and once with one key at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +17,11 @@ use crate::{Failure, Figures};
 
 /// Number of keys of the case with many keys.
 const KEYS: usize = 50_000;
-/// Number of rounds of that case. The best one is reported, because other programs only add time.
+/// The number of rounds of the case with many keys. The best round is reported, because other programs only
+/// add time.
 const ROUNDS: usize = 3;
-/// Number of triggers to an idle controller, and the pause before each, in which its worker goes to sleep.
+/// The number of triggers to an idle controller. Before each there is a pause, in which the controller's
+/// worker goes to sleep.
 const TRIGGERS: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -74,7 +76,8 @@ async fn many_keys() -> Result<f64, Failure> {
     Ok((ended - begin.await?).as_secs_f64() * 1e3)
 }
 
-/// Returns the time from a trigger in a channel to the start of its reconcile, in microseconds: p50 and p99.
+/// Returns the time from sending a trigger to a channel until its reconcile starts, in microseconds: p50 and
+/// p99.
 async fn idle() -> Result<(f64, f64), Failure> {
     let (sender, receiver) = mpsc::channel(1);
     let (told, mut heard) = mpsc::channel(1);

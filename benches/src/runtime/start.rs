@@ -1,4 +1,5 @@
-//! Measures the start of a manager with controllers of twenty kinds, and of the same informers without it.
+//! Measures the start of a manager with controllers of twenty kinds, and of the same informers without a
+//! manager.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::{Failure, Figures};
 
 /// Number of objects per kind.
 const OBJECTS: usize = 500;
-/// Number of rounds of each, in turn; the medians are reported.
+/// The number of rounds of each measurement, in turn; the medians are reported.
 const ROUNDS: usize = 9;
 /// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -85,7 +86,7 @@ fn client(server: &ApiServer) -> Client {
     Client::from_service(server.service(), "default")
 }
 
-/// Returns milliseconds until every handler has received every object.
+/// Returns the milliseconds from the start until every handler has received every object.
 async fn informers(server: &ApiServer) -> Result<f64, Failure> {
     let factory = SharedInformerFactory::new(client(server));
     let begin = Instant::now();
@@ -100,7 +101,7 @@ async fn informers(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// Waits for a handler of any kind.
+/// A handler registration of any kind, as a future that waits for its sync.
 struct Registration(futures_util::future::BoxFuture<'static, Result<(), Failure>>);
 
 impl Registration {
@@ -117,8 +118,8 @@ fn informer<K: KubeObject>(factory: &SharedInformerFactory) -> Result<Registrati
     Ok(Registration(Box::pin(async move { Ok(registration.wait_for_sync(PATIENCE).await?) })))
 }
 
-/// Returns milliseconds until every controller reconciles. Each reconcile blocks until then, because the work
-/// of controllers is not part of their start.
+/// Returns the milliseconds from the start until every controller reconciles. Each reconcile blocks until
+/// then, because the work of controllers is not part of their start.
 async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     let begin = Instant::now();
     let mut manager = Manager::new(client(server));
@@ -141,7 +142,7 @@ async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// Reports its first reconcile, which blocks until the gate is closed.
+/// Returns a controller that reports its first reconcile, which blocks until the gate is closed.
 fn controller<K: KubeObject>(works: &UnboundedSender<()>, gate: &Arc<Semaphore>) -> Controller {
     let name = ResourceKind::of::<K>().gvk().kind.to_lowercase();
     let (works, gate) = (works.clone(), Arc::clone(gate));

@@ -1,20 +1,21 @@
-//! The informers of a program: created on first use, started and stopped together.
+//! The informers of a program. They are created on first use, and started and stopped together.
 //!
 //! # Invariants
 //!
 //! 1. There is at most one entry per kind and representation, and its informers are created once.
-//! 2. While the cache runs, it holds a run of every informer in the table.
-//! 3. Lifecycle: `Created → Running → Stopped`; never back.
+//! 2. While the cache runs, it keeps every informer in the table running.
+//! 3. The lifecycle of a cache is `Created → Running → Stopped`; it never goes back.
 //!
 //! # Lock order
 //!
-//! `table`, then the pending own writes of an informer. Informers are created, registered with metrics and
-//! awaited outside of `table`. They are started under it, which runs no user code.
+//! Locks are taken in the order `table`, then the pending own writes of an informer. Informers are created,
+//! registered with metrics and awaited without the lock of `table`. They are started while it is held, which
+//! runs no user code.
 //!
 //! # Shutdown
 //!
-//! [`Cache::stop`] prevents further starts, stops all informers and waits for their tasks. Their stores can
-//! still be read.
+//! [`Cache::stop`] prevents further starts, stops all informers and waits for their tasks. The stores of
+//! stopped informers can still be read.
 
 mod builder;
 mod error;
@@ -58,22 +59,23 @@ use table::Table;
 /// The informers of a program: one per kind and representation (and namespace, if the cache is restricted to
 /// some), created on first use.
 ///
-/// A cheap handle; clones share the cache.
+/// This type is a cheap handle; clones share one cache.
 ///
 /// # Contract
 ///
-/// - *First use.* [`informer`](Self::informer) creates an informer and never waits. A read creates one and
-///   waits until it has synced, at most [`read_timeout`](CacheBuilder::read_timeout); then it fails with the
-///   informer's last error. With [`MissingInformer::Refuse`], reads of a kind without an informer fail at
-///   once.
-/// - *Start.* Informers created before [`start`](Self::start) start with it, later ones at once. A manager
-///   starts its cache, or takes over a started one: the informers keep running and stop with the manager.
-/// - *Staleness.* A read never contacts the API server. It returns the informer's state, which follows the
-///   server with a delay. Objects are shared, not copied, and immutable. Lists are unordered.
+/// - *First use.* [`informer`](Self::informer) creates an informer and never waits. A read creates an
+///   informer and waits until it has synced, at most for [`read_timeout`](CacheBuilder::read_timeout); then
+///   the read fails with the informer's last error. With [`MissingInformer::Refuse`], reads of a kind without
+///   an informer fail immediately.
+/// - *Start.* Informers that were created before [`start`](Self::start) start with it, later ones
+///   immediately. A manager starts its cache. If the cache is already started, its informers keep running and
+///   stop with the manager.
+/// - *Staleness.* A read never sends a request to the API server. It returns the informer's state, which
+///   follows the server with a delay. Objects are shared, not copied, and immutable. Lists are unordered.
 /// - *Shared informers.* Controllers and reads of one kind and representation share one informer. The
 ///   representation is a type parameter; two representations of a kind are two watches and two stores, unless
 ///   the kind is [pinned](CacheBuilder::pin_representation) to one.
-/// - *Isolation.* A kind that cannot sync delays only its own readers.
+/// - *Isolation.* A kind whose informer cannot sync delays only the reads of that kind.
 ///
 /// Upstream: [`cache.Cache`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Cache).
 ///
@@ -102,10 +104,10 @@ struct CacheInner {
     missing: MissingInformer,
     read_timeout: Duration,
     observers: Arc<Observers<dyn InformerMetrics>>,
-    /// Kinds that are pinned to one representation: its `TypeId`, and its name for errors.
+    /// Kinds that are pinned to one representation, with its `TypeId`, and its name for errors.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
-    /// The next ticket. The start and the end of each write take one.
+    /// The next ticket of an own write. The start and the end of each write take one ticket.
     writes: AtomicU64,
 }
 
@@ -120,14 +122,14 @@ impl Cache {
         CacheBuilder::new(client.into())
     }
 
-    /// Returns the informer of `K` in the lazy representation: stores encoded objects and decodes each on
-    /// first access.
+    /// Returns the informer of `K` in the lazy representation, which stores encoded objects and decodes each
+    /// on first access.
     pub fn informer<K: KubeObject>(&self) -> CacheInformer<Lazy<K>> {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of `K` that decodes objects on arrival: several times the memory, no decoding on
-    /// access.
+    /// Returns the informer of `K` that decodes objects when they arrive. It needs several times the memory
+    /// of lazy objects, and accesses need no decoding.
     pub fn typed<K: KubeObject>(&self) -> CacheInformer<Typed<K>>
     where
         Typed<K>: Representation,
@@ -135,25 +137,26 @@ impl Cache {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of the metadata of `K`; the server sends nothing else.
+    /// Returns the informer of the metadata of `K`. The server sends only metadata.
     pub fn metadata<K: KubeObject>(&self) -> CacheInformer<Metadata<K>> {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of `K` that compresses objects with a dictionary per kind: a tenth of the memory,
-    /// and some microseconds per access. Secrets are compressed individually.
+    /// Returns the informer of `K` that compresses objects with a dictionary per kind. It needs a tenth of
+    /// the memory, and some microseconds per access. Secrets are compressed individually.
     #[cfg(feature = "packed")]
     pub fn packed<K: KubeObject>(&self) -> CacheInformer<informer_client::Packed<K>> {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of a kind that is known at run time only.
+    /// Returns the informer of a kind that is known only at run time.
     pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> CacheInformer<Dynamic> {
         self.informer_of(kind)
     }
 
-    /// Returns the informer of a kind in the representation `O`. If it does not exist, creates it, and starts
-    /// it if the cache runs. Does not wait, and ignores [`MissingInformer`], which is about reads.
+    /// Returns the informer of a kind in the representation `O`. If the informer does not exist, it is
+    /// created, and started if the cache runs. The call does not wait. [`MissingInformer`] has no effect on
+    /// it, only on reads.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> CacheInformer<O> {
         let kind = kind.into();
         if let Some(held) = self.existing_informer::<O>(kind.gvk()) {
@@ -172,7 +175,7 @@ impl Cache {
         held
     }
 
-    /// Adds the present and future informers to the metrics of a manager. Only the first manager counts.
+    /// Adds the existing and future informers to the metrics of a manager. Only the first call has an effect.
     pub(crate) fn show_in(&self, manager: &Arc<dyn InformerMetrics>) {
         let informers = {
             let table = self.shared.table.lock();
@@ -184,7 +187,7 @@ impl Cache {
         informers.iter().for_each(|informer| informer.show_in(&**manager));
     }
 
-    /// Returns the informer of a kind and representation, if it exists.
+    /// Returns the informer of a kind and representation; `None` if it was not created yet.
     pub fn existing_informer<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
         self.shared.table.lock().get(gvk)
     }
@@ -239,9 +242,9 @@ impl Cache {
         self.shared.pinned.get(gvk).is_some_and(|(representation, _)| *representation == TypeId::of::<O>())
     }
 
-    /// Removes the informer of a kind and representation from the cache. It stops unless another run of it is
-    /// held elsewhere. Its handlers get no more events, pending reads fail, and the next use creates a new
-    /// one. Returns whether it existed.
+    /// Removes the informer of a kind and representation from the cache. The informer stops unless the
+    /// program keeps another run of it. Its handlers get no more events, pending reads fail, and the next use
+    /// creates a new informer. Returns whether the informer existed.
     pub fn remove<O: Representation>(&self, gvk: &Gvk) -> bool {
         let removed = self.shared.table.lock().remove(gvk, TypeId::of::<O>());
         removed.is_some_and(|entry| {
@@ -250,8 +253,8 @@ impl Cache {
         })
     }
 
-    /// Removes the informers of a kind in all representations, as [`remove`](Self::remove) does. Returns how
-    /// many there were.
+    /// Removes the informers of a kind in all representations, as [`remove`](Self::remove) does. Returns the
+    /// number of removed informers.
     pub fn remove_kind(&self, gvk: &Gvk) -> usize {
         let removed = self.shared.table.lock().remove_kind(gvk);
         removed.iter().for_each(|entry| entry.informer.close());

@@ -1,4 +1,4 @@
-//! The client of a program: reads from the cache and writes to the API server.
+//! The client of a program, which reads from the cache and writes to the API server.
 
 mod builder;
 mod cached_object;
@@ -49,9 +49,9 @@ use settings::ClientSettings;
 
 /// Reads from a [`Cache`] and writes to the API server.
 ///
-/// A cheap handle; clones share everything. [`dry_run`](Self::dry_run), [`field_owner`](Self::field_owner),
-/// [`in_namespace`](Self::in_namespace) and similar methods return a client that applies the setting to all
-/// its requests; the last setting wins.
+/// This type is a cheap handle; clones share their state. [`dry_run`](Self::dry_run),
+/// [`field_owner`](Self::field_owner), [`in_namespace`](Self::in_namespace) and similar methods return a
+/// client that applies the setting to all its requests; the last setting wins.
 ///
 /// # Reads
 ///
@@ -60,23 +60,24 @@ use settings::ClientSettings;
 /// [excludes](ClientBuilder::uncached) are read from the API server, and so is everything through
 /// [`live`](Self::live).
 ///
-/// Reads show own writes: a read that begins after a write has returned shows that write or a later state.
-/// This holds for the writes of all clients of the same cache. A read of one object waits for the writes of
-/// that object; a list waits for those of its namespace or kind. The wait ends after the
+/// A read that begins after a write of the program has returned contains that write or a later state. This
+/// holds for the writes of all clients of the same cache. A read of one object waits for the writes of that
+/// object; a list waits for those of its namespace or kind. The wait ends after the
 /// [bound](ClientBuilder::read_your_writes), with [`ReadError::Behind`](crate::ReadError::Behind). A write
 /// without a response yet delays no read.
 ///
-/// Not covered: writes of other programs, writes whose response was lost, deletions of collections, API
-/// servers whose resourceVersions are not numbers, and, after a restore of the server from a backup, writes
-/// made before the cache has followed the restore.
+/// Reads do not wait for writes of other programs, writes whose response was lost, deletions of collections,
+/// writes to API servers whose resourceVersions are not numbers, and, after a restore of the server from a
+/// backup, writes made before the cache has followed the restore.
 ///
 /// # Writes
 ///
 /// An object that was read is shared and pruned, and its type may know fewer fields than the server. To
-/// change it, copy it with [`Fetched::edit`], change the copy, and pass it to [`update`](Self::update). The
-/// request is a patch of the difference, computed on the whole object, with the uid and the resourceVersion
-/// that were read as preconditions: fields unknown to the program are kept. Alternatively, declare the
-/// desired fields with [`apply`](Self::apply). [`replace`](Self::replace) rejects objects that were read.
+/// change it, copy it with [`Fetched::edit`], change the copy, and pass the copy to [`update`](Self::update).
+/// The request is a patch of the difference, computed on the whole object, with the uid and the
+/// resourceVersion that were read as preconditions, so fields that the program does not know are kept.
+/// Alternatively, declare the desired fields with [`apply`](Self::apply). [`replace`](Self::replace) rejects
+/// objects that were read.
 ///
 /// Upstream: [`client.Client`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/client#Client).
 ///
@@ -102,13 +103,13 @@ struct ClientInner {
     api: informer_client::Client,
     cache: Cache,
     uncached: HashSet<Gvk>,
-    /// Whether dynamic objects are read from the cache.
+    /// True if dynamic objects are read from the cache.
     cache_dynamic: bool,
-    /// The longest wait for own writes; `None`: reads do not wait.
+    /// The longest time for which a read waits for own writes; `None` if reads do not wait.
     read_your_writes: Option<Duration>,
     metrics: Arc<Observers<dyn ClientMetrics>>,
     /// The list map keys of custom resources, from the CRDs passed to [`ClientBuilder::crd`]. Updates match
-    /// list elements by them.
+    /// list elements by these keys.
     list_keys: HashMap<Gvk, ListKeys>,
 }
 
@@ -128,7 +129,7 @@ impl CachedClient {
         &self.shared.cache
     }
 
-    /// Reports the client's metrics to a manager, too. Only the first call has an effect.
+    /// Reports the client's metrics also to a manager. Only the first call has an effect.
     #[cfg(feature = "prometheus")]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
         let is_first = self.shared.metrics.set_manager(Arc::clone(&manager));
@@ -137,7 +138,7 @@ impl CachedClient {
         }
     }
 
-    /// Returns the API client, for other requests.
+    /// Returns the underlying API client, for other requests.
     pub fn api(&self) -> &informer_client::Client {
         &self.shared.api
     }

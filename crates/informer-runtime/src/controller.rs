@@ -1,24 +1,25 @@
-//! Controllers: sources, a queue, workers and a reconciler.
+//! Controllers, which consist of sources, a queue, workers and a reconciler.
 //!
 //! # Invariants
 //!
 //! 1. A request is reconciled by at most one worker at a time.
 //! 2. No reconcile begins before every source has delivered its initial objects.
-//! 3. Sources are started once, by the warm-up or by the run; the second caller waits for the first.
-//! 4. A request that was handed out gets an outcome or is added again: a panic, a timeout or an error loses
-//!    nothing.
+//! 3. Sources are started once, either by the warm-up or by the run. If one has begun to start them, the
+//!    other waits.
+//! 4. A request that a worker has received gets an outcome or is added to the queue again: a panic, a timeout
+//!    or an error loses no request.
 //!
 //! # Lock order
 //!
-//! `starting`, which is asynchronous, then `sources`, then `lifecycle`; or one of the worker slots. User code
-//! runs under no other lock.
+//! Locks are taken in the order `starting`, which is asynchronous, then `sources`, then `lifecycle`. The lock
+//! of a worker slot is never held together with another lock. User code runs under no lock except `starting`.
 //!
 //! # Shutdown
 //!
 //! 1. The sources are detached and the queue is shut down; queued requests are not reconciled.
 //! 2. Running reconciles have [`drain_within`](ControllerOptions::drain_within) to finish.
-//! 3. Then [`Context::stopping`] is cancelled, and they have five seconds to clean up.
-//! 4. Those that still run are dropped at their next await and named in the error.
+//! 3. Then [`Context::stopping`] is cancelled, and the running reconciles have five seconds to clean up.
+//! 4. Reconciles that still run after that are dropped at their next await and named in the error.
 
 mod builder;
 mod context;
@@ -57,7 +58,7 @@ pub use sharded::ShardState;
 pub struct ControllerState {
     /// The name of the controller.
     pub name: String,
-    /// The reconciled kind, for example `Website.example.com`; empty without one.
+    /// The reconciled kind, for example `Website.example.com`; empty if the controller has none.
     pub kind: String,
     /// The lifecycle phase.
     pub phase: ControllerPhase,
@@ -65,7 +66,7 @@ pub struct ControllerState {
     pub workers: usize,
     /// Counters of reconcile results.
     pub reconciles: ReconcileCounts,
-    /// Caught panics of predicates, handlers and tasks of sources.
+    /// Number of caught panics of predicates, handlers and tasks of sources.
     pub trigger_panics: u64,
     /// The state of the queue.
     pub queue: QueueStats,
@@ -73,6 +74,6 @@ pub struct ControllerState {
     pub sources: Vec<String>,
     /// The shard of this replica, if the controller is [sharded](ControllerBuilder::sharded).
     pub shard: Option<ShardState>,
-    /// The requests being reconciled, and for how long.
+    /// The requests that are being reconciled, and for how long.
     pub busy: Vec<(String, Duration)>,
 }

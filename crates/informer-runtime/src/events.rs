@@ -1,17 +1,18 @@
-//! Kubernetes events of objects, on `events.k8s.io/v1`.
+//! Records Kubernetes events of objects, in the API `events.k8s.io/v1`.
 //!
 //! # Invariants
 //!
-//! Recording never waits: an event goes into a buffer of [`BUFFER`] events, or is counted as dropped. At most
-//! one request is in flight per event key, and at most [`MAX_REQUESTS`] in total.
+//! Recording never waits: an event is added to a buffer of [`BUFFER`] events, or is counted as dropped if the
+//! buffer is full. At most one request is in flight per event key, and at most [`MAX_REQUESTS`] in total.
 //!
 //! # Lock order
 //!
-//! There is no lock; the task owns the state.
+//! There is no lock; one task owns the state.
 //!
 //! # Shutdown
 //!
-//! Recorded events and unsent counts of series are sent for at most [`FLUSH_TIMEOUT`], without retries.
+//! When the program stops, recorded events and unsent counts of series are sent for at most
+//! [`FLUSH_TIMEOUT`], without retries.
 
 mod driver;
 mod state;
@@ -34,12 +35,12 @@ use crate::{Fetched, KubeObject};
 
 pub(crate) use driver::EventSender;
 
-/// The capacity of the buffer, as in client-go. When it is full, new events are dropped: older ones are more
-/// useful.
+/// The number of events in the buffer, as in client-go. When the buffer is full, new events are dropped,
+/// since older ones are more useful.
 const BUFFER: usize = 1000;
 
-/// The maximum number of requests in flight, as in client-go: events must not crowd out a program's own
-/// requests.
+/// The maximum number of event requests in flight, as in client-go. The limit prevents events from delaying a
+/// program's other requests.
 const MAX_REQUESTS: usize = 8;
 
 /// The timeout for sending the remaining events when the program stops.
@@ -51,7 +52,7 @@ const MAX_REASON_BYTES: usize = 128;
 
 /// A reference to the object of an event.
 ///
-/// `kubectl describe` shows the events whose reference has the uid of the object, so make references of
+/// `kubectl describe` shows the events whose reference has the uid of the object, so create references from
 /// objects that were read:
 ///
 /// | object | reference |
@@ -62,7 +63,7 @@ const MAX_REASON_BYTES: usize = 128;
 /// | `Dynamic`, `Metadata` of a kind that is known at run time only | [`EventSubject::of_kind`] |
 /// | an object that was not read | [`EventSubject::new`] |
 ///
-/// Two references are equal if they differ only in the resourceVersion: they refer to the same object.
+/// Two references that differ only in the resourceVersion are equal, because they refer to the same object.
 #[derive(Debug, Clone)]
 pub struct EventSubject {
     pub(crate) api_version: String,
@@ -91,7 +92,7 @@ impl EventSubject {
         Self::of_kind(O::resource_kind().gvk(), object)
     }
 
-    /// Returns a reference to an object of a cache whose kind is known at run time only.
+    /// Returns a reference to an object of a cache whose kind is known only at run time.
     pub fn of_kind(gvk: &Gvk, object: &impl Object) -> Self {
         let key = object.key();
         Self {
@@ -185,17 +186,18 @@ pub(crate) struct EventKey {
 /// Records events of one controller. Cheap to clone.
 ///
 /// Recording never waits and never fails. Events with the same type, reason, action and object form a series,
-/// whatever their notes. The first one is created with its note; the second turns it into a series, whose
+/// whatever their notes. The first event is created with its note; the second turns it into a series, whose
 /// count is updated every 30 min and when the series ends, 6 min after its last event. An object gets 25
-/// different events, and one more every 5 min. Events beyond that rate, or while the server does not accept
-/// them, are dropped and counted.
+/// different events, and one more every 5 min. Events beyond that rate, or while the server rejects events,
+/// are dropped and counted.
 ///
-/// Upstream: [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), plus
-/// the rate limit of the older `record` API.
+/// This type corresponds to
+/// [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), plus the rate
+/// limit of the older `record` API.
 ///
 /// # Permissions
 ///
-/// `create` and `patch` on `events` of `events.k8s.io`.
+/// The recorder needs permission to `create` and `patch` `events` of `events.k8s.io`.
 #[derive(Clone)]
 pub struct EventRecorder {
     controller: Arc<str>,
@@ -205,19 +207,19 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// Returns the recorder of another controller.
+    /// Returns a recorder with the name of another controller.
     pub(crate) fn of(&self, controller: &str) -> Self {
         Self { controller: cut(controller, MAX_REASON_BYTES).into(), ..self.clone() }
     }
 
-    /// Returns a recorder that sets `related`, a secondary object, on its events: for example an object
-    /// created for the main one.
+    /// Returns a recorder that sets `related`, a secondary object, on its events, for example an object that
+    /// was created for the main one.
     pub fn related(&self, object: impl Into<EventSubject>) -> Self {
         Self { related: Some(object.into()), ..self.clone() }
     }
 
-    /// Records an event of type `Normal`. `reason` is in UpperCamelCase, `action` is what was done, `note` is
-    /// for humans.
+    /// Records an event of type `Normal`. `reason` is in UpperCamelCase, `action` is the action that was
+    /// taken, `note` is for humans.
     pub fn normal(
         &self,
         regarding: impl Into<EventSubject>,
@@ -239,8 +241,8 @@ impl EventRecorder {
         self.record(EventType::Warning, regarding.into(), (reason, action), note.into());
     }
 
-    /// Returns the number of events that were not sent: the buffer was full, the rate of the object was
-    /// exceeded, or the server rejected them.
+    /// Returns the number of events that were not sent because the buffer was full, the rate of the object
+    /// was exceeded, or the server rejected them.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

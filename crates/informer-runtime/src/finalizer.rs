@@ -1,4 +1,4 @@
-//! Finalizers: cleanup before an object is deleted.
+//! Finalizers, which clean up before an object is deleted.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{BoxError, KubeObject};
 
-/// Adds a finalizer. Returns false if it was present.
+/// Adds a finalizer to an object. Returns false if the object already has it.
 pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     let finalizers = object.meta_mut().finalizers.get_or_insert_default();
     let is_new = !finalizers.iter().any(|held| held == name);
@@ -20,7 +20,7 @@ pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     is_new
 }
 
-/// Removes all occurrences of a finalizer. Returns false if it was not present.
+/// Removes all occurrences of a finalizer. Returns false if the object does not have it.
 pub fn remove_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
     let before = finalizers.len();
@@ -35,8 +35,8 @@ pub fn contains_finalizer<K: KubeObject>(object: &K, name: &str) -> bool {
 
 type Finalizer<K> = Box<dyn Fn(K) -> BoxFuture<'static, Result<K, BoxError>> + Send + Sync>;
 
-/// The finalizers of one controller: adds missing ones to a live object; runs and removes the present ones of
-/// an object that is being deleted.
+/// The finalizers of one controller. They are added to an object that is not being deleted; once it is being
+/// deleted, those on the object are run and removed.
 ///
 /// ```
 /// use informer_runtime::{BoxError, Finalizers};
@@ -67,12 +67,12 @@ pub struct Finalized {
     pub status_updated: bool,
 }
 
-/// Finalizers that failed. The others were run, and their changes must be written.
+/// The error for finalizers that failed. The other finalizers were run, and their changes must be written.
 #[derive(Debug)]
 pub struct FinalizeError {
     /// The changes of the finalizers that succeeded.
     pub finalized: Finalized,
-    /// The failed finalizers: names and errors.
+    /// The names and errors of the finalizers that failed.
     pub failed: Vec<(String, BoxError)>,
 }
 
@@ -83,8 +83,8 @@ impl<K: KubeObject> Finalizers<K> {
     }
 
     /// Registers a finalizer. It receives the object and returns it, changed or not. A failed finalizer is
-    /// retried with the next call, so it must be idempotent. Registering a name again replaces the earlier
-    /// finalizer.
+    /// retried with the next call of [`finalize`](Self::finalize), so it must be idempotent. Registering a
+    /// name again replaces the earlier finalizer.
     pub fn register<F, R>(mut self, name: impl Into<String>, finalizer: F) -> Self
     where
         F: Fn(K) -> R + Send + Sync + 'static,
@@ -94,11 +94,12 @@ impl<K: KubeObject> Finalizers<K> {
         self
     }
 
-    /// Adds or runs finalizers, in the order of their names. Write the object afterwards.
+    /// Adds or runs finalizers, in the order of their names. The caller must write the object afterwards.
     ///
     /// # Errors
     ///
-    /// If finalizers fail. They are kept on the object; the others are run nevertheless.
+    /// Returns an error if finalizers fail. Failed finalizers stay on the object; the others are run
+    /// nevertheless.
     pub async fn finalize(&self, object: &mut K) -> Result<Finalized, FinalizeError> {
         let (mut finalized, mut failed) = (Finalized::default(), Vec::new());
         if object.meta().deletion_timestamp.is_none() {

@@ -1,4 +1,4 @@
-//! Event handlers: map triggers to requests.
+//! Event handlers, which map triggers to requests.
 //!
 //! | handler | enqueues |
 //! |---|---|
@@ -31,8 +31,8 @@ use crate::{ReconcileRequest, Request, Trigger};
 
 /// Maps a trigger to requests.
 ///
-/// It runs in the task that delivers events, one trigger of a watch at a time, and must not block. A panic is
-/// caught, counted and logged with the key; the next trigger follows.
+/// A handler runs in the task that delivers events, one trigger of a watch at a time, and must not block. A
+/// panic is caught, counted and logged with the object's key; the next trigger follows.
 pub trait Handler<O, R: ReconcileRequest = Request>: Send + Sync + 'static {
     /// Adds the requests for `trigger` to `enqueue`.
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// The queue of a controller, for handlers and sources.
+/// Adds requests to the queue of a controller, for handlers and sources.
 pub struct Enqueue<'a, R: ReconcileRequest> {
     queue: &'a WorkQueue<R>,
     priority: i32,
@@ -56,7 +56,7 @@ pub struct Enqueue<'a, R: ReconcileRequest> {
 }
 
 impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
-    /// Creates an adapter for `queue` that adds with `priority` by default.
+    /// Creates an adapter for `queue` that adds requests with `priority` by default.
     pub fn new(queue: &'a WorkQueue<R>, priority: i32) -> Self {
         Self { queue, priority, only: None }
     }
@@ -65,12 +65,12 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
         Self { only, ..self }
     }
 
-    /// Returns the default priority of added requests.
+    /// Returns the default priority of added requests, which is that of the trigger.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// Adds a request with the priority of the trigger. Does nothing after the controller stopped.
+    /// Adds a request with the priority of the trigger. Has no effect after the controller stopped.
     pub fn add(&mut self, request: R) {
         self.add_with(request, AddOptions::new().priority(self.priority));
     }

@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! `checks` is copied under the lock; checks run outside of it.
+//! The list of checks is copied under the lock of `checks`; the checks run without it.
 
 mod page;
 #[cfg(test)]
@@ -20,20 +20,20 @@ use tokio::time::Instant;
 
 use crate::{BoxError, HttpServer};
 
-/// The timeout of a check. The kubelet's default timeout of one second would fail checks that need a round
-/// trip.
+/// The timeout of a check. With the kubelet's default timeout of one second, checks that need a round trip
+/// would fail.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
-/// The endpoint that a check belongs to.
+/// The endpoint to which a check belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// `/healthz`: is the process healthy?
     Health,
     /// `/readyz`: can it serve requests?
     Ready,
-    /// `/livez`: is it making progress, or should it be restarted?
+    /// `/livez`: whether the program makes progress, or should be restarted.
     Live,
 }
 
@@ -48,7 +48,7 @@ impl Probe {
     }
 }
 
-/// The named checks of a manager. Cheap to clone; clones share the checks.
+/// The named checks of a manager. Clones are cheap and share the checks.
 ///
 /// An endpoint returns `ok`, or 500 with the checks by name. `?verbose` lists the checks in any case,
 /// `?exclude=NAME` skips one, and `/readyz/NAME` runs a single check and returns its error. A check that
@@ -62,15 +62,15 @@ impl Probe {
 ///   once the manager stops. With webhooks, `started` waits only for them: an API server may need them to
 ///   serve the caches, and sends no requests to a server that is not ready.
 ///
-/// Upstream: [`healthz`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/healthz); there no check
-/// depends on caches.
+/// This type corresponds to [`healthz`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/healthz), where
+/// no check depends on caches.
 #[derive(Clone, Default)]
 pub struct HealthChecks {
     checks: Arc<Mutex<BTreeMap<(Probe, String), Check>>>,
 }
 
 impl HealthChecks {
-    /// Adds a check. A check of the same name is replaced.
+    /// Adds a check to an endpoint. A check of the same name is replaced.
     pub fn add<F, Fut>(&self, probe: Probe, name: impl Into<String>, check: F)
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl HealthChecks {
         heartbeat
     }
 
-    /// Adds the endpoints to a server.
+    /// Adds the health endpoints to a server.
     pub(crate) fn pages(&self, mut server: HttpServer) -> HttpServer {
         for probe in [Probe::Health, Probe::Ready, Probe::Live] {
             for path in [format!("/{}", probe.page()), format!("/{}/", probe.page())] {

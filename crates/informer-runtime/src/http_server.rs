@@ -4,18 +4,19 @@
 //!
 //! A server has at most [`MAX_CONNECTIONS`] connections and reads at most its limit of a body. A peer has
 //! [`HEADER_TIMEOUT`] for the TLS handshake, for a request head, and for the next request;
-//! [`REQUEST_TIMEOUT`] for the body and the handler; and [`RESPONSE_TIMEOUT`] to read the response. When all
-//! connections are taken, the one that has waited longest for its peer is closed in favor of a new one.
+//! [`REQUEST_TIMEOUT`] for the body and the handler; and [`RESPONSE_TIMEOUT`] to read the response. When the
+//! maximum number of connections is reached, the one whose peer has been idle for the longest time is closed
+//! in favor of a new one.
 //!
 //! # Lock order
 //!
-//! `routes` is copied from under the lock; handlers run outside of it. The lock of `slots.rs` is never
-//! nested.
+//! A handler is copied from `routes` under the lock and runs without it. The lock of `slots.rs` is never
+//! combined with another lock.
 //!
 //! # Shutdown
 //!
 //! 1. No more connections are accepted.
-//! 2. Running requests get [`DRAIN_TIMEOUT`] to end.
+//! 2. Running requests have [`DRAIN_TIMEOUT`] to end.
 
 mod access;
 mod serve;
@@ -47,24 +48,24 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The maximum number of connections. Probes need two, an API server some dozens; more would only cost
-/// memory.
+/// The maximum number of connections. Probes need two, an API server some dozens; more connections would only
+/// need memory.
 const MAX_CONNECTIONS: usize = 512;
 
-/// The timeout of the TLS handshake, of a request head, and of the next request on a connection;
-/// controller-runtime uses it for the head.
+/// The timeout of the TLS handshake, of a request head, and of the next request on a connection.
+/// controller-runtime uses the same timeout for the head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The timeout for the body and the handler of a request: an API server waits at most 30 s for a webhook.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The timeout for a peer to read a response; controller-runtime gives it to a whole request.
+/// The timeout for a peer to read a response; controller-runtime has the same timeout for a whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The timeout for running requests when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default limit of request bodies: requests for pages have none.
+/// The default limit of request bodies. Requests for pages have no body.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 pub(crate) type RouteHandler =
@@ -72,8 +73,8 @@ pub(crate) type RouteHandler =
 
 /// A server in a manager: for probes, metrics and debug pages, or for other routes.
 ///
-/// It binds when it runs, so that a port in use stops the manager with an error that names it. It is ready
-/// when it listens.
+/// The server binds its address when it runs, so that a port in use stops the manager with an error that
+/// names the server. It is ready when it listens.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -101,7 +102,7 @@ enum Address {
     Listener(TcpListener),
 }
 
-/// Handlers by path; prefixes end with a slash.
+/// Handlers by path. A path that ends with a slash is a prefix.
 #[derive(Clone, Default)]
 struct Routes(Arc<RwLock<BTreeMap<String, RouteHandler>>>);
 
@@ -151,29 +152,31 @@ impl HttpServer {
         self
     }
 
-    /// Serves only requests that the API server allows: it authenticates the bearer token (TokenReview), and
-    /// the user of the token needs permission for the verb and the path (`nonResourceURLs`, as in `get` on
-    /// `/metrics`; SubjectAccessReview). Use it with TLS, since tokens are secrets.
+    /// Accepts only requests that the API server allows. The API server authenticates the bearer token
+    /// (TokenReview), and the user of the token needs permission for the verb and the path
+    /// (`nonResourceURLs`, as in `get` on `/metrics`; SubjectAccessReview). Use this with TLS, since tokens
+    /// are secrets.
     ///
     /// Users are cached for a minute, permissions for five minutes, and refusals for half a minute. Tokens
-    /// are not kept, only keyed hashes of them. Requests that the API server refuses cause at most 50 reviews
-    /// of each type at once, and five a second after that; the response to further requests is 429 until the
-    /// limit allows another review. Clients that were accepted before are not limited.
+    /// are not stored, only keyed hashes of them. Requests that the API server rejects cause at most 50
+    /// reviews of each type at once, and five a second after that; the response to further requests is 429
+    /// until the limit allows another review. Clients that were accepted before are not limited.
     ///
     /// Upstream: `WithAuthenticationAndAuthorization`.
     ///
     /// # Permissions
     ///
-    /// `create` on `tokenreviews` of `authentication.k8s.io` and on `subjectaccessreviews` of
-    /// `authorization.k8s.io`.
+    /// The server needs permission to `create` `tokenreviews` of `authentication.k8s.io` and
+    /// `subjectaccessreviews` of `authorization.k8s.io`.
     pub fn authorized_by(mut self, client: impl Into<informer_client::Client>) -> Self {
         self.access = Some(Arc::new(Access::new(client.into())));
         self
     }
 
-    /// Serves a path; with a trailing slash, everything below it. Replaces an earlier handler of the path.
+    /// Sets the handler of a path, or of everything below a path with a trailing slash. Replaces an earlier
+    /// handler of the path.
     ///
-    /// If the handler panics or takes longer than 30 s, the response is an error.
+    /// If the handler panics or takes longer than 30 s, the server responds with an error.
     pub fn route<F, Fut>(self, path: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
@@ -184,7 +187,7 @@ impl HttpServer {
         self
     }
 
-    /// Counts reads of its certificate, if it has one.
+    /// Counts how often the server reads its certificate, if it has one.
     #[cfg(feature = "prometheus")]
     pub(crate) fn counted(mut self, reads: CertificateReads) -> Self {
         self.tls = self.tls.map(|tls| tls.counted(reads));
@@ -196,7 +199,7 @@ impl HttpServer {
         self.routes.find(path)
     }
 
-    /// Returns the address, once the server listens.
+    /// Returns the address of the server, which is set once it listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.bound.subscribe()
     }

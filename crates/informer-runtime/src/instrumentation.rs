@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! Lists of probes are copied under their lock; informers and queues are read outside of it. The registry is
-//! locked for reading while it is encoded: a collector must not register anything.
+//! Lists of probes are copied under their lock; informers and queues are read without it. The registry is
+//! locked for reading while it is encoded: a collector must not register a metric.
 
 mod observers;
 #[cfg(test)]
@@ -31,8 +31,8 @@ use {
     informer_workqueue::PrometheusMetrics, parking_lot::RwLock, prometheus_client::registry::Registry,
 };
 
-/// The maximum number of informers and queues on debug pages. Dropped ones are removed; beyond the limit, the
-/// oldest are not shown.
+/// The maximum number of informers and queues on debug pages. Dropped ones are removed; if there are still
+/// more, the oldest are not shown.
 const MAX_PROBES: usize = 10_000;
 
 /// The maximum number of elections and shard memberships on debug pages.
@@ -82,13 +82,13 @@ impl Default for Prometheus {
     }
 }
 
-/// Informers that restart after a panic of their own tasks, with the panic messages.
+/// The error that names informers that restart after a panic of their own tasks, with the panic messages.
 #[derive(Debug, thiserror::Error)]
 #[error("informers restart after a panic of their own tasks: {0}")]
 pub(crate) struct CrashedInformers(String);
 
 impl Instrumentation {
-    /// Adds a client and the informers of its cache.
+    /// Adds a client and the informers of its cache to the metrics and debug pages.
     pub(crate) fn show(self: &Arc<Self>, client: &CachedClient) {
         let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
         client.cache().show_in(&informers);
@@ -125,7 +125,7 @@ impl Instrumentation {
         json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()})
     }
 
-    /// Adds an election or a shard membership, up to [`MAX_LEASES`].
+    /// Adds an election or a shard membership to the debug page, up to [`MAX_LEASES`].
     pub(crate) fn show_lease(&self, lease: Arc<LeaseHealth>) {
         let mut leases = self.leases.lock();
         if leases.len() < MAX_LEASES {
@@ -139,8 +139,8 @@ impl Instrumentation {
         json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
     }
 
-    /// Fails while an informer restarts after a panic of its own tasks, since its cache does not follow the
-    /// server then.
+    /// Returns an error while an informer restarts after a panic of its own tasks, since its cache does not
+    /// follow the server then.
     pub(crate) fn check_informers(&self) -> Result<(), CrashedInformers> {
         let states = all(&self.informers).into_iter().filter_map(|probe| probe.state());
         let text = |state: InformerState| Some(format!("{}: {}", state.name, state.crash?.panic));
@@ -156,7 +156,8 @@ impl Instrumentation {
     }
 }
 
-/// Returns the host and port of a server URL, as client-go labels requests; anything else is returned as is.
+/// Returns the host and port of a server URL, which client-go uses as a label of requests; any other string
+/// is returned unchanged.
 #[cfg(feature = "prometheus")]
 pub(crate) fn host(address: &str) -> String {
     let Ok(uri) = address.parse::<http::Uri>() else { return address.to_owned() };
@@ -237,8 +238,8 @@ impl<T> Default for Probes<T> {
     }
 }
 
-/// Adds a probe. Removes the probes of dropped informers or queues when the number of probes reaches a power
-/// of two.
+/// Adds a probe to a list. When the number of probes reaches a power of two, probes of dropped informers or
+/// queues are removed.
 fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T) -> bool) {
     let snapshot = {
         let mut probes = probes.lock();
@@ -278,7 +279,7 @@ impl InformerMetrics for Instrumentation {
     }
 }
 
-/// The metrics of one queue: keeps its probe and forwards its metrics.
+/// The metrics of one queue. This value keeps the queue's probe and forwards its metrics.
 struct InstrumentedQueue {
     name: String,
     instrumentation: Arc<Instrumentation>,

@@ -1,4 +1,4 @@
-//! Kinds, as caches and clients use them.
+//! The kinds of objects that caches and clients use.
 
 use informer_client::{ResourceKind, StaticKind};
 use informer_core::ObjectKey;
@@ -6,10 +6,10 @@ use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A type of objects that can be read and written: every type of `k8s-openapi` and every
+/// A type of objects that can be read and written, such as every type of `k8s-openapi` and every
 /// `kube::CustomResource`.
 ///
-/// It is implemented for all of them.
+/// The trait is implemented for every type that meets its bounds.
 pub trait KubeObject:
     StaticKind
     + Resource<DynamicType = (), Scope: 'static>
@@ -43,7 +43,7 @@ pub(crate) fn scoped_key<'a>(kind: &ResourceKind, key: &'a str) -> &'a str {
 
 /// Returns the key of the object with this name. The namespace is ignored for a cluster-scoped kind.
 ///
-/// Returns `None` if the name or the namespace is invalid.
+/// The result is `None` if the name or the namespace is invalid.
 pub(crate) fn object_key(kind: &ResourceKind, namespace: Option<&str>, name: &str) -> Option<ObjectKey> {
     let namespace = namespace.filter(|_| !kind.is_cluster_scoped()).unwrap_or_default();
     ObjectKey::new(namespace, name).ok()

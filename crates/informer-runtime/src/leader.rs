@@ -1,18 +1,19 @@
-//! Leader election on Leases: one replica at a time runs the leader-only runnables.
+//! Leader election on Leases. Leader-only runnables run in one replica at a time.
 //!
 //! # Invariants
 //!
-//! The invariants of `informer_control::election` hold. The driver sends one request at a time, each with a
-//! timeout.
+//! The invariants of `informer_control::election` hold. The driver (`driver.rs`) sends one request at a time,
+//! each with a timeout.
 //!
 //! # Lock order
 //!
-//! The lock of `health.rs` is never nested. [`Leadership`] is published through a watch channel.
+//! The lock of `health.rs` is never held together with another lock. [`Leadership`] is published through a watch
+//! channel.
 //!
 //! # Shutdown
 //!
-//! 1. A write in flight is awaited for at most the renew deadline.
-//! 2. A leader releases its Lease, so that another candidate can lead at once.
+//! 1. If a write of the Lease is in flight, the driver waits for it, at most for the renew deadline.
+//! 2. A leader releases its Lease, so that another candidate can become the leader immediately.
 
 pub(crate) mod driver;
 mod error;
@@ -39,11 +40,11 @@ pub use informer_control::election::{Fence, LeaderLost};
 pub enum Leadership {
     /// There is no election: leader-only work is allowed.
     Unopposed,
-    /// There is no leader, or another process leads.
+    /// Leader-only work is not allowed: there is no leader, or another process is the leader.
     Standby,
     /// This process leads.
     Leading(Fence),
-    /// The candidacy has ended; this process does not lead again in this run.
+    /// The candidacy has ended; this process does not become the leader again in this run.
     Ended,
 }
 
@@ -58,34 +59,37 @@ type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Configures leader election.
 ///
-/// The replicas of one program name the same Lease, and each has its own identity. The leader renews its
-/// lease every `retry_period`. Other candidates acquire it when they have observed no renewal for the
+/// The replicas of one program use the same Lease, and each has a different identity. The leader renews its
+/// lease every `retry_period`. Other candidates acquire the lease when they have observed no renewal for the
 /// duration that the leader wrote, or when it was released. Only the time for which a process itself has
 /// observed a record unchanged counts, so clocks may show any time; their rates may differ by a tenth.
 ///
-/// A leader that cannot renew gives up after `renew_deadline`, and in any case before its lease expires,
-/// counted from before its last renewal was sent: a slow response never makes two leaders. Its runnables are
-/// stopped before another process may lead. That does not stop work on other threads, or a process that is
-/// suspended for longer than its lease: writes still need preconditions.
+/// A leader that cannot renew its lease gives up after `renew_deadline`, and in any case before its lease
+/// expires, counted from before its last renewal was sent: a slow response never makes two leaders. Its
+/// runnables are stopped before another process may lead. This does not stop work on other threads, or a
+/// process that is suspended for longer than its lease, so writes still need preconditions.
 ///
-/// A standby also watches the Lease, if it is allowed to, and reads it again when it changes: a released
-/// lease is acquired at once. Without that permission it reads every 2 to 4.4 s, as in client-go.
+/// A standby also watches the Lease, if it has permission, and reads it again when it changes: a released
+/// lease is acquired immediately. Without that permission the standby reads the Lease every 2 to 4.4 s, as in
+/// client-go.
 ///
-/// Upstream: [`leaderelection`](https://pkg.go.dev/k8s.io/client-go/tools/leaderelection). There, a leader
-/// that observes another holder continues until the renew deadline, and the deadline counts from the
-/// response, so that slow responses can make two leaders.
+/// This type corresponds to [`leaderelection`](https://pkg.go.dev/k8s.io/client-go/tools/leaderelection).
+/// There, a leader that observes another holder continues until the renew deadline, and the deadline counts
+/// from the response, so that slow responses can make two leaders.
 ///
 /// # Failures
 ///
-/// Failed requests are logged: for example without permission (403), in a namespace that does not exist
-/// (404), or to a server that cannot be reached. The first failure is logged at once, later ones at intervals
-/// that grow from 10 s to 5 min. In a manager, the metric `informer_lease_request_failures_total` counts
-/// them, `/debug/leases` shows the last one, and the check `leader-election` of `/readyz` fails: at once if
-/// the server rejects the request, after the renew deadline if it cannot be reached.
+/// Failed requests are logged, for example without permission (403), in a namespace that does not exist
+/// (404), or to a server that cannot be reached. The first failure is logged immediately, later ones at
+/// intervals that grow from 10 s to 5 min. In a manager, the metric `informer_lease_request_failures_total`
+/// counts the failures, `/debug/leases` shows the last one, and the check `leader-election` of `/readyz`
+/// fails: immediately if the server rejects the request, after the renew deadline if the server cannot be
+/// reached.
 ///
 /// # Permissions
 ///
-/// `get`, `create` and `update` on `leases` of `coordination.k8s.io`; `watch` for fast takeovers.
+/// The election needs permission to `get`, `create` and `update` `leases` of `coordination.k8s.io`, and to
+/// `watch` them for fast takeovers.
 #[derive(Clone)]
 #[must_use = "pass it to a manager, or call `elector`"]
 pub struct LeaderElection {
@@ -99,8 +103,8 @@ pub struct LeaderElection {
 }
 
 impl LeaderElection {
-    /// Creates an election on the Lease `name`. The name must be unique per program: two programs on one
-    /// Lease would exclude each other.
+    /// Creates an election on the Lease `name`. Each program needs its own Lease: if two programs used the
+    /// same one, only one of them could have a leader.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -113,12 +117,14 @@ impl LeaderElection {
         }
     }
 
-    /// Sets the namespace of the Lease; by default that of the client, which inside a cluster is the pod's.
+    /// Sets the namespace of the Lease. The default is that of the client, which inside a cluster is the
+    /// pod's.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         Self { namespace: Some(namespace.into()), ..self }
     }
 
-    /// Sets the identity of this process. By default the host name and a random suffix, so that it is unique.
+    /// Sets the identity of this process. The default is the host name with a random suffix, so that it is
+    /// unique.
     pub fn identity(self, identity: impl Into<String>) -> Self {
         Self { identity: Some(identity.into()), ..self }
     }
@@ -136,15 +142,15 @@ impl LeaderElection {
         self
     }
 
-    /// Sets the delay between two attempts; 2 s by default. A standby waits up to 2.2 times as long, at
-    /// random.
+    /// Sets the delay between two attempts to acquire or renew the lease; 2 s by default. A standby waits up
+    /// to 2.2 times as long, at random.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.times.retry = period;
         self
     }
 
-    /// Sets whether a stopped leader releases its lease; true by default, since a manager stops the leader's
-    /// work before.
+    /// Sets whether a stopped leader releases its lease; true by default, since a manager stops the
+    /// leader-only work first.
     pub fn release_on_stop(mut self, release: bool) -> Self {
         self.release = release;
         self
@@ -158,9 +164,9 @@ impl LeaderElection {
         self
     }
 
-    /// Sets a function that is called with each newly observed holder, including this process; with an empty
-    /// name if there is no holder. It must not block. If it panics, the panic is caught and logged and the
-    /// lease is kept.
+    /// Sets a function that is called with the identity of each newly observed holder, including this
+    /// process; the identity is empty if there is no holder. The function must not block. A panic in it is
+    /// caught and logged, and the lease is kept.
     pub fn on_holder(mut self, observer: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.observers.push(Arc::new(observer));
         self
@@ -170,7 +176,7 @@ impl LeaderElection {
     ///
     /// # Errors
     ///
-    /// If names are missing or the periods conflict.
+    /// Returns an error if names are missing or the periods conflict.
     pub fn elector(self, client: impl Into<Client>) -> Result<LeaderElector, ElectionConfigError> {
         LeaderElector::new(self, client.into(), watch::Sender::new(Leadership::Standby))
     }

@@ -1,6 +1,6 @@
 //! Managers, caches and controllers for Kubernetes, on shared informers.
 //!
-//! This crate is to the informers of this workspace as controller-runtime is to client-go: a [`Manager`]
+//! This crate has the role of controller-runtime on top of the informers of this workspace: a [`Manager`]
 //! starts caches, then controllers, in order, and stops them cleanly.
 
 pub mod client;

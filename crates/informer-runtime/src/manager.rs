@@ -2,17 +2,17 @@
 //!
 //! # Invariants
 //!
-//! The invariants of the lifecycle (`state.rs`) hold. Only the driver starts and drops tasks.
+//! The invariants of the lifecycle in `state.rs` hold. Only the driver (`driver.rs`) starts and drops tasks.
 //!
 //! # Lock order
 //!
-//! The locks are those of `handle.rs`; the driver holds no lock.
+//! The locks of the manager are those of `handle.rs`; the driver holds no lock.
 //!
 //! # Shutdown
 //!
 //! 1. No more runnables are accepted.
-//! 2. Each group is cancelled and awaited, from the last one to the first.
-//! 3. Shortly before the deadline, all remaining groups are cancelled at once.
+//! 2. Each group of runnables is cancelled and awaited, from the last group to the first.
+//! 3. Shortly before the deadline, all remaining groups are cancelled together.
 //! 4. At the deadline, runnables that still run are dropped and named in the error. Their tasks and informers
 //!    end with them.
 
@@ -58,9 +58,9 @@ pub enum ManagerStatus {
     Created,
     /// The groups of the manager are starting.
     Starting,
-    /// All groups have started, except for the leader-only one if another process leads.
+    /// All groups have started, except for the leader-only group if another process is the leader.
     Running,
-    /// The manager is stopping, because it was asked to or because a runnable failed.
+    /// The manager is stopping, because the program requested it or a runnable failed.
     Stopping,
     /// The manager has ended.
     Stopped,
@@ -69,15 +69,16 @@ pub enum ManagerStatus {
 /// Runs the runnables of a program: caches, controllers, servers and every other
 /// [`Runnable`](crate::Runnable).
 ///
-/// Runnables start in the order of their [groups](crate::RunnableGroup), each group when the one before it is
-/// ready; with leader election, the leader-only group waits until this process leads. The first error or
-/// panic of any runnable stops the manager and all others. They stop in reverse order, within
-/// [`stop_timeout`](Self::stop_timeout); the error names those that did not stop.
+/// Runnables start in the order of their [groups](crate::RunnableGroup). Each group starts when the previous
+/// one is ready; with leader election, the leader-only group waits until this process is the leader. The
+/// first error or panic of any runnable stops the manager and all other runnables. They stop in reverse
+/// order, within [`stop_timeout`](Self::stop_timeout); the error names those that did not stop.
 ///
-/// Upstream: [`manager.Manager`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Manager).
-/// There, runnables of a standby that hang can keep the process from exiting, webhooks count as started
-/// before they listen, and controller names are unique per process. Here all stop at a deadline, ready means
-/// listening, and names are unique per manager.
+/// This type corresponds to
+/// [`manager.Manager`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Manager). There,
+/// runnables of a standby that hang can keep the process from exiting, webhooks count as started before they
+/// listen, and controller names are unique per process. Here all runnables stop at a deadline, a ready
+/// webhook listens, and names are unique per manager.
 ///
 /// ```
 /// use informer_runtime::{Manager, RunnableGroup, runnable};
@@ -101,7 +102,7 @@ pub struct Manager {
     handle: ManagerHandle,
     end: DriverEnd,
     options: Options,
-    /// Runnables that could not be created; reported by the run.
+    /// Errors of runnables that could not be created. The run of the manager returns them.
     rejected: Vec<BoxError>,
 }
 
@@ -119,7 +120,7 @@ impl Manager {
     }
 
     /// Creates a manager that uses this client and its cache. Both may be configured before, and the cache
-    /// may have been started. The metrics and debug pages include them.
+    /// may already be started. The metrics and debug pages include them.
     pub fn of(client: CachedClient) -> Self {
         let instrumentation: Arc<Instrumentation> = Arc::default();
         instrumentation.show(&client);
@@ -135,8 +136,8 @@ impl Manager {
         self
     }
 
-    /// Sets the timeout for stopping all runnables together; 30 s by default. With zero nothing is awaited;
-    /// with [`Duration::MAX`] there is no deadline.
+    /// Sets the timeout for stopping all runnables together; 30 s by default. With zero the manager waits for
+    /// no runnable; with [`Duration::MAX`] there is no deadline.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.options.stop_timeout = timeout;
         self
@@ -160,18 +161,18 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. The same as [`add`](Self::add).
+    /// Adds a controller, like [`add`](Self::add).
     pub fn controller(self, controller: impl IntoRunnable) -> Self {
         self.add(controller)
     }
 
-    /// Enables leader election: leader-only runnables run in one replica at a time. Without it they run as
-    /// soon as the others are ready.
+    /// Enables leader election, so that leader-only runnables run in one replica at a time. Without leader
+    /// election, they run as soon as the other groups are ready.
     ///
     /// If the lease is lost, the manager ends with an error for which
     /// [`is_leader_lost`](ManagerError::is_leader_lost) is true; its runnables then have only the rest of the
     /// lease to stop. On a normal stop, the lease is released after the leader-only runnables have stopped;
-    /// if they do not stop, it is left to expire.
+    /// if they do not stop, the lease is not released and expires.
     pub fn leader_election(mut self, election: LeaderElection) -> Self {
         let leadership = self.handle.shared.leadership.clone();
         self.options.elects = true;
@@ -196,15 +197,16 @@ impl Manager {
     }
 
     /// Serves `/healthz`, `/readyz` and `/livez` with the [checks](ManagerHandle::health) at an address such
-    /// as `0.0.0.0:8081`. Off by default.
+    /// as `0.0.0.0:8081`. By default these endpoints are not served.
     pub fn health(self, server: impl Into<HttpServer>) -> Self {
         let server = server.into().named("probes");
         let server = self.handle.health().pages(server);
         self.serve(server)
     }
 
-    /// Serves `/metrics` in the Prometheus text format at an address such as `0.0.0.0:8080`. Off by default,
-    /// unlike upstream, since an unexpected open port is a security risk.
+    /// Serves `/metrics` in the Prometheus text format at an address such as `0.0.0.0:8080`. Unlike in
+    /// controller-runtime, metrics are not served by default, since an unexpected open port is a security
+    /// risk.
     ///
     /// Metrics with upstream's names:
     ///
@@ -238,8 +240,8 @@ impl Manager {
     }
 
     /// Serves `/debug/informers`, `/debug/queues` and `/debug/leases` (elections and shard groups) as JSON:
-    /// state, counters and last error of each, without any objects. Off by default; meant for the loopback
-    /// interface.
+    /// state, counters and last error of each, without any objects. These pages are not served by default;
+    /// use the loopback interface for them.
     pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
         let (queues, leases) = (Arc::clone(&instrumentation), Arc::clone(&instrumentation));
@@ -260,22 +262,23 @@ impl Manager {
         self.add(server)
     }
 
-    /// Returns a handle with the shared services; it can add runnables and stop the manager while it runs.
+    /// Returns a handle with the shared services. It can add runnables and stop the manager while the manager
+    /// runs.
     pub fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }
 
-    /// Runs until `stop` resolves (for example [`ctrl_c`](crate::ctrl_c)), [`ManagerHandle::stop`] is called,
-    /// or a runnable fails.
+    /// Runs the manager until `stop` resolves (for example [`ctrl_c`](crate::ctrl_c)),
+    /// [`ManagerHandle::stop`] is called, or a runnable fails.
     ///
     /// # Errors
     ///
-    /// If a runnable failed, panicked, was not ready in time, could not be created or did not stop, or if the
-    /// lease was lost.
+    /// Returns an error if a runnable failed, panicked, was not ready in time, could not be created or did
+    /// not stop, or if the lease was lost.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops all runnables at once, without the shutdown order. The informers of the
+    /// Dropping the future drops all runnables immediately, without the shutdown order. The informers of the
     /// cache and the tasks of sources end, too.
     pub async fn run_until<S: Future>(self, stop: S) -> Result<(), ManagerError> {
         let Self { handle, end, options, mut rejected } = self;
@@ -293,7 +296,7 @@ impl Manager {
 #[cfg(feature = "prometheus")]
 type MasterStatus = Family<Vec<(&'static str, String)>, Gauge>;
 
-/// Registers the metric of leader election, by upstream's name.
+/// Registers the metric of leader election, under its name in controller-runtime.
 #[cfg(feature = "prometheus")]
 fn master_status(registry: &mut Registry) -> MasterStatus {
     let status = MasterStatus::default();

@@ -9,7 +9,7 @@ use kube_core::Resource;
 
 use crate::KubeObject;
 
-/// An owner reference that cannot be set or removed.
+/// The error of setting or removing an owner reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
@@ -54,8 +54,9 @@ pub enum OwnerError {
     },
 }
 
-/// Makes `owner` the controller of `object`, its one managing owner. The object is deleted with the owner; a
-/// foreground deletion of the owner waits for it. If the reference exists, it is updated.
+/// Makes `owner` the controller of `object`, which is its one managing owner. When the owner is deleted, the
+/// object is deleted too; a foreground deletion of the owner waits for it. If the reference exists, it is
+/// updated.
 ///
 /// ```
 /// use informer_runtime::set_controller_reference;
@@ -75,7 +76,8 @@ pub enum OwnerError {
 ///
 /// # Errors
 ///
-/// If the owner was never created or lives in another namespace, or if the object has another controller.
+/// Returns an error if the owner was never created or is in another namespace, or if the object has another
+/// controller.
 pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
@@ -92,12 +94,12 @@ pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
     Ok(())
 }
 
-/// Adds `owner` to the owners of `object`, which is deleted when all its owners are. If the reference exists,
-/// it is updated.
+/// Adds `owner` to the owners of `object`. The object is deleted when all its owners are deleted. If the
+/// reference exists, it is updated.
 ///
 /// # Errors
 ///
-/// If the owner was never created or lives in another namespace.
+/// Returns an error if the owner was never created or is in another namespace.
 pub fn set_owner_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
@@ -111,7 +113,7 @@ pub fn set_owner_reference<O: KubeObject, K: KubeObject>(
 ///
 /// # Errors
 ///
-/// If `owner` is not an owner of `object`.
+/// Returns an error if `owner` is not an owner of `object`.
 pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
@@ -123,7 +125,7 @@ pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
 ///
 /// # Errors
 ///
-/// If `owner` is not the controller of `object`.
+/// Returns an error if `owner` is not the controller of `object`.
 pub fn remove_controller_reference<O: KubeObject, K: KubeObject>(
     owner: &O,
     object: &mut K,
@@ -131,7 +133,7 @@ pub fn remove_controller_reference<O: KubeObject, K: KubeObject>(
     remove(owner, object, |controls| controls)
 }
 
-/// Returns true if `owner` is one of the owners of `object`, whatever API version the reference names.
+/// Returns true if `owner` is one of the owners of `object`, whatever API version the reference contains.
 pub fn has_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) -> bool {
     let Some(reference) = owner.owner_ref(&()) else { return false };
     object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
@@ -156,7 +158,7 @@ fn is_controller(reference: &Reference) -> bool {
     reference.controller == Some(true)
 }
 
-/// Compares owners, ignoring the API version.
+/// Returns true if two references refer to the same owner, ignoring the API version.
 fn same(a: &Reference, b: &Reference) -> bool {
     fn group(reference: &Reference) -> &str {
         reference.api_version.split_once('/').map_or("", |(group, _)| group)

@@ -12,20 +12,19 @@ pub use informer_workqueue::BoxError;
 /// The start group of a [`Runnable`]. Groups start in this order and stop in reverse order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunnableGroup {
-    /// Health, metrics and debug servers: they serve before anything else runs and until everything else has
-    /// stopped.
+    /// Health, metrics and debug servers. They start before all other groups and stop after them.
     HttpServers,
     /// Admission and conversion webhooks, which caches may need to sync.
     Webhooks,
-    /// Informers; the next group waits until they have synced.
+    /// Informers. The next group waits until they have synced.
     Caches,
-    /// Runnables that need caches and no leadership.
+    /// Runnables that need caches but no leadership.
     Others,
-    /// Preparations of leader-only runnables in a standby.
+    /// Runnables that prepare leader-only runnables while this process is a standby.
     WarmUp,
     /// The leader elector.
     LeaderElection,
-    /// Runnables that only run in the leader; the default.
+    /// Runnables that run only in the leader. This is the default group.
     LeaderOnly,
 }
 
@@ -44,8 +43,8 @@ impl RunnableGroup {
 
 /// A component that a manager starts, supervises and stops.
 ///
-/// It runs until `stop` is cancelled. An error or a panic stops the manager and all other runnables. A
-/// runnable that returns `Ok` early has completed; the manager keeps running.
+/// A runnable runs until `stop` is cancelled. If it returns an error or panics, the manager and all other
+/// runnables stop. If it returns `Ok` early, it has completed, and the manager keeps running.
 pub trait Runnable: Send + 'static {
     /// Returns the name used in logs, errors and reports.
     fn name(&self) -> String;
@@ -55,8 +54,9 @@ pub trait Runnable: Send + 'static {
         RunnableGroup::LeaderOnly
     }
 
-    /// Resolves when the runnable is ready; later groups wait for that. Called once, before
-    /// [`run`](Self::run), and polled concurrently with it. `None`, the default: ready as soon as it runs.
+    /// Returns a future that resolves when the runnable is ready; later groups wait for it. This method is
+    /// called once, before [`run`](Self::run), and the future is polled concurrently with `run`. With `None`,
+    /// the default, the runnable is ready as soon as it runs.
     ///
     /// If the runnable is not ready after `timeout`, the future should return an error that states the
     /// reason. The manager ends with that error.
@@ -65,8 +65,8 @@ pub trait Runnable: Send + 'static {
         None
     }
 
-    /// Returns a runnable that prepares this one while the process is a standby. It runs in
-    /// [`RunnableGroup::WarmUp`], whatever its group.
+    /// Returns a runnable that prepares this one while the process is a standby. The returned runnable runs
+    /// in [`RunnableGroup::WarmUp`], whatever its group.
     fn warm_up(&mut self) -> Option<Box<dyn Runnable>> {
         None
     }
@@ -75,7 +75,7 @@ pub trait Runnable: Send + 'static {
     ///
     /// # Errors
     ///
-    /// If the runnable fails before it was stopped.
+    /// Returns an error if the runnable fails before it was stopped.
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
@@ -101,15 +101,15 @@ impl Runnable for Box<dyn Runnable> {
     }
 }
 
-/// Creates a [`Runnable`] with the services of a manager: its client, health checks and metrics. Implemented
-/// by every [`Runnable`].
+/// Creates a [`Runnable`] with the services of a manager: its client, health checks and metrics. Every
+/// [`Runnable`] implements this trait.
 pub trait IntoRunnable {
     /// Creates the runnable.
     ///
     /// # Errors
     ///
-    /// If the runnable cannot run in this manager, for example because a name is taken or options conflict.
-    /// The manager then does not start.
+    /// Returns an error if the runnable cannot run in this manager, for example because a name is already in
+    /// use or options conflict. The manager then does not start.
     fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError>;
 }
 
@@ -127,8 +127,8 @@ pub struct FnRunnable<F> {
     function: F,
 }
 
-/// Creates a runnable from an async function that runs until its token is cancelled. Leader-only unless
-/// another group is set.
+/// Creates a runnable from an async function that runs until its token is cancelled. The runnable is
+/// leader-only unless another group is set.
 ///
 /// ```
 /// use informer_runtime::{RunnableGroup, runnable};

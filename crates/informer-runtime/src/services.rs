@@ -10,11 +10,11 @@ use crate::{Cache, CachedClient, EventRecorder};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Services {
-    /// Reads from the cache and writes to the API server.
+    /// The client, which reads from the cache and writes to the API server.
     pub client: CachedClient,
     /// The informers.
     pub cache: Cache,
-    /// Records Kubernetes events; in a reconciler, with the name of its controller.
+    /// Records Kubernetes events. In a reconciler, the recorder has the name of its controller.
     pub recorder: EventRecorder,
     clock: Clock,
 }
@@ -25,11 +25,11 @@ impl Services {
         Self { cache: client.cache().clone(), client, recorder, clock: Clock::start() }
     }
 
-    /// Returns the current time: the system clock, moved by as much as tokio's clock was paused or advanced
-    /// since the manager was created.
+    /// Returns the current time: that of the system clock, plus the time by which tokio's clock was advanced,
+    /// minus the time for which it was paused, since the manager was created.
     ///
-    /// In a program this is the system clock. In a test with paused time it advances only with tokio's clock,
-    /// so that deadlines and ages in objects can be tested without waiting.
+    /// In a program the result is the time of the system clock. In a test with paused time, it advances only
+    /// with tokio's clock, so that deadlines and ages in objects can be tested without waiting.
     ///
     /// ```
     /// # use informer_runtime::{Context, Outcome, ReconcileError};
@@ -56,7 +56,7 @@ impl fmt::Debug for Services {
     }
 }
 
-/// The start of a manager on both clocks.
+/// The time at which the manager was created, by the system clock and by tokio's clock.
 #[derive(Clone, Copy)]
 struct Clock {
     tokio: Instant,
@@ -64,7 +64,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Differences of the two clocks below this are the time between reading them.
+    /// Smaller differences between the two clocks come from reading them one after the other, and are
+    /// ignored.
     const NOISE: Duration = Duration::from_millis(1);
 
     fn start() -> Self {
@@ -79,7 +80,7 @@ impl Clock {
         }
         let [simulated, passed] =
             [simulated, passed].map(|time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX));
-        // The result would only be out of range thousands of years from now.
+        // The result is out of range only for dates thousands of years from now.
         now.checked_add(simulated.saturating_sub(passed)).unwrap_or(now)
     }
 }

@@ -2,40 +2,44 @@
 //! rendezvous hashing.
 //!
 //! Each replica has its own Lease with the label `informer/shard-group`, renews it, and lists the other
-//! Leases of the group. Each key belongs to one live replica: when a replica joins or leaves, only its share
+//! Leases of the group. Each key belongs to one live replica. When a replica joins or leaves, only its share
 //! of the keys moves.
 //!
 //! # Hand-over
 //!
 //! A replica publishes the set of members by which it claims keys in an annotation of its Lease. When a key
-//! moves away, no new work on it begins, and the new claim is published after running work on it has ended.
-//! When a key moves in, work on it begins after the claim was published and a later list shows that no other
-//! replica claims the key, or that the other's lease has certainly expired. So no two replicas act on a key
-//! while clock rates differ by less than a tenth and no process is suspended for longer than its lease.
+//! moves to another replica, no new work on it begins, and the new claim is published after running work on
+//! it has ended. When a key moves to this replica, work on it begins after the claim was published and a
+//! later list shows that no other replica claims the key, or that the other's lease has certainly expired. So
+//! no two replicas act on a key while clock rates differ by less than a tenth and no process is suspended for
+//! longer than its lease.
 //!
 //! # Limits
 //!
 //! - A process that is suspended between a check and a write (stopped, swapped out, starved) sends that write
 //!   when it resumes, even if another replica owns the key by then. Check before each write
 //!   ([`OwnedKey::check`]), set request timeouts, and send the uid and the resourceVersion as preconditions,
-//!   so that the API server rejects outdated writes. [`ShardFence`] orders writes to other stores.
+//!   so that the API server rejects outdated writes. For writes to other stores, use [`ShardFence`] as an
+//!   order.
 //! - A replica relies on eight tenths of its lease; one tenth allows for clock rates, one for writes in
 //!   flight. A write that takes longer than that can arrive too late.
-//! - Work that still runs when a member has not renewed its Lease for eight tenths of the lease is not waited
-//!   for, because the member has lost its keys. Its next check or write fails.
-//! - If a Lease of the group is deleted by hand while its replica runs, the replica notices at its next
+//! - If a member has not renewed its Lease for eight tenths of the lease, it has lost its keys, and does not
+//!   wait for work that still runs. The next check or write of that work fails.
+//! - If a user deletes a Lease of the group while its replica runs, the replica notices that at its next
 //!   renewal. A replica that joins before that does not know of it.
-//! - Work that does not end keeps its key, and delays the rest of the same change of membership.
-//! - Every change of membership costs each replica a write and a list; so does each retry period. Meant for
-//!   tens of replicas. Members beyond 256 stand by.
-//! - The keys are split, the watches are not: each replica's cache holds all objects.
+//! - Work that does not end keeps its key, and delays the moves of other keys in the same change of
+//!   membership.
+//! - Every change of membership costs each replica a write and a list; so does each retry period. Sharding is
+//!   intended for tens of replicas. Members beyond 256 get no keys.
+//! - The keys are distributed, but the watches are not: the cache of each replica contains all objects.
 //! - A [`sharded`](crate::ControllerBuilder::sharded) controller reconciles all keys that it gains. If a
 //!   replica dies after it received a deletion event and before it reconciled it, that deletion is lost, as
 //!   without sharding: use a finalizer for deletions that must not be missed.
 //!
 //! # Invariants
 //!
-//! The invariants of `state.rs` hold. The driver sends one request at a time, each with a timeout.
+//! The invariants of `state.rs` hold. The driver (`driver.rs`) sends one request at a time, each with a
+//! timeout.
 //!
 //! # Lock order
 //!
@@ -44,8 +48,9 @@
 //! # Shutdown
 //!
 //! 1. No more work begins: [`Sharding::enter`] fails.
-//! 2. When running work has ended, the replica publishes that it left, and others take its keys at once.
-//! 3. When they have seen that, or after three retry periods, it deletes its Lease.
+//! 2. When running work has ended, the replica publishes that it left, and other replicas take over its keys
+//!    immediately.
+//! 3. When the other replicas have seen that, or after three retry periods, the replica deletes its Lease.
 
 mod driver;
 mod error;
@@ -72,18 +77,20 @@ pub(crate) use metrics::PrometheusShards;
 pub(crate) use metrics::ShardMetrics;
 pub use view::ShardView;
 
-/// The maximum lease duration that is accepted from a Lease: an invalid one must not hold keys forever.
+/// The maximum lease duration that is accepted from a Lease. It limits how long an invalid duration can keep
+/// keys from moving.
 const MAX_LEASE: Duration = Duration::from_secs(3600);
 
-/// Proves that a key was owned at a time.
+/// Proves that a key was owned by this replica at a time.
 ///
-/// A fencing token for stores that reject older ones. It is a hint, not a lock: the API server does not check
-/// it.
+/// A fence is a fencing token for stores that reject writes with an older one. It is a hint, not a lock: the
+/// API server does not check it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFence {
-    /// Grows over all terms of all owners of a key: a write with a lower version came before.
+    /// A version that grows over all owners of a key and all times that they owned it: a write with a lower
+    /// version is older.
     pub version: ResourceVersion,
-    /// The time until which the lease is relied on. Requests should time out by then.
+    /// The time until which the replica may rely on its lease. Requests should time out before it.
     pub until: Instant,
 }
 
@@ -101,17 +108,17 @@ impl Default for ShardTimes {
 
 /// Configures the membership of a process in a shard group.
 ///
-/// The replicas of one program name the same group. Every process is a new member, whatever its identity.
+/// The replicas of one program use the same group name. Every process is a new member, whatever its identity.
 ///
 /// # Permissions
 ///
-/// `list`, `create`, `patch` and `delete` on `leases` of `coordination.k8s.io`.
+/// The member needs permission to `list`, `create`, `patch` and `delete` `leases` of `coordination.k8s.io`.
 ///
 /// # Use in a controller
 ///
-/// [`ControllerBuilder::sharded`](crate::ControllerBuilder::sharded) does everything. For work outside of a
-/// controller: work on keys that can be [entered](Sharding::enter), and process
-/// [gained](Sharding::enqueue_gained) keys.
+/// [`ControllerBuilder::sharded`](crate::ControllerBuilder::sharded) contains everything that a controller
+/// needs. For work outside of a controller, work only on keys that can be [entered](Sharding::enter), and
+/// process [gained](Sharding::enqueue_gained) keys.
 ///
 /// ```
 /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -142,7 +149,7 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// Creates the configuration of a group: usually one controller of one program.
+    /// Creates the configuration of a group. A group usually belongs to one controller of one program.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -153,12 +160,13 @@ impl ShardGroup {
         }
     }
 
-    /// Sets the namespace of the Leases; by default that of the client, which inside a cluster is the pod's.
+    /// Sets the namespace of the Leases. The default is that of the client, which inside a cluster is the
+    /// pod's.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         Self { namespace: Some(namespace.into()), ..self }
     }
 
-    /// Sets the holder identity shown in the Lease. By default the host name and a random suffix.
+    /// Sets the holder identity in the Lease. The default is the host name with a random suffix.
     pub fn identity(self, identity: impl Into<String>) -> Self {
         Self { identity: Some(identity.into()), ..self }
     }
@@ -189,7 +197,7 @@ impl ShardGroup {
     ///
     /// # Errors
     ///
-    /// If names are not valid Lease names, or the periods conflict.
+    /// Returns an error if names are not valid Lease names, or the periods conflict.
     pub fn member(self, client: impl Into<Client>) -> Result<ShardMember, ShardConfigError> {
         ShardMember::new(self, client.into())
     }

@@ -7,8 +7,8 @@ use std::task::Poll;
 /// The exit code after a second signal, as in controller-runtime.
 const SECOND_SIGNAL: i32 = 1;
 
-/// Resolves at the first SIGINT or SIGTERM (Ctrl-C on other systems). A second one exits the process at once
-/// with code 1, if a graceful stop takes too long.
+/// Resolves at the first SIGINT or SIGTERM (Ctrl-C on other systems). A second signal exits the process
+/// immediately with code 1, in case the graceful stop takes too long.
 ///
 /// Signal handlers are registered when the function is called, not at the first poll. Requires a tokio
 /// runtime.
@@ -18,7 +18,8 @@ const SECOND_SIGNAL: i32 = 1;
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime, or if the system does not allow the process to register signal handlers.
+/// Panics outside of a tokio runtime, or if the system does not allow the process to register signal
+/// handlers.
 #[track_caller]
 pub fn ctrl_c() -> impl Future<Output = ()> + Send + 'static {
     let mut signals = Signals::new();

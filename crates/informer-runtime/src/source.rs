@@ -1,4 +1,4 @@
-//! Sources: enqueue the requests of a controller.
+//! Sources, which enqueue the requests of a controller.
 //!
 //! | source | enqueues requests for |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | [`channel`], [`stream`] | objects from elsewhere, as [`Trigger::Generic`](crate::Trigger::Generic) |
 //! | [`function`] | anything, from an async function |
 //!
-//! A controller starts its sources together and reconciles nothing before each of them has delivered its
-//! initial objects. It waits for its own sources only, up to a deadline; the error names the late source and
-//! the reason. When the controller stops, its sources are detached: shared informers keep running, and no
-//! event reaches the closed queue.
+//! A controller starts its sources together and reconciles no request before each source has delivered its
+//! initial objects. The controller waits only for its own sources, up to a deadline; the error names the late
+//! source and the reason. When the controller stops, its sources are detached: shared informers keep running,
+//! and no event reaches the closed queue.
 //!
 //! Upstream: [`source`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/source).
 
@@ -36,25 +36,27 @@ use crate::{BoxError, ReconcileRequest, Request};
 
 /// Enqueues requests for a controller.
 pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Returns the name used in logs and errors.
+    /// Returns the name of the source in logs and errors.
     fn name(&self) -> String;
 
-    /// Starts the source. Resolves once all initial objects are in the queue; later events are enqueued by
-    /// tasks of the [`Enqueuer`]. Called once.
+    /// Starts the source. The future resolves once all initial objects are in the queue; later events are
+    /// enqueued by tasks of the [`Enqueuer`]. This method is called once.
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped if the controller stops or its sync timeout passes first; [`stop`](Self::stop)
-    /// follows.
+    /// The future is dropped if the controller stops or its sync timeout elapses first; then
+    /// [`stop`](Self::stop) is called.
     ///
     /// # Errors
     ///
-    /// If the source cannot start. The controller ends with this error, and so does its manager.
+    /// Returns an error if the source cannot start. The controller ends with this error, and so does its
+    /// manager.
     fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>>;
 
-    /// Enqueues the present objects again. A [sharded](crate::ControllerBuilder::sharded) controller calls it
-    /// after it gained keys; the enqueuer then accepts only requests of those keys. A source without stored
-    /// objects does nothing: the replica that owned the key at that time has reconciled what it enqueued.
+    /// Enqueues the current objects again. A [sharded](crate::ControllerBuilder::sharded) controller calls
+    /// this method after it gained keys; the enqueuer then accepts only requests of those keys. A source
+    /// without stored objects does nothing: the replica that owned the key before has reconciled the requests
+    /// that were enqueued then.
     ///
     /// # Cancel safety
     ///
@@ -64,6 +66,6 @@ pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Stops the source. Called when the controller stops, whether or not the source was started.
+    /// Stops the source. A controller calls this method when it stops, whether or not the source was started.
     fn stop(&self) {}
 }

@@ -1,8 +1,8 @@
 //! Admission and conversion webhooks.
 //!
 //! Invalid requests get an error response, never a panic or a hang: bodies that are too large, have another
-//! content type, are not JSON or are of another kind. Responses carry the uid of the request if it could be
-//! read.
+//! content type, are not JSON or contain another kind. Responses contain the uid of the request if it could
+//! be read.
 
 mod admission;
 mod conversion;
@@ -41,17 +41,17 @@ use crate::{BoxError, HttpServer, IntoRunnable, ManagerHandle, Runnable, Runnabl
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
 
-/// The maximum size of a request body, as in controller-runtime: two objects of etcd's maximum size, and some
-/// overhead.
+/// The maximum size of a request body, as in controller-runtime. It is enough for two objects of etcd's
+/// maximum size, and some overhead.
 const MAX_BODY_BYTES: usize = 7 << 20;
 
-/// The default address, as in controller-runtime.
+/// The default address of a webhook server, as in controller-runtime.
 const ADDRESS: &str = "0.0.0.0:9443";
 
-/// Serves admission and conversion webhooks. A runnable in [`RunnableGroup::Webhooks`]: it listens before
-/// caches start, which may need conversions.
+/// Serves admission and conversion webhooks. This runnable is in [`RunnableGroup::Webhooks`]: it listens
+/// before caches start, which may need conversions.
 ///
-/// Paths are those of controller-runtime, so that its markers and manifests fit:
+/// The paths are those of controller-runtime, so that its markers and manifests can be used:
 /// `/validate-GROUP-VERSION-KIND` and `/mutate-GROUP-VERSION-KIND`, with the dots of the group replaced by
 /// dashes and the kind in lower case, and `/convert`.
 ///
@@ -81,9 +81,9 @@ const ADDRESS: &str = "0.0.0.0:9443";
 pub struct WebhookServer {
     server: HttpServer,
     /// The list map keys of custom resources, from their CRDs. The patches of defaulters match list elements
-    /// by them.
+    /// by these keys.
     list_keys: HashMap<Gvk, ListKeys>,
-    /// Set when it is added to a manager.
+    /// The metrics of the server; set when the server is added to a manager.
     #[cfg(feature = "prometheus")]
     metrics: Arc<OnceLock<WebhookMetrics>>,
 }
@@ -94,12 +94,12 @@ impl WebhookServer {
         Self::of(HttpServer::at(ADDRESS), tls)
     }
 
-    /// Creates a server at another address.
+    /// Creates a server that listens at the given address.
     pub fn at(address: impl Into<String>, tls: Tls) -> Self {
         Self::of(HttpServer::at(address), tls)
     }
 
-    /// Creates a server on a bound listener.
+    /// Creates a server that uses a bound listener.
     pub fn on(listener: TcpListener, tls: Tls) -> Self {
         Self::of(HttpServer::on(listener), tls)
     }
@@ -116,11 +116,11 @@ impl WebhookServer {
         }
     }
 
-    /// Validates objects of a kind. `Err` denies the request with a message for the user.
+    /// Adds a webhook that validates objects of a kind. `Err` denies the request with a message for the user.
     ///
-    /// A new object that does not fit `K` is denied with code 400 before `validator` is called. The stored
-    /// object (the only one of a deletion) is decoded by [`AdmissionRequest::old_object`] when `validator`
-    /// calls it. A [connection](AdmissionOperation::Connect) has only
+    /// A new object that cannot be decoded as `K` is denied with code 400 before `validator` is called. The
+    /// stored object (the only object of a deletion) is decoded by [`AdmissionRequest::old_object`] when
+    /// `validator` calls it. A [connection](AdmissionOperation::Connect) has only
     /// [options](AdmissionRequest::options).
     pub fn validate<K, F, Fut>(self, validator: F) -> Self
     where
@@ -135,14 +135,14 @@ impl WebhookServer {
         })
     }
 
-    /// Defaults objects of a kind, or changes them otherwise. `defaulter` is called for creations and updates
-    /// with the object, and returns the changed one. The response is the difference as a patch, so that
-    /// fields unknown to `K` stay. In lists they stay with their element, which is matched by the list map
-    /// keys of built-in kinds and of a [`crd`](Self::crd).
+    /// Adds a webhook that sets defaults in objects of a kind, or changes them otherwise. `defaulter` is
+    /// called for creations and updates with the object, and returns the changed one. The response is the
+    /// difference as a patch, so that fields unknown to `K` stay. In lists they stay with their element,
+    /// which is matched by the list map keys of built-in kinds and of a [`crd`](Self::crd).
     ///
-    /// Deletions and connections are allowed without decoding anything. An object that does not fit `K` is
-    /// denied with code 400, unless it is being deleted: then it is allowed as it is, so that its finalizers
-    /// can be removed.
+    /// Deletions and connections are allowed without decoding an object. An object that cannot be decoded as
+    /// `K` is denied with code 400, unless it is being deleted: then it is allowed unchanged, so that its
+    /// finalizers can be removed.
     pub fn default<K, F, Fut>(self, defaulter: F) -> Self
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -156,9 +156,9 @@ impl WebhookServer {
         })
     }
 
-    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Call it before
-    /// [`default`](Self::default) of the kind. Without the keys, elements are matched by fields such as
-    /// `name`.
+    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Call this method
+    /// before [`default`](Self::default) of the kind. Without the keys, elements are matched by fields such
+    /// as `name`.
     pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
         self.list_keys.extend(crate::client::list_keys(definition));
         self
@@ -169,7 +169,7 @@ impl WebhookServer {
         self.list_keys.get(&kind).cloned().unwrap_or_else(|| ListKeys::of_builtin(&kind))
     }
 
-    /// Converts objects between versions of one or more kinds, at `/convert`.
+    /// Adds webhooks that convert objects between versions of one or more kinds, at `/convert`.
     pub fn convert(self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
         let conversions: Arc<[Conversion]> = conversions.into_iter().collect();
         self.review("/convert".to_owned(), move |review| {
@@ -202,7 +202,7 @@ impl WebhookServer {
         self
     }
 
-    /// Responds to one request without a connection: for tests, and for programs that serve the webhooks with
+    /// Responds to one request without a connection, for tests and for programs that serve the webhooks with
     /// their own server. The response has status 404 if no webhook has the path.
     ///
     /// Upstream: `StandaloneWebhook`.
@@ -213,7 +213,7 @@ impl WebhookServer {
         }
     }
 
-    /// Returns the address, once the server listens.
+    /// Returns the address of the server, which is set once it listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.server.bound()
     }

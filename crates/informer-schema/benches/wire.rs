@@ -1,4 +1,4 @@
-//! Benchmarks reading a pod from protobuf against JSON.
+//! Compares the time to read a pod from protobuf with the time to read it from JSON.
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 use std::hint::black_box;
@@ -8,8 +8,8 @@ use informer_schema::{Envelope, Scan, Schema};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-/// Returns a pod of a Deployment: two containers with probes, environment and mounts, conditions, managed
-/// fields.
+/// Returns a pod of a Deployment that has two containers with probes, environment and mounts, conditions, and
+/// managed fields.
 fn pod() -> Value {
     let fields = |names: &[&str]| -> Value {
         names

@@ -1,8 +1,8 @@
-//! A serde deserializer for protobuf, which yields what the JSON of the object would yield.
+//! A serde deserializer for protobuf. It yields the same fields and values as the JSON of the object.
 //!
 //! `stream` reads messages as a server of the table's version writes them: each field is known and occurs
-//! once, and the values of a list are contiguous. It buffers nothing. For any other message it gives up, and
-//! `general` reads the message from its beginning; `general` accepts everything that the format allows. Both
+//! once, and the values of a list are contiguous. It buffers nothing. If a message is different, `general`
+//! reads it again from its beginning; `general` accepts everything that the protobuf format allows. Both
 //! yield the same fields.
 
 mod general;
@@ -19,11 +19,11 @@ use crate::schema::Schema;
 use crate::schema::kind::KindSchema;
 use crate::transcode::view::MessageView;
 
-/// The error of decoding protobuf into a type. It never contains a value.
+/// The error of decoding protobuf into a Rust type. The error never contains a value.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProtobufDecodeError {
-    /// The bytes are not an object of the kind.
+    /// The bytes are not an object of the given kind.
     #[error(transparent)]
     Wire(TranscodeError),
     /// The type rejects the object.
@@ -36,8 +36,8 @@ pub enum ProtobufDecodeError {
         /// The JSON type that the Rust type expects.
         expected: String,
     },
-    /// A newer server wrote the object: it has fields that the table does not know, and the type has fields
-    /// that may be among them.
+    /// A newer server wrote the object: the object has fields that the table does not know, and the Rust type
+    /// has fields that may be among them.
     #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
     Newer {
         /// The kind, as `v1 Pod`.
@@ -61,7 +61,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are not an object of a built-in kind, or if the type rejects it.
+    /// Returns an error if the bytes are not an object of a built-in kind, or if the Rust type rejects the
+    /// object.
     pub fn decode<'a, T: de::Deserialize<'a>>(&self, object: &'a [u8]) -> Result<T, ProtobufDecodeError> {
         let envelope = Envelope::parse(object).map_err(ProtobufDecodeError::Wire)?;
         let kind = self.kind_of_envelope(&envelope).map_err(ProtobufDecodeError::Wire)?;
@@ -79,13 +80,14 @@ impl KindSchema<'_> {
         self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Skipped)
     }
 
-    /// Like [`decode_message`](Self::decode_message), but fails if the value would lack data that the JSON of
-    /// the object has: the message has fields that the table does not know, and the type has fields that the
-    /// table does not know either, or accepts any field.
+    /// Like [`decode_message`](Self::decode_message), but returns an error if the value would lack data that
+    /// the JSON of the object has: the message has fields that the table does not know, and the Rust type has
+    /// fields that the table does not know either, or accepts any field.
     ///
     /// # Errors
     ///
-    /// Returns [`ProtobufDecodeError::Newer`] in that case; otherwise the same as [`Schema::decode`].
+    /// Returns [`ProtobufDecodeError::Newer`] if the value would lack data; other errors are those of
+    /// [`Schema::decode`].
     pub fn decode_complete<'a, T: de::Deserialize<'a>>(
         self,
         raw: &'a [u8],
@@ -132,21 +134,21 @@ impl KindSchema<'_> {
     }
 }
 
-/// Policy for fields that the table does not know.
+/// The policy for fields of a message that the table does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
     /// Skips the unknown fields.
     Skipped,
-    /// Fails if the Rust type may have the unknown fields.
+    /// Returns an error if the Rust type may have the unknown fields.
     Rejected,
 }
 
-/// The error inside the deserializer. It is boxed, because the size of the error adds to every `Result` of a
+/// The error inside the deserializer. It is boxed, because its size would be added to the `Result` of every
 /// value.
 #[derive(Debug)]
 struct Error(Box<Failure>);
 
-/// The cause, and the field path from the innermost field outwards.
+/// The cause of an error, and the field path from the innermost field outwards.
 #[derive(Debug)]
 struct Failure {
     cause: Cause,
@@ -155,9 +157,9 @@ struct Failure {
 
 #[derive(Debug)]
 enum Cause {
-    /// `stream` cannot read the message, so `general` reads it from the beginning.
+    /// `stream` cannot read the message, so `general` must read it from the beginning.
     Irregular,
-    /// The message has fields that the table does not know, and the Rust type may have them.
+    /// The message has fields that the table does not know, and the Rust type may have these fields.
     Newer,
     Wire(Problem),
     Type(String),
@@ -207,7 +209,7 @@ fn type_error(expected: impl fmt::Display) -> Error {
     Error::new(Cause::Type(format!("expected {expected}")))
 }
 
-/// Visitors would quote values in their messages; the expected type contains none.
+/// Drops the value from serde's messages and keeps the expected type, because errors must not contain values.
 impl de::Error for Error {
     fn custom<T: fmt::Display>(_: T) -> Self {
         type_error("another value")

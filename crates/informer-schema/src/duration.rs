@@ -1,4 +1,4 @@
-//! Durations as Go parses and formats them.
+//! Parses and formats durations as Go does.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use thiserror::Error;
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
-/// The largest magnitude in nanoseconds; only a negative duration reaches it.
+/// The largest magnitude of a duration in nanoseconds; only a negative duration reaches it.
 const MAX_NANOS: u64 = 1 << 63;
-/// Digits of a fraction that are read; further digits do not change a nanosecond.
+/// The number of digits of a fraction that are parsed. Further digits are less than a nanosecond.
 const FRACTION_DIGITS: usize = 18;
 
-/// The error for a string that is not a duration, with the message of Go, which quotes the string.
+/// The error for a string that is not a duration. It has the message of Go, which quotes the string.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// A number is missing, or the duration does not fit into 64 bits.
+    /// A number is missing in the string, or the duration does not fit into 64 bits.
     #[error("time: invalid duration {}", Quoted(text))]
     Invalid {
         /// The whole string.
@@ -38,7 +38,7 @@ pub enum DurationError {
     },
 }
 
-/// Quotes a string as Go's `time` package does: control and non-ASCII bytes are written as numbers.
+/// Formats a string in quotes as Go's `time` package does: control and non-ASCII bytes are written as `\xNN`.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -55,8 +55,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Parses a duration as Go does and returns nanoseconds. It consists of numbers with units, such as `1h30m`,
-/// `1.5s` or `-5ms`.
+/// Parses a duration as Go does and returns nanoseconds. A duration consists of numbers with units, such as
+/// `1h30m`, `1.5s` or `-5ms`.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn read_duration(text: &str) -> Result<i64, DurationError> {
     })
 }
 
-/// The problem of one component of a duration.
+/// The reason for which one component of a duration is invalid.
 enum DurationProblem<'a> {
     Number,
     Unit(&'a str),
@@ -100,7 +100,7 @@ fn read(text: &str) -> Result<i64, DurationProblem<'_>> {
     }
 }
 
-/// Parses one number with its unit, and returns its nanoseconds and the rest.
+/// Parses one number with its unit, and returns its nanoseconds and the remaining string.
 fn component(text: &str) -> Result<(u64, &str), DurationProblem<'_>> {
     let (whole, mut rest) = digits(text);
     let mut fraction = "";
@@ -123,12 +123,12 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// Parses digits; no digits are 0.
+/// Parses digits as a number. An empty string is 0.
 fn whole_number(digits: &str) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { digits.parse().ok() }
 }
 
-/// Returns the nanoseconds of the digits after the decimal point, which are less than one unit.
+/// Returns the nanoseconds of the digits after the decimal point; the result is less than one unit.
 fn fraction_nanos(digits: &str, unit: u64) -> Option<u64> {
     let kept = &digits[..digits.len().min(FRACTION_DIGITS)];
     let scale = 10_u128.pow(u32::try_from(kept.len()).ok()?);
@@ -147,7 +147,7 @@ fn unit(name: &str) -> Option<u64> {
     })
 }
 
-/// Writes a duration: `1h0m0.5s`, `1.5ms`, `0s`.
+/// Writes a duration in Go's notation: `1h0m0.5s`, `1.5ms`, `0s`.
 pub(crate) fn write(out: &mut Vec<u8>, nanos: i64) {
     use std::io::Write;
     let size = nanos.unsigned_abs();

@@ -1,12 +1,12 @@
-//! Framing of objects on the wire: the protobuf envelope, and the frames of a watch.
+//! Framing of objects in requests and responses: the protobuf envelope, and the frames of a watch.
 
 use crate::error::{Problem, TranscodeError};
 use crate::wire::{Writer, each_field};
 
-/// The prefix of every protobuf object.
+/// The first four bytes of every protobuf object.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// A decoded envelope of a protobuf body: type and message.
+/// The decoded envelope of a protobuf object, with its type and message.
 ///
 /// ```
 /// use informer_schema::{Envelope, Schema};
@@ -31,7 +31,8 @@ impl<'a> Envelope<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the prefix is missing, the envelope is invalid, or its object is not plain protobuf.
+    /// Returns an error if the prefix is missing, the envelope is invalid, or its object is compressed or is
+    /// not protobuf.
     pub fn parse(object: &'a [u8]) -> Result<Self, TranscodeError> {
         Self::read(object).map_err(|problem| failed("the envelope of an object", problem))
     }
@@ -73,7 +74,8 @@ fn failed(what: &str, problem: Problem) -> TranscodeError {
     TranscodeError { operation: "read", kind: what.to_owned(), path: String::new(), problem }
 }
 
-/// Writes an envelope around the output of `message`. The writer works backwards.
+/// Writes an envelope around the message that `message` writes. Messages are written backwards, from their
+/// last byte.
 pub(crate) fn close<E>(
     out: &mut Writer,
     (api_version, kind): (&str, &str),
@@ -104,11 +106,11 @@ pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Returns the type and the object, still in its envelope, of one watch event.
+/// Returns the type of one watch event and its object, which is still in its envelope.
 ///
 /// # Errors
 ///
-/// Fails if the bytes are not an event.
+/// Returns an error if the bytes are not a watch event.
 pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), TranscodeError> {
     let (mut event_type, mut object) = ("", &[][..]);
     let read = each_field(event, |number, raw| {
@@ -127,7 +129,7 @@ pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), TranscodeError> {
     read.map(|()| (event_type, object)).map_err(|problem| failed("a watch event", problem))
 }
 
-/// Writes one watch event with its length prefix, as a server sends it. `object` is in its envelope.
+/// Writes one watch event with its length prefix, as a server sends it. `object` must be in its envelope.
 ///
 /// ```
 /// let frame = informer_schema::write_frame("ADDED", b"k8s\0");
@@ -147,8 +149,8 @@ pub fn write_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Returns the bytes before a message of this length in its envelope. [`ENVELOPE_TAIL`] follows the message.
-/// Lists use them, because they are written piece by piece.
+/// Returns the bytes of an envelope before a message of this length. [`ENVELOPE_TAIL`] follows the message.
+/// Lists use this function, because they are written piece by piece.
 ///
 /// ```
 /// use informer_schema::{ENVELOPE_TAIL, enclose, envelope_head};
@@ -167,15 +169,15 @@ pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     head
 }
 
-/// The bytes after a message in its envelope.
+/// The bytes of an envelope after the message.
 pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
 
 /// Returns the tag and length of a length-delimited field.
 ///
 /// # Panics
 ///
-/// Panics if the number is over 15. The tags of such fields are longer, and no field that is written piece by
-/// piece has one.
+/// Panics if the number is over 15. The tags of larger numbers are longer, and no field that is written piece
+/// by piece has a larger number.
 pub fn block_head(number: u8, length: usize) -> Vec<u8> {
     assert!(number < 16, "the head of field {number} is longer than one byte");
     let mut head = vec![number << 3 | 2];
@@ -188,14 +190,15 @@ pub fn block_head(number: u8, length: usize) -> Vec<u8> {
     head
 }
 
-/// Returns the first event of a watch stream and the rest; `None` if more bytes are needed. The caller must
-/// bound the length of an event: [`frame_length`] returns it before the event is complete.
+/// Returns the first event of a watch stream and the remaining bytes; `None` if the event is incomplete. The
+/// caller must limit the length of an event: [`frame_length`] returns the length before the event is
+/// complete.
 pub fn frame(stream: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(frame_length(stream)?).ok()?;
     stream[4..].split_at_checked(length)
 }
 
-/// Returns the length of the next event, without its four-byte prefix.
+/// Returns the length of the next event of a watch stream, without its four-byte prefix.
 pub fn frame_length(stream: &[u8]) -> Option<u32> {
     stream.first_chunk().copied().map(u32::from_be_bytes)
 }

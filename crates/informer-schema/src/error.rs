@@ -1,12 +1,12 @@
 use thiserror::Error;
 
-/// The error of converting an object. `path` is the JSON path of the field; the error never contains a value.
+/// The error of converting an object. `path` is the JSON path of the field. The error never contains a value.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("cannot {operation} {kind}{}{path}", if path.is_empty() { "" } else { " at " })]
 pub struct TranscodeError {
     /// The attempted operation.
     pub(crate) operation: &'static str,
-    /// The kind, such as `apps/v1 Deployment`.
+    /// The kind of the object, such as `apps/v1 Deployment`.
     pub(crate) kind: String,
     /// The field, such as `spec.containers[0].image`.
     pub(crate) path: String,
@@ -16,7 +16,7 @@ pub struct TranscodeError {
 }
 
 impl TranscodeError {
-    /// Returns the field, such as `spec.containers[0].image`; empty for the object itself.
+    /// Returns the path of the field, such as `spec.containers[0].image`; empty for the object itself.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -31,7 +31,7 @@ impl TranscodeError {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Protobuf or JSON ends too early.
+    /// The protobuf or JSON ends too early.
     #[error("the data ends too early")]
     Truncated,
     /// A protobuf varint has more than 64 bits.
@@ -55,7 +55,7 @@ pub enum Problem {
     /// The input exceeds [`MAX_INPUT`](crate::MAX_INPUT) bytes.
     #[error("the input is too long")]
     TooLong,
-    /// The value does not fit the type.
+    /// The value does not fit the type of the field.
     #[error("expected {expected}")]
     Value {
         /// The JSON type that the field expects.
@@ -70,7 +70,7 @@ pub enum Problem {
     /// The four-byte prefix of a protobuf object is missing.
     #[error("the data does not begin with the prefix of a protobuf object")]
     Magic,
-    /// `apiVersion` and `kind` are not in the table.
+    /// The table does not contain the kind with this `apiVersion` and `kind`.
     #[error("no built-in kind has this name")]
     UnknownKind,
     /// The kind has no protobuf encoding.
@@ -81,7 +81,7 @@ pub enum Problem {
     Encoding,
 }
 
-/// A problem and its field path, which is built from the innermost field outwards.
+/// A problem and its field path. The path is built from the innermost field outwards.
 #[derive(Debug)]
 pub(crate) struct Fault {
     problem: Problem,
@@ -95,7 +95,7 @@ impl From<Problem> for Fault {
 }
 
 impl Fault {
-    /// Prepends the field that contains the fault.
+    /// Prepends the name of the field that contains the fault to the path.
     #[cold]
     pub(crate) fn within(mut self, name: &str) -> Self {
         let path = self.path.get_or_insert_default();
@@ -105,7 +105,7 @@ impl Fault {
         self
     }
 
-    /// Prepends the list index that contains the fault.
+    /// Prepends the list index of the value that contains the fault to the path.
     #[cold]
     pub(crate) fn entry(self, index: usize) -> Self {
         self.within(&format!("[{index}]"))

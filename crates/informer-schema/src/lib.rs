@@ -35,11 +35,11 @@
 //!
 //! # Bad input
 //!
-//! Readers never panic. For invalid input they return an error that names the field but no value. Memory is
-//! bounded by the input: decoded data takes a small multiple of its bytes, and JSON at most [`MAX_GROWTH`]
-//! times as many. Nesting is bounded by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by [`MAX_INPUT`] and by
-//! the limit of a [`ListSplitter`]. Protobuf is read as the format allows it (fields in any order, split
-//! messages, unknown fields) and written as Go writes it.
+//! Functions that read input never panic. For invalid input they return an error that contains the field but
+//! no value. Memory is limited by the input: decoded data takes a small multiple of its bytes, and JSON at
+//! most [`MAX_GROWTH`] times as many. Nesting is limited by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by
+//! [`MAX_INPUT`] and by the limit of a [`ListSplitter`]. Protobuf is read as the format allows it (fields in
+//! any order, split messages, unknown fields) and written as Go writes it.
 //!
 //! This crate depends neither on tokio nor on HTTP and has no global state: create one [`Schema`] and share
 //! it.

@@ -1,13 +1,13 @@
-//! Splits a protobuf list into its items while it arrives.
+//! Splits a protobuf list into its items while the bytes arrive.
 
 use crate::envelope::MAGIC;
 use crate::error::{Problem, TranscodeError};
 use crate::wire::{Raw, Reader, each_field};
 
-/// The largest tag and length. The length of a field is known once they are complete.
+/// The maximum number of bytes of a tag and a length together.
 const HEAD: usize = 20;
 
-/// A segment of a list: type, metadata and items, in the order of the wire.
+/// A segment of a list: its type, its metadata, or an item, in the order in which the server sent them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListSegment<'a> {
     /// The type of the list.
@@ -26,11 +26,12 @@ pub enum ListSegment<'a> {
         /// `metadata.remainingItemCount`.
         remaining: Option<i64>,
     },
-    /// An object without envelope. Read it with [`Scan`](crate::Scan) or [`KindSchema`](crate::KindSchema).
+    /// An object without envelope. Parse it with [`Scan`](crate::Scan) or [`KindSchema`](crate::KindSchema).
     Item(&'a [u8]),
 }
 
-/// Splits the body of a list into its items, at any chunk boundary. It buffers at most the incomplete item.
+/// Splits the body of a list response into its items, at any chunk boundary. It buffers at most one
+/// incomplete item.
 ///
 /// ```
 /// use informer_schema::{ListSegment, ListSplitter, Schema};
@@ -49,34 +50,34 @@ pub enum ListSegment<'a> {
 pub struct ListSplitter {
     state: State,
     buffer: Vec<u8>,
-    /// The maximum length that `held` has reached.
+    /// The largest number of bytes that were in `held`.
     max_buffered: usize,
     limit: usize,
 }
 
-/// The capacity to which the buffer shrinks after a large object, so that one object does not hold the
-/// memory.
+/// The capacity to which the buffer shrinks after a large object, so that one large object does not occupy
+/// memory until the end of the list.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Before the prefix.
     Magic,
-    /// Between fields of the envelope, before the list.
+    /// The next bytes are fields of the envelope before the list.
     Envelope,
-    /// Between fields of the envelope, after the list.
+    /// The next bytes are fields of the envelope after the list.
     AfterList,
-    /// In the list, with the number of remaining bytes.
+    /// The next bytes are fields of the list, which has this number of remaining bytes.
     List(u64),
 }
 
 /// The result of parsing the beginning of a buffer.
 enum Parsed<'a> {
-    /// Incomplete: at least this many bytes are needed.
+    /// The buffer is incomplete: at least this many bytes are needed.
     Short(usize),
-    /// The list begins after this many bytes and has this length.
+    /// The list begins after this many bytes and has this length in bytes.
     Enter(usize, u64),
-    /// A field of this many bytes.
+    /// The buffer begins with a field of this many bytes.
     Field(usize, Option<ListSegment<'a>>),
 }
 
@@ -90,8 +91,8 @@ impl ListSplitter {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are not a list, or if a field is longer than the limit. The splitter must not be
-    /// used after that.
+    /// Returns an error if the bytes are not a list, or if a field is longer than the limit. The splitter
+    /// must not be used after an error.
     pub fn push(
         &mut self,
         mut chunk: &[u8],
@@ -111,7 +112,8 @@ impl ListSplitter {
         let mut needed = usize::from(!self.buffer.is_empty());
         while !chunk.is_empty() || self.buffer.len() >= needed.max(1) {
             if self.buffer.is_empty() {
-                // Complete fields are passed on without a copy; the rest is buffered.
+                // Complete fields of the chunk are passed on without a copy; the remaining bytes are
+                // buffered.
                 let used = self.fields(chunk, part)?;
                 *chunk = &chunk[used..];
                 self.buffer.extend_from_slice(chunk);
@@ -144,7 +146,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Passes complete fields on, and returns their length in bytes.
+    /// Passes the complete fields to `part`, and returns their length in bytes.
     fn fields(&mut self, bytes: &[u8], part: &mut impl FnMut(ListSegment<'_>)) -> Result<usize, Problem> {
         let mut used = 0;
         while used < bytes.len() {
@@ -219,16 +221,16 @@ impl ListSplitter {
         }
     }
 
-    /// Returns true if the list is complete.
+    /// Returns true if the end of the list has been reached.
     pub fn is_complete(&self) -> bool {
         self.state == State::AfterList && self.buffer.is_empty()
     }
 
-    /// Checks that the list is complete, at the end of the body.
+    /// Verifies, at the end of the body, that the list is complete.
     ///
     /// # Errors
     ///
-    /// Fails if the list is incomplete.
+    /// Returns an error if the list is incomplete.
     pub fn finish(self) -> Result<(), TranscodeError> {
         if self.is_complete() { Ok(()) } else { Err(failed(Problem::Truncated)) }
     }
@@ -238,7 +240,7 @@ fn failed(problem: Problem) -> TranscodeError {
     TranscodeError { operation: "read", kind: "a list".to_owned(), path: String::new(), problem }
 }
 
-/// Returns the tag and length of a field; `None` if they are incomplete.
+/// Returns the tag and length of a field; `None` if the bytes are incomplete.
 fn if_complete<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, Problem> {
     match head {
         Ok(head) => Ok(Some(head)),

@@ -1,4 +1,4 @@
-//! Strategic merge patch: objects are merged by field, lists as the table defines.
+//! Strategic merge patch: objects are merged field by field, and lists by the strategies in the schema table.
 
 mod lists;
 mod meta;
@@ -14,14 +14,15 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// The error of applying a patch. It shows no value of the object or the patch except an unknown directive.
+/// The error of applying a patch. It contains no value of the object or the patch except an unknown
+/// directive.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
     /// The object or the patch is not a JSON object.
     #[error("invalid JSON document")]
     Document,
-    /// A list of lists in a list that is to be merged.
+    /// A list that is to be merged contains another list.
     #[error("lists of lists are not supported")]
     ListOfLists,
     /// `$deleteFromPrimitiveList` has no list name.
@@ -45,10 +46,10 @@ pub enum MergeError {
         /// The value of `$patch`.
         directive: String,
     },
-    /// `$patch: merge` in an entry of a list.
+    /// An entry of a list contains `$patch: merge`, which is not supported there.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeDirective,
-    /// An entry of a list lacks the merge key.
+    /// An entry of a list does not have the merge key.
     #[error("an entry does not contain the declared merge key: {key}")]
     NoMergeKey {
         /// The merge key.
@@ -63,13 +64,13 @@ pub enum MergeError {
     /// `$setElementOrder` for two empty lists.
     #[error("no elements in any of the given slices")]
     NoElements,
-    /// A directive needs a value of another type.
+    /// The value of a directive has the wrong type.
     #[error("expected {expected}")]
     Type {
         /// The type that it needs.
         expected: &'static str,
     },
-    /// The type has no such field.
+    /// The Go type has no field of this name.
     #[error("unable to find api field in struct {message} for the json field {field:?}")]
     NoField {
         /// The type.
@@ -77,13 +78,13 @@ pub enum MergeError {
         /// The field.
         field: String,
     },
-    /// A field is to be merged into something that is not a struct.
+    /// A field is to be merged into a value that is not a struct.
     #[error("merging an object in json but data type is not struct, instead is: {found}")]
     NotAStruct {
         /// The type that was found.
         found: &'static str,
     },
-    /// Both values are lists, but the type of the field is not.
+    /// Both values are lists, but the type of the field is not a list.
     #[error("expected slice or array type, but got: {found}")]
     NotAList {
         /// The type that was found.
@@ -92,7 +93,7 @@ pub enum MergeError {
 }
 
 impl MergeError {
-    /// Returns the HTTP status of the server's response.
+    /// Returns the HTTP status with which a server rejects the patch.
     pub fn status(&self) -> u16 {
         match self {
             Self::Document | Self::PrimitiveList | Self::RetainKeys | Self::ElementOrder => 400,
@@ -105,11 +106,12 @@ impl MergeError {
 /// Applies a strategic merge patch to an object of this kind, with the directives `$patch`, `$retainKeys`,
 /// `$deleteFromPrimitiveList` and `$setElementOrder`.
 ///
-/// Both values are processed recursively. Take them from a parser that bounds nesting, such as serde_json.
+/// Both arguments are processed recursively. Take them from a parser that limits nesting, such as serde_json.
 ///
 /// # Errors
 ///
-/// Fails if the patch is invalid, or merges fields that the kind does not have; see [`MergeError::status`].
+/// Returns an error if the patch is invalid, or sets fields that the kind does not have; see
+/// [`MergeError::status`].
 ///
 /// ```
 /// use informer_core::Gvk;
@@ -157,7 +159,8 @@ fn objects(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Ob
     Ok(original)
 }
 
-/// Removes `$retainKeys` from the patch, and the keys that it does not list from the object.
+/// Applies `$retainKeys`: removes the directive from the patch, and the keys that it does not contain from
+/// the object.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let retained = retained.as_array().ok_or(MergeError::RetainKeys)?;
@@ -175,7 +178,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeErr
     Ok(())
 }
 
-/// Merges one field. With `deletes` the value lists entries that are removed from a list.
+/// Merges one field. If `deletes` is true, the value contains the entries to remove from a list.
 fn member(
     original: &mut Object,
     name: &str,
@@ -212,7 +215,7 @@ fn member(
     Ok(())
 }
 
-/// Removes null fields from a new object, because there is nothing to delete.
+/// Removes null fields from a new object: null means deletion, and a new object has no field to delete.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -224,7 +227,8 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// Removes objects with a directive, because there is nothing to apply it to.
+/// Removes nested objects that contain a directive from a new object, because there is no existing object to
+/// which the directive applies.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(DIRECTIVE) => None,

@@ -1,7 +1,7 @@
-//! Quantities as Kubernetes writes them: the canonical form of `1024Ki`, `0.5` or `1e3`.
+//! The canonical form of Kubernetes quantities such as `1024Ki`, `0.5` or `1e3`.
 //!
-//! Both encodings contain the string that the server's type would write, so every string is canonicalized
-//! when it is read.
+//! JSON and protobuf both contain the string that the server's `Quantity` type writes, so every quantity is
+//! converted to the canonical form when it is read.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use crate::error::Problem;
 
 const INVALID: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
 
-/// Digits after the decimal point; smaller fractions are rounded up.
+/// The maximum number of digits after the decimal point; smaller fractions are rounded up.
 const NANO: i64 = 9;
 
-/// Digits that always fit into 64 bits. A longer string is never kept unchanged.
+/// The number of digits that always fit into 64 bits. A longer string is always formatted again.
 const SAFE_DIGITS: usize = 18;
 
-/// The notation of a quantity, which determines how it is written.
+/// The notation of a quantity, which determines its canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     DecimalExponent,
@@ -23,7 +23,7 @@ enum Format {
     DecimalSi,
 }
 
-/// The components of a quantity string.
+/// The components of a quantity string: sign, digits and suffix.
 struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,
@@ -32,7 +32,7 @@ struct QuantityParts<'a> {
     format: Format,
 }
 
-/// A quantity without sign: `digits` times ten to the `exponent`.
+/// The magnitude of a quantity: `digits` times ten to the power of `exponent`.
 struct Amount {
     digits: Vec<u8>,
     exponent: i64,
@@ -50,7 +50,7 @@ pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
     }
 }
 
-/// Returns the canonical form of a quantity as a server writes it: `1Gi` for `1024Mi`.
+/// Returns the canonical form of a quantity, as a server writes it: `1Gi` for `1024Mi`.
 ///
 /// ```
 /// assert_eq!(informer_schema::canonical_quantity("1024Mi")?, "1Gi");
@@ -59,7 +59,7 @@ pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
 ///
 /// # Errors
 ///
-/// Fails if the string is not a quantity.
+/// Returns an error if the string is not a quantity.
 pub fn canonical_quantity(text: &str) -> Result<String, Problem> {
     canonical(text).map(Cow::into_owned)
 }
@@ -120,8 +120,8 @@ fn interpret(suffix: &str) -> Option<(i32, Format)> {
     Some((exponent, format))
 }
 
-/// Returns true if apimachinery keeps the string unchanged: short numbers that look canonical. This includes
-/// `+5` and `007`.
+/// Returns true if apimachinery keeps the string of a quantity unchanged. It does so for short numbers that
+/// look canonical, including `+5` and `007`.
 fn keeps_its_text(parts: &QuantityParts<'_>) -> bool {
     let length = parts.whole.len() + parts.fraction.len();
     if parts.format == Format::BinarySi {
@@ -175,7 +175,7 @@ fn binary(negative: bool, value: u128) -> String {
 }
 
 impl Amount {
-    /// Multiplies by two to the `power`.
+    /// Multiplies by two to the power of `power`.
     fn double(&mut self, power: i32) {
         for _ in 0..power / 10 {
             let mut carry = 0_u32;
@@ -228,7 +228,8 @@ impl Amount {
         }
     }
 
-    /// Returns the value if it is an integer. A value that does not fit is larger than every relevant bound.
+    /// Returns the value, or `None` if it is not an integer. For a value that does not fit, the result is
+    /// `u128::MAX`, which is larger than every relevant limit.
     fn as_integer(&self) -> Option<u128> {
         let zeros = u32::try_from(self.exponent).ok()?;
         let digits = self
@@ -257,7 +258,8 @@ impl Amount {
     }
 }
 
-/// Above an exa, apimachinery writes no suffix, which changes the value. This does the same.
+/// Returns the suffix for a power of ten. Above exa, apimachinery writes no suffix, which changes the value;
+/// this function does the same.
 fn suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",

@@ -1,4 +1,4 @@
-//! Reads the metadata that a cache needs from the protobuf bytes of an object, without decoding it.
+//! Reads the metadata that a cache needs from the protobuf bytes of an object, without decoding the object.
 
 mod cut;
 
@@ -16,7 +16,7 @@ use crate::time;
 use crate::transcode::view::{MessageView, Pieces, View, occurrences};
 use crate::wire::{Raw, each_field};
 
-// Protobuf field numbers of `metadata`, and of its fields, which are the same in every kind. A test compares
+// Protobuf field numbers of `metadata` and of its fields. They are the same in every kind; a test compares
 // them with the table.
 const METADATA: u32 = 1;
 const NAME: u32 = 1;
@@ -31,10 +31,10 @@ const ANNOTATIONS: u32 = 12;
 const OWNERS: u32 = 13;
 const FINALIZERS: u32 = 14;
 const MANAGED_FIELDS: u32 = 17;
-/// The fields of `metadata` that are usually equal in all objects of one pod template.
+/// The fields of `metadata` that are usually equal in all objects created from one pod template.
 const TEMPLATED: [u32; 3] = [LABELS, ANNOTATIONS, OWNERS];
 
-/// The bytes of a protobuf object without its envelope, whose `metadata` was scanned.
+/// The bytes of a protobuf object without its envelope, and the result of scanning its `metadata`.
 ///
 /// ```
 /// use informer_core::Object;
@@ -64,10 +64,10 @@ pub struct Scan<'a> {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProtobufHeaderError {
-    /// The bytes are not an object.
+    /// The bytes are not a protobuf object.
     #[error("cannot read the labels or owners of an object")]
     Wire(#[source] TranscodeError),
-    /// Name and namespace are not a valid key.
+    /// Name and namespace of the object are not a valid key.
     #[error("the object has no valid key")]
     Key(#[source] ParseKeyError),
 }
@@ -82,18 +82,19 @@ fn failed(problem: Problem) -> TranscodeError {
 }
 
 impl<'a> Scan<'a> {
-    /// Scans the metadata of an object and skips the rest.
+    /// Scans the metadata of an object and skips its other fields.
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are not a message, or metadata has an unexpected type.
+    /// Returns an error if the bytes are not a protobuf message, or a field of the metadata has an unexpected
+    /// type.
     pub fn of(object: &'a [u8]) -> Result<Self, TranscodeError> {
         let (scan, error) = Self::partial(object);
         error.map_or(Ok(scan), Err)
     }
 
-    /// Like [`of`](Self::of), but returns what was read before an error. This is enough to identify an
-    /// undecodable object.
+    /// Like [`of`](Self::of), but returns the metadata that was read before an error. This is enough to
+    /// identify an undecodable object.
     pub fn partial(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
         let mut scan = Self {
             object,
@@ -151,7 +152,7 @@ impl<'a> Scan<'a> {
         self.managed
     }
 
-    /// Returns namespace and name as a key.
+    /// Returns namespace and name of the object as a key.
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl<'a> Scan<'a> {
         Ok(found)
     }
 
-    /// Returns `metadata.annotations`, in the order of the wire.
+    /// Returns `metadata.annotations`, in the order of the protobuf message.
     ///
     /// # Errors
     ///
@@ -223,11 +224,11 @@ impl<'a> Scan<'a> {
         read.map_err(failed)
     }
 
-    /// Returns the metadata that a cache stores next to the bytes.
+    /// Returns the metadata that a cache stores next to the bytes of the object.
     ///
     /// # Errors
     ///
-    /// Fails if labels or owners are invalid, or if name and namespace are not a valid key.
+    /// Returns an error if labels or owners are invalid, or if name and namespace are not a valid key.
     pub fn header(&self) -> Result<Header, ProtobufHeaderError> {
         let key = self.key()?;
         let (labels, owners, deletion) =
@@ -263,8 +264,8 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Never fails for bytes that [`Scan::of`] accepted. The result type exists because the bytes are parsed
-    /// again.
+    /// Never returns an error for bytes that [`Scan::of`] accepted. The result type exists because the bytes
+    /// are parsed again.
     pub fn without_managed_fields(&self) -> Result<Cow<'a, [u8]>, TranscodeError> {
         match self.managed {
             true => cut::without(self.object, &[MANAGED_FIELDS]).map(Cow::Owned).map_err(failed),
@@ -272,8 +273,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the bytes of labels, annotations and owners, in this order. They are usually equal in all
-    /// objects of one workload. An element is `None` if the field is absent or its entries are not
+    /// Returns the bytes of labels, annotations and owners, in this order. These fields are usually equal in
+    /// all objects of one workload. An element is `None` if the field is absent or its entries are not
     /// contiguous.
     ///
     /// ```
@@ -296,17 +297,17 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Never fails for bytes that [`Scan::of`] accepted.
+    /// Never returns an error for bytes that [`Scan::of`] accepted.
     pub fn templated(&self) -> Result<[Option<&'a [u8]>; 3], TranscodeError> {
         cut::runs(self.object, TEMPLATED).map_err(failed)
     }
 
-    /// Returns the object without `metadata.managedFields`, and without each of labels, annotations and
-    /// owners (in this order) whose element of `chosen` is true.
+    /// Returns the object without `metadata.managedFields`, and without those of its labels, annotations and
+    /// owners (in this order) for which `chosen` is true.
     ///
     /// # Errors
     ///
-    /// Never fails for bytes that [`Scan::of`] accepted.
+    /// Never returns an error for bytes that [`Scan::of`] accepted.
     pub fn without_templated(&self, chosen: [bool; 3]) -> Result<Vec<u8>, TranscodeError> {
         let mut unwanted = [MANAGED_FIELDS; 4];
         for ((place, number), chosen) in unwanted.iter_mut().zip(TEMPLATED).zip(chosen) {
@@ -315,18 +316,18 @@ impl<'a> Scan<'a> {
         cut::without(self.object, &unwanted).map_err(failed)
     }
 
-    /// Returns an object whose `metadata` consists of `fields`, which are the bytes of one element of
+    /// Returns an object whose `metadata` consists of `fields`. These bytes must be one element of
     /// [`templated`](Self::templated).
     pub fn object_of_metadata(fields: &[u8]) -> Vec<u8> {
         cut::object(fields)
     }
 
-    /// Returns the object with the `metadata` fields of other objects appended to its own. This restores what
-    /// [`without_templated`](Self::without_templated) removed.
+    /// Returns the object with the `metadata` fields of other objects appended to its own `metadata`. This
+    /// restores the fields that [`without_templated`](Self::without_templated) removed.
     ///
     /// # Errors
     ///
-    /// Fails if one of the objects is not a message.
+    /// Returns an error if one of the objects is not a protobuf message.
     pub fn with_metadata_of<'b>(
         object: &[u8],
         others: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
@@ -381,9 +382,9 @@ fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
 }
 
 impl KindSchema<'_> {
-    /// Returns the scalar at `path` as a string, read from a message of this kind without decoding it. The
-    /// string is the one in [`message_to_json`](Self::message_to_json). Returns `None` if the value is
-    /// absent, an object or a list.
+    /// Returns the scalar at `path` as a string, read from a message of this kind without decoding the
+    /// message. The string equals the one in [`message_to_json`](Self::message_to_json). Returns `None` if
+    /// the value is absent, an object or a list.
     ///
     /// ```
     /// use informer_schema::{Envelope, Schema};
@@ -398,16 +399,16 @@ impl KindSchema<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if bytes on the path are invalid.
+    /// Returns an error if bytes on the path are invalid.
     pub fn scalar<'a>(self, raw: &'a [u8], path: &FieldPath) -> Result<Option<Cow<'a, str>>, TranscodeError> {
         self.scalar_at(raw, path.segments())
     }
 
-    /// Like [`scalar`](Self::scalar) for a list of path segments, which may contain any character.
+    /// Like [`scalar`](Self::scalar), but takes a list of path segments, which may contain any character.
     ///
     /// # Errors
     ///
-    /// Fails if bytes on the path are invalid.
+    /// Returns an error if bytes on the path are invalid.
     pub fn scalar_at<'a, 'p>(
         self,
         raw: &'a [u8],
@@ -452,8 +453,9 @@ fn walk<'a, 'p>(
 
 type Step<'s, 'a> = Result<Option<View<'s, 'a>>, crate::error::Fault>;
 
-/// Returns the value of the next path segment, which may be in an embedded type. In a map it consumes the key
-/// segment, too. Allocates nothing if every field occurs once, as servers write it.
+/// Returns the value of the next path segment, which may be a field of an embedded type. For a map, the path
+/// segment with the key is consumed, too. No memory is allocated if every field occurs once, as servers write
+/// it.
 fn member<'s, 'a, 'p>(
     message: &MessageView<'s, 'a>,
     path: &mut std::iter::Peekable<impl Iterator<Item = &'p str>>,
@@ -481,7 +483,8 @@ fn member<'s, 'a, 'p>(
     Ok(None)
 }
 
-/// The occurrences of a field in a message. Only a field that occurs more than once needs an allocated list.
+/// The occurrences of one field in a message. A list is allocated only for a field that occurs more than
+/// once.
 enum Occurrence<'a> {
     Absent,
     One(Raw<'a>),

@@ -17,30 +17,30 @@ pub(crate) mod resource;
 /// The table that `cargo xtask schema` generates; `docs/schema.md` describes its grammar.
 const BUILTIN: &str = include_str!("builtin.txt");
 
-/// The Kubernetes releases whose kinds and fields a schema contains.
+/// Selects the Kubernetes releases whose kinds and fields a schema contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Releases {
     /// Kinds and fields of the recorded server.
     Served,
-    /// Kinds and fields of the recorded server and of the newest Go types.
+    /// Kinds and fields of the recorded server, and of the newest Go types.
     All,
 }
 
-/// The index of a message in the table.
+/// The index of a message type in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageId(pub(crate) u16);
 
-/// The built-in kinds: their fields, their resources and their encodings.
+/// The built-in Kubernetes kinds, with their fields, resources and encodings.
 ///
-/// Not a global: parsing the table takes about a millisecond, so create one and share it in an `Arc`. It is
-/// immutable.
+/// There is no global schema: parsing the table takes about a millisecond, so create one schema and share it
+/// in an `Arc`. A schema is immutable.
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
     /// Rare attributes of fields.
     pub(crate) extras: Vec<Extra>,
-    /// For each message a run that maps a protobuf field number to the index of the field in its message,
-    /// plus 1.
+    /// For each message, a range of entries that maps a protobuf field number to the index of the field in
+    /// its message, plus 1.
     pub(crate) numbers: Vec<u8>,
     /// The kinds, sorted by group, version and kind.
     pub(crate) kinds: Vec<KindData>,
@@ -49,27 +49,27 @@ pub struct Schema {
     pub(crate) server_version: &'static str,
     pub(crate) types_version: &'static str,
     by_name: HashMap<&'static str, MessageId>,
-    /// A hash table from group, version and kind to the index of the kind plus 1. At least half of it is
-    /// empty.
+    /// A hash table from group, version and kind to the index of the kind plus 1. At least half of its slots
+    /// are empty.
     by_kind: Box<[u16]>,
 }
 
 impl Schema {
-    /// Parses the table that is part of this crate: the kinds and fields of the server of
-    /// [`Schema::server_version`], and those of the newer types of [`Schema::types_version`]. For clients,
-    /// because they talk to servers of any version.
+    /// Parses the table that is compiled into this crate. The schema has the kinds and fields of the server
+    /// of [`Schema::server_version`], and those of the newer types of [`Schema::types_version`]. Clients use
+    /// this schema, because they send requests to servers of any version.
     pub fn builtin() -> Self {
         load::parse(BUILTIN, Releases::All)
     }
 
     /// Parses the same table without the kinds and fields that the server of [`Schema::server_version`] does
-    /// not have. For servers: a field of a newer release is unknown.
+    /// not have. Servers use this schema: a field of a newer release is unknown to them.
     pub fn builtin_served() -> Self {
         load::parse(BUILTIN, Releases::Served)
     }
 
-    /// Returns a kind. Kinds of `meta/v1` that exist in every group (`DeleteOptions`, `Status`,
-    /// `PartialObjectMetadata`, ...) are found in each of them.
+    /// Returns a kind. The kinds of `meta/v1` that exist in every group (`DeleteOptions`, `Status`,
+    /// `PartialObjectMetadata`, ...) are found in each group.
     pub fn kind(&self, gvk: &Gvk) -> Option<KindSchema<'_>> {
         self.kind_of(&gvk.group, &gvk.version, &gvk.kind)
     }
@@ -101,7 +101,7 @@ impl Schema {
         find(group, version).or_else(|| find("meta.k8s.io", "v1"))
     }
 
-    /// Returns a kind that shares ownership of its table: for objects that outlive the request.
+    /// Returns a kind that shares ownership of the table, for objects that outlive the request.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Schema {
     }
 
     /// Returns a type by its published name (`io.k8s.api.core.v1.PodSpec`) or by the last three components of
-    /// it (`core.v1.PodSpec`).
+    /// that name (`core.v1.PodSpec`).
     pub fn message(&self, name: &str) -> Option<Message<'_>> {
         let short = name.rmatch_indices('.').nth(2).map_or(name, |(at, _)| &name[at + 1..]);
         let message = self.message_at(*self.by_name.get(short)?);
@@ -135,7 +135,7 @@ impl Schema {
         self.messages.iter().map(|data| Message { schema: self, data })
     }
 
-    /// Returns the resource of a path.
+    /// Returns the resource for a group, version and plural name.
     pub fn resource(&self, gvr: &Gvr) -> Option<Resource<'_>> {
         self.resources().find(|resource| {
             resource.group() == gvr.group
@@ -144,7 +144,8 @@ impl Schema {
         })
     }
 
-    /// Returns all resources in the order of discovery: the server's preference of groups and versions.
+    /// Returns all resources in the order of discovery, which is the server's order of preference for groups
+    /// and versions.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = Resource<'_>> {
         self.resources.iter().map(|data| Resource { schema: self, data })
     }
@@ -154,7 +155,7 @@ impl Schema {
         self.groups.iter().map(|data| (data.group, data.version))
     }
 
-    /// Returns the version of the server that was recorded, such as `v1.36.3`.
+    /// Returns the version of the server whose schema was recorded, such as `v1.36.3`.
     pub fn server_version(&self) -> &'static str {
         self.server_version
     }
@@ -169,7 +170,7 @@ impl Schema {
         Message { schema: self, data: &self.messages[usize::from(id.0)] }
     }
 
-    /// Returns the fields of a message, in the order of JSON.
+    /// Returns the fields of a message, in the order in which JSON contains them.
     pub(crate) fn fields_of(&self, id: MessageId) -> &[FieldData] {
         &self.fields[self.range_of(id)]
     }
@@ -179,7 +180,7 @@ impl Schema {
         data.fields.start as usize..data.fields.end as usize
     }
 
-    /// Returns the index of a field in its message, by protobuf number.
+    /// Returns the index of a field in its message, by protobuf field number.
     pub(crate) fn index_by_number(&self, id: MessageId, number: u32) -> Option<usize> {
         let run = &self.messages[usize::from(id.0)].numbers;
         let run = &self.numbers[run.start as usize..run.end as usize];
@@ -191,7 +192,7 @@ impl Schema {
         let range = self.range_of(id);
         match self.message_at(id).index(name) {
             Some(index) if range.contains(&index) => Some(index - range.start),
-            // An embedded type has a field with the same name, which may come before the message's own field.
+            // An embedded type may have a field with the same name, which precedes the message's own field.
             Some(_) => self.fields[range].iter().position(|field| field.name == name && !field.flags.inline),
             None => None,
         }
@@ -203,7 +204,8 @@ impl Schema {
         &self.numbers[run.start as usize..run.end as usize]
     }
 
-    /// Returns the indexes of the fields that exist on the wire, in descending order of their numbers.
+    /// Returns the indexes of the fields that protobuf messages contain, in descending order of their field
+    /// numbers.
     pub(crate) fn indexes_by_descending_number(&self, id: MessageId) -> impl Iterator<Item = usize> {
         let run = &self.messages[usize::from(id.0)].numbers;
         self.numbers[run.start as usize..run.end as usize]
@@ -212,7 +214,7 @@ impl Schema {
             .filter_map(|index| usize::from(*index).checked_sub(1))
     }
 
-    /// Returns the message of a base type.
+    /// Returns the message type of a base type, if the base type is a message.
     pub(crate) fn message_of(&self, base: Base) -> Option<Message<'_>> {
         match base {
             Base::Message(id) => Some(self.message_at(id)),
@@ -226,7 +228,7 @@ fn kind_hash(group: &str, version: &str, kind: &str) -> usize {
     hash(kind) * 3 + hash(version) * 5 + hash(group) * 7
 }
 
-/// A [`KindSchema`] that shares ownership of its table.
+/// A [`KindSchema`] that shares ownership of the table.
 #[derive(Clone)]
 pub struct SharedKindSchema {
     schema: Arc<Schema>,

@@ -1,5 +1,5 @@
-//! Unknown fields and duplicate keys in JSON: a server warns about them, or rejects them with strict field
-//! validation.
+//! Finds unknown fields and duplicate keys in JSON. A server reports them as warnings, or as errors with
+//! strict field validation.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,8 @@ use crate::transcode::MAX_DEPTH;
 /// The maximum number of problems that are reported per object, as in kube-apiserver.
 pub const MAX_STRICT_PROBLEMS: usize = 100;
 
-/// A field that is ignored. The text is that of a server's warning; it shows names and no values.
+/// A field of a request that the server ignores. Its text is that of a server's warning; it contains names
+/// and no values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StrictProblem {
     /// The type has no field of this name.
@@ -39,7 +40,7 @@ impl fmt::Display for StrictProblem {
 
 impl KindSchema<'_> {
     /// Returns the unknown fields and duplicate keys of a JSON object of this kind, in document order, each
-    /// once.
+    /// of them once.
     ///
     /// ```
     /// let schema = informer_schema::Schema::builtin();
@@ -52,8 +53,8 @@ impl KindSchema<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not JSON or nests too deeply. Values of wrong types are ignored, because decoding
-    /// reports them.
+    /// Returns an error if the text is not JSON or nests too deeply. Values of wrong types are ignored here,
+    /// because decoding reports them.
     pub fn strict_problems(self, json: &[u8]) -> Result<Vec<StrictProblem>, TranscodeError> {
         let failed = |problem| Fault::from(problem).into_error("read", self.describe());
         let tape = Tape::parse(json).map_err(failed)?;
@@ -129,7 +130,7 @@ impl StrictWalk<'_, '_> {
         }
     }
 
-    /// Checks one value. Types with their own unmarshaler are not checked, as in Go.
+    /// Checks one value and its nested values. Types with their own unmarshaler in Go are skipped, as in Go.
     fn value(&mut self, field: Field<'_>, at: At) -> Result<(), Problem> {
         match (field.data.base, field.message()) {
             (Base::Message(_), Some(message)) => self.message(message, at),

@@ -1,4 +1,4 @@
-//! JSON as bytes: a tape of its values, and Go-compatible string escaping.
+//! Parses JSON into a flat list of its values, and escapes strings as Go does.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::error::Problem;
 /// The maximum nesting of JSON values, as in kube-apiserver.
 pub const MAX_JSON_DEPTH: usize = 10_000;
 
-/// The maximum input in bytes. Offsets are stored in 32 bits.
+/// The maximum input in bytes, since offsets are stored in 32 bits.
 pub const MAX_INPUT: usize = u32::MAX as usize;
 
 /// The type of a JSON value.
@@ -22,15 +22,15 @@ pub(crate) enum JsonKind {
     Object,
 }
 
-/// A value and its range in the text. The nodes of nested values follow it.
+/// A value and its byte range in the text. The nodes of nested values follow it.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: JsonKind,
-    /// True if a string contains escapes.
+    /// True if the value is a string that contains escapes.
     escaped: bool,
     start: u32,
     end: u32,
-    /// The index of the node after this one and all its descendants.
+    /// The index of the first node after this one and all its descendants.
     next: u32,
 }
 
@@ -38,7 +38,7 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At(u32);
 
-/// A JSON text and the positions of its values, which are found in one pass without recursion.
+/// A JSON text and the positions of its values, which one pass finds without recursion.
 pub(crate) struct Tape<'a> {
     text: &'a str,
     nodes: Vec<Node>,
@@ -68,7 +68,7 @@ impl<'a> Tape<'a> {
         self.node(at).kind
     }
 
-    /// Returns the raw text of a value.
+    /// Returns the raw JSON text of a value.
     pub(crate) fn slice(&self, at: At) -> &'a str {
         let node = self.node(at);
         &self.text[node.start as usize..node.end as usize]
@@ -85,7 +85,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Returns the values of an array.
+    /// Returns the elements of an array.
     pub(crate) fn entries(&self, at: At) -> impl Iterator<Item = At> + '_ {
         let end = self.node(at).next;
         let mut place = at.0 + 1;
@@ -102,7 +102,7 @@ impl<'a> Tape<'a> {
         std::iter::from_fn(move || Some((entries.next()?, entries.next()?)))
     }
 
-    /// Returns the value of the last key with this name.
+    /// Returns the value of the last member with this name.
     pub(crate) fn member(&self, at: At, name: &str) -> Option<At> {
         let named = self.members(at).filter(|(key, _)| self.string(*key).is_some_and(|key| key == name));
         named.last().map(|(_, value)| value)
@@ -113,7 +113,7 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     nodes: Vec<Node>,
-    /// The arrays and objects that are still open.
+    /// The arrays and objects whose end has not been parsed yet.
     open: Vec<u32>,
 }
 
@@ -127,7 +127,7 @@ impl Parser<'_> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(self.invalid()) }
     }
 
-    /// Parses the next value of an array or object, or its end.
+    /// Parses the next value of an array or object, or the closing bracket.
     fn step(&mut self, container: u32) -> Result<(), Problem> {
         let object = self.nodes[container as usize].kind == JsonKind::Object;
         let first = self.nodes.len() == container as usize + 1;
@@ -292,12 +292,13 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the number of bytes before the first quote, backslash or control character. Processes eight bytes
-/// at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. Eight bytes are
+/// examined at a time.
 fn plain_length(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Only the lowest set high bit is reliable, because a byte borrows from the next one.
+    // Only the lowest set high bit is reliable, because the subtraction of one byte may borrow from the next
+    // one.
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
     let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     let mut at = 0;
@@ -313,7 +314,7 @@ fn plain_length(bytes: &[u8]) -> usize {
     last.map_or(bytes.len(), |more| at + more)
 }
 
-/// Unescapes the text between quotes. Unpaired surrogates become U+FFFD, as in Go.
+/// Unescapes the content of a JSON string. Unpaired surrogates become U+FFFD, as in Go.
 fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
@@ -335,7 +336,7 @@ fn unescape(inner: &str) -> String {
     out
 }
 
-/// Returns the code unit of `\uXXXX`; the `\u` was consumed.
+/// Parses the code unit of `\uXXXX`; the caller has already consumed `\u`.
 fn unit(rest: &mut &str) -> char {
     let hex = |text: &str| text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let high = hex(rest).unwrap_or(0xfffd);
@@ -358,8 +359,7 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes the content of a string. Quotes and backslashes are escaped unless the content is escaped JSON
-/// already.
+/// Writes the content of a string. Quotes and backslashes are escaped unless `text` is already escaped JSON.
 fn escape_into(out: &mut Vec<u8>, text: &str, quotes: bool) {
     let bytes = text.as_bytes();
     let mut done = 0;
@@ -399,7 +399,7 @@ fn escape_one(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Writes foreign JSON as Go's encoder would: without white space, and with Go's escapes.
+/// Writes JSON from another encoder as Go's encoder would: without white space, and with Go's escapes.
 pub(crate) fn write_compact(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Problem> {
     let tape = Tape::parse(raw)?;
     let mut end = 0;
@@ -417,7 +417,7 @@ pub(crate) fn write_compact(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Problem
     Ok(())
 }
 
-/// Writes the characters between values, without white space.
+/// Writes the punctuation between two values, without white space.
 fn punctuation(out: &mut Vec<u8>, between: &[u8]) {
     out.extend(between.iter().filter(|byte| !byte.is_ascii_whitespace()));
 }

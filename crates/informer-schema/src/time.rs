@@ -1,4 +1,4 @@
-//! Timestamps as Go parses and formats them.
+//! Parses and formats timestamps as Go does.
 
 mod layout;
 
@@ -6,7 +6,7 @@ use crate::error::Problem;
 
 pub use self::layout::TimeError;
 
-/// 0001-01-01T00:00:00Z: Go's zero time, which both encodings treat as absent.
+/// 0001-01-01T00:00:00Z, which is Go's zero time. JSON and protobuf both treat it as absent.
 pub(crate) const ZERO: i64 = -62_135_596_800;
 
 const DAY: i64 = 86_400;
@@ -33,8 +33,8 @@ pub(crate) fn write(out: &mut Vec<u8>, seconds: i64, micros: Option<i64>) {
     out.push(b'Z');
 }
 
-/// Writes a number with at least `DIGITS` digits. It avoids `format!`, because every object has about a dozen
-/// timestamps.
+/// Writes a number with at least `DIGITS` digits. `format!` would be slower, and every object has about a
+/// dozen timestamps.
 fn padded<const DIGITS: usize>(out: &mut Vec<u8>, number: u64) {
     let mut digits = [b'0'; DIGITS];
     let mut rest = number;
@@ -48,9 +48,9 @@ fn padded<const DIGITS: usize>(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Returns the date of a day since 1970 in the proleptic Gregorian calendar.
+/// Converts a day number since 1970-01-01 to a date in the proleptic Gregorian calendar.
 fn civil(day: i64) -> (i64, i64, i64) {
-    // Years begin in March here, so that the leap day is the last one. An era is 400 years.
+    // In this computation a year begins in March, so that the leap day is its last day. An era is 400 years.
     let day = day + 719_468;
     let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -68,14 +68,14 @@ fn day_of(year: i64, month: i64, date: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Parses a timestamp as seconds and nanoseconds. With `micro` exactly six fractional digits are required, as
-/// by `MicroTime`.
+/// Parses a timestamp as seconds and nanoseconds. If `micro` is true, exactly six fractional digits are
+/// required, as for `MicroTime`.
 pub(crate) fn read(text: &str, micro: bool) -> Result<(i64, i64), Problem> {
     strict(text, micro).or_else(|| layout::read(text, micro).ok()).ok_or(INSTANT)
 }
 
 /// Returns a timestamp in the form of Go's `Time`: in UTC and whole seconds. Returns `None` for Go's zero
-/// time, which is `null` in JSON.
+/// time, which JSON represents as `null`.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn canonical_time(text: &str) -> Result<Option<String>, TimeError> {
     canonical(text, false)
 }
 
-/// Like [`canonical_time`] for a `MicroTime`, which has exactly six fractional digits.
+/// Like [`canonical_time`], but for a `MicroTime`, which has exactly six fractional digits.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ fn canonical(text: &str, micro: bool) -> Result<Option<String>, TimeError> {
     Ok(Some(String::from_utf8(out).expect("timestamps are ASCII")))
 }
 
-/// Parses the RFC 3339 notation, which nearly all timestamps use.
+/// Parses the RFC 3339 notation, which nearly all timestamps have.
 fn strict(text: &str, micro: bool) -> Option<(i64, i64)> {
     let bytes = text.as_bytes();
     let head = bytes.get(..19)?;
@@ -145,7 +145,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// Parses a fraction such as `.123`. Returns nanoseconds and the number of bytes.
+/// Parses a fraction of a second such as `.123`. Returns nanoseconds and the number of parsed bytes.
 fn fraction(rest: &[u8]) -> Option<(i64, usize)> {
     if !matches!(rest.first(), Some(b'.' | b',')) {
         return Some((0, 0));

@@ -1,4 +1,4 @@
-//! Converts objects between JSON and protobuf. The schema table defines names, types and numbers of the
+//! Converts objects between JSON and protobuf. The schema table defines the names, types and numbers of their
 //! fields.
 
 mod json;
@@ -14,26 +14,26 @@ use crate::schema::kind::KindSchema;
 use crate::text::Tape;
 use crate::wire::Writer;
 
-/// The maximum nesting of messages, which is far beyond any object that a server accepts. It bounds the
-/// stack.
+/// The maximum nesting of messages, which limits the stack. Objects that a server accepts are nested far
+/// less.
 pub const MAX_DEPTH: usize = 128;
 
-/// The maximum ratio of JSON to protobuf size; real objects grow two- or threefold. An empty message is two
-/// bytes in protobuf and hundreds of names and zeros in JSON. Without a limit, a few megabytes would become
-/// gigabytes.
+/// The maximum ratio of JSON size to protobuf size; real objects become two to three times as large. Without
+/// a limit, a few megabytes of protobuf could become gigabytes of JSON: an empty message is two bytes in
+/// protobuf and hundreds of names and zeros in JSON.
 pub const MAX_GROWTH: usize = 64;
 
-/// JSON size that is always allowed, so that small objects are not limited by the ratio.
+/// The JSON size that is allowed for any input, so that the ratio does not limit small objects.
 const FREE_GROWTH: usize = 1 << 16;
 
 impl Schema {
     /// Converts a protobuf object in its envelope to the JSON that a server would write: without white space,
-    /// fields in the order of their types, maps sorted.
+    /// fields in the order of their Go types, maps sorted by key.
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are not an object, or its kind is not in the table. Unknown fields are dropped, as
-    /// by a server.
+    /// Returns an error if the bytes are not an object, or its kind is not in the table. Unknown fields are
+    /// dropped, as a server does.
     ///
     /// ```
     /// let schema = informer_schema::Schema::builtin();
@@ -67,13 +67,13 @@ impl Schema {
         self.kind_by_api_version(envelope.api_version, envelope.kind).ok_or_else(unknown)
     }
 
-    /// Converts a JSON object to protobuf in its envelope, byte for byte as a server would. Its `apiVersion`
-    /// and `kind` determine the type.
+    /// Converts a JSON object to protobuf in its envelope, with the same bytes as a server. The `apiVersion`
+    /// and `kind` of the object determine its type.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not JSON, a value has the wrong type, or the kind is not in the table. Unknown
-    /// fields are dropped.
+    /// Returns an error if the text is not JSON, a value has the wrong type, or the kind is not in the table.
+    /// Unknown fields are dropped.
     pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let failed = |problem| TranscodeError {
             operation: "read",
@@ -95,7 +95,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are not an event, or its object is invalid.
+    /// Returns an error if the bytes are not a watch event, or its object is invalid.
     pub fn watch_event_to_json(&self, event: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let (event_type, object) = crate::envelope::watch_event(event)?;
         let mut out = Vec::with_capacity(event.len() * 2);
@@ -109,12 +109,12 @@ impl Schema {
 }
 
 impl KindSchema<'_> {
-    /// Converts a message of this kind without envelope to JSON without `kind` and `apiVersion`, as in the
-    /// items of a list.
+    /// Converts a message of this kind without envelope to JSON without `kind` and `apiVersion`, the form of
+    /// the items of a list.
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are not a message of this kind.
+    /// Returns an error if the bytes are not a message of this kind.
     pub fn message_to_json(self, raw: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let mut out = Vec::with_capacity(raw.len() * 2);
         json::write(self.schema, self.data.message, raw, None, &mut out)
@@ -122,7 +122,8 @@ impl KindSchema<'_> {
         Ok(out)
     }
 
-    /// Converts JSON of this kind to protobuf in its envelope, ignoring its `apiVersion` and `kind`.
+    /// Converts a JSON object of this kind to protobuf in its envelope, ignoring the object's `apiVersion`
+    /// and `kind`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
-//! Fields on the wire that the table does not know, because a newer server wrote them.
+//! Finds protobuf fields that the table does not know, because a newer server wrote them.
 //!
-//! Readers skip such fields, so an object that has some is incomplete here. It is examined when a caller
-//! depends on it, not when it arrives: the walk visits every field of the message.
+//! Functions that read a message skip such fields, so an object that has some is incomplete after decoding. A
+//! message is searched for unknown fields only when a caller needs to know, not when the message arrives,
+//! because the search visits every field.
 
 use crate::schema::field::{Base, FieldData, Shape};
 use crate::schema::kind::KindSchema;
@@ -11,11 +12,11 @@ use crate::wire::{Raw, Reader};
 
 impl<'s> KindSchema<'s> {
     /// Returns true if a message of this kind has a field that the table does not know, at any depth. The
-    /// results of other readers lack that field.
+    /// other functions of this crate drop that field.
     ///
     /// An unknown field counts even if its value is empty: servers always write a field that is not a
-    /// pointer, and only the table knows which fields are. Bytes that are not a message of this kind count as
-    /// unknown.
+    /// pointer, and only the table knows which fields are pointers. Bytes that are not a message of this kind
+    /// count as an unknown field.
     ///
     /// ```
     /// use informer_schema::{Envelope, ExtraField, Schema};
@@ -32,13 +33,13 @@ impl<'s> KindSchema<'s> {
         has_unknown(self.schema, self.data.message, message, 0)
     }
 
-    /// Returns true if the table knows every segment of a path in this kind. Map keys and free-form JSON are
-    /// known.
+    /// Returns true if the table knows every segment of a path in this kind. Keys of maps and members of
+    /// free-form JSON count as known.
     pub fn has_path<'p>(self, path: impl IntoIterator<Item = &'p str>) -> bool {
         let (mut message, mut path) = (self.message(), path.into_iter());
         while let Some(name) = path.next() {
             let Some(field) = message.field(name) else { return false };
-            // The segment after a map is a key.
+            // The path segment after a map is a key, so it is skipped.
             if field.data.shape == Shape::Map && path.next().is_none() {
                 return true;
             }
@@ -108,7 +109,7 @@ fn is_unknown(schema: &Schema, base: Base, raw: Raw<'_>, depth: usize) -> bool {
     }
 }
 
-/// Returns true if `found` holds for a field of a message, or if the value is not a message.
+/// Returns true if `found` returns true for a field of a message, or if the value is not a message.
 fn any_field<'a>(raw: Raw<'a>, mut found: impl FnMut(u32, Raw<'a>) -> bool) -> bool {
     let Raw::Bytes(message) = raw else { return true };
     let mut reader = Reader::new(message);

@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 
-/// The value of one field on the wire.
+/// The value of one field in a protobuf message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Raw<'a> {
     /// Wire type 0.
@@ -11,7 +11,7 @@ pub(crate) enum Raw<'a> {
     Fixed64(u64),
     /// Wire type 2.
     Bytes(&'a [u8]),
-    /// Wire type 5, and groups, which built-in kinds do not use.
+    /// A field of wire type 5, or a group. Built-in kinds use neither.
     Other(u8),
 }
 
@@ -53,7 +53,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Reads the fields of one message in the order of the wire.
+/// Reads the fields of one message in the order in which it contains them.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     data: &'a [u8],
@@ -65,12 +65,12 @@ impl<'a> Reader<'a> {
         Self { data, at: 0 }
     }
 
-    /// Returns the bytes from an offset on.
+    /// Returns the bytes of the message from an offset on.
     pub(crate) fn bytes_from(&self, place: usize) -> &'a [u8] {
         &self.data[place..]
     }
 
-    /// Returns true if all bytes are consumed.
+    /// Returns true if all bytes of the message are consumed.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.data.len()
     }
@@ -91,8 +91,8 @@ impl<'a> Reader<'a> {
         Ok((number > 0).then_some((number, raw)))
     }
 
-    /// Like [`next`](Self::next), but returns the number only, or 0 at the end. The value is written to its
-    /// final location, because moving it causes a store-forwarding stall.
+    /// Like [`next`](Self::next), but returns only the number, or 0 at the end of the message. The value is
+    /// written to its final location, because moving it causes a store-forwarding stall.
     #[inline]
     pub(crate) fn read(&mut self, raw: &mut Raw<'a>) -> Result<u32, Problem> {
         if let Some((number, block)) = self.short() {
@@ -102,7 +102,8 @@ impl<'a> Reader<'a> {
         self.rest(raw)
     }
 
-    /// Fast path for nearly every field: a number below 16 and a length below 128.
+    /// Reads a field with a number below 16 and a length below 128. This fast path handles nearly every
+    /// field.
     #[inline]
     fn short(&mut self) -> Option<(u32, &'a [u8])> {
         if let [tag, length, rest @ ..] = &self.data[self.at..]
@@ -135,7 +136,7 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    /// Returns the number and wire type of the next field, and the length after its tag.
+    /// Reads the tag of the next field, and the length after it. Returns number, wire type and length.
     pub(crate) fn head(&mut self) -> Result<(u32, u8, u64), Problem> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
@@ -195,7 +196,7 @@ impl<'a> Reader<'a> {
         Ok(block)
     }
 
-    /// Skips a group, which no built-in kind uses. Groups nest; a counter avoids recursion.
+    /// Skips a group, which no built-in kind uses. Groups may be nested; a counter avoids recursion.
     fn group(&mut self) -> Result<Raw<'a>, Problem> {
         let mut open = 1_usize;
         while open > 0 {
@@ -213,17 +214,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes a message backwards, so that the length of a nested message is known when it is written.
+/// Writes a message backwards, so that the length of a nested message is known before it must be written.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// The bytes, in ascending order within each piece. Pieces are written from the end.
+    /// The written bytes at the end of the buffer, in ascending order. The space before `start` is free.
     bytes: Vec<u8>,
     /// The beginning of the message in `bytes`.
     start: usize,
 }
 
 impl Writer {
-    /// Returns the number of written bytes.
+    /// Returns the number of bytes written so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
@@ -280,7 +281,7 @@ impl Writer {
         self.close(number, before);
     }
 
-    /// Writes length and tag before the bytes that were written since `before`.
+    /// Writes the length and tag of a nested message, before the bytes that were written since `before`.
     pub(crate) fn close(&mut self, number: u8, before: usize) {
         self.varint((self.len() - before) as u64);
         self.tag(number, 2);

@@ -1,4 +1,5 @@
-//! Compares the transcoder byte for byte with Go: random objects of every kind in both encodings.
+//! Compares the conversion between JSON and protobuf byte for byte with that of Go, for random objects of
+//! every kind.
 //!
 //! `tests/corpus` contains a few objects of each kind. `cargo xtask schema --verify N` generates new ones
 //! from other seeds and runs these tests with their folder in `INFORMER_SCHEMA_CORPUS`.
@@ -34,7 +35,7 @@ fn read(name: &str) -> String {
     text
 }
 
-/// Lists that a real server sent in both encodings.
+/// Returns lists that a real server sent in both encodings.
 fn served() -> Vec<Sample> {
     read("served.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -43,7 +44,7 @@ fn samples() -> Vec<Sample> {
     let mut samples: Vec<Sample> =
         read("objects.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for sample in &mut samples {
-        // Go writes null for a list that it has read without items; servers never send one.
+        // Go writes null for a list that it has decoded without items; servers never send such a list.
         if sample.kind.ends_with("List") && sample.json.ends_with(r#""items":null}"#) {
             sample.json.truncate(sample.json.len() - "null}".len());
             sample.json.push_str("[]}");
@@ -57,8 +58,8 @@ fn bytes(text: &str) -> Vec<u8> {
     STANDARD.decode(text).unwrap()
 }
 
-/// Returns the first difference of two texts with some context, because whole objects are too long to compare
-/// by eye.
+/// Returns the first difference between two texts with some context, because whole objects are too long to
+/// compare by eye.
 fn parting(ours: &[u8], theirs: &[u8]) -> String {
     let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     let part = |bytes: &[u8]| {
@@ -134,7 +135,7 @@ fn unusual_json_is_decoded_as_by_go() {
         let (Some(loose), Some(wire)) = (&sample.loose, &sample.loose_wire) else { continue };
         let ours = schema.to_protobuf(loose.as_bytes()).map_err(|error| with_sources(&error));
         check("loose", &mut failures, &sample, ours, &bytes(wire));
-        // The object has one unknown field, and Go wrote the others.
+        // The test adds one unknown field to the object; the other fields were written by Go.
         let [group, version, name] = sample.kind.split('/').collect::<Vec<_>>().try_into().unwrap();
         let kind = schema.kind(&informer_core::Gvk::new(group, version, name)).unwrap();
         let problems = kind.strict_problems(loose.as_bytes()).unwrap();

@@ -1,4 +1,5 @@
-//! Compares strategic merge patches with Go, which computed and applied them. See `golden.rs` for the corpus.
+//! Compares strategic merge patches with those of Go, which computed the patches and applied them. See
+//! `golden.rs` for the corpus of objects.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,5 +1,5 @@
-//! Checks that the table has every kind and every field of the newest types of `k8s-openapi`. Otherwise a
-//! typed read from protobuf would lose a field of the program's own type.
+//! Verifies that the table contains every kind and every field of the newest types of `k8s-openapi`.
+//! Otherwise decoding such a type from protobuf would lose a field.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use informer_core::Gvk;
 use informer_schema::Schema;
 
-/// Types that are never read from protobuf.
+/// Types that programs never decode from protobuf.
 const NOT_IN_PROTOBUF: [&str; 3] = [
     // The response of `/version`.
     "io.k8s.apimachinery.pkg.version.Info",
@@ -19,10 +19,10 @@ const NOT_IN_PROTOBUF: [&str; 3] = [
     "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
 ];
 
-/// The locked `k8s-openapi`, from `cargo metadata`.
+/// The version of `k8s-openapi` in `Cargo.lock`, from `cargo metadata`.
 struct Package {
     sources: PathBuf,
-    /// The newest Kubernetes minor version among its features: 37 for `v1_37`.
+    /// The newest Kubernetes minor version among the crate's features: 37 for `v1_37`.
     newest: u32,
 }
 
@@ -33,8 +33,8 @@ fn output(command: &mut Command) -> String {
 }
 
 fn package() -> Package {
-    // Without `--filter-platform` cargo reads the manifests of all platforms' dependencies, which are not
-    // downloaded.
+    // Without `--filter-platform`, cargo reads the manifests of the dependencies of all platforms, which may
+    // not be downloaded.
     let versions = output(Command::new("rustc").arg("-vV"));
     let host = versions.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
     let metadata = output(
@@ -51,8 +51,8 @@ fn package() -> Package {
     Package { sources: manifest.with_file_name("src").join(format!("v1_{newest}")), newest }
 }
 
-/// A type that `k8s-openapi` is generated from: its published name, the JSON names of its fields, and its
-/// kind, if it has one.
+/// A type from which `k8s-openapi` is generated, with its published name, the JSON names of its fields, and
+/// its kind, if it has one.
 struct Definition {
     name: String,
     fields: Vec<String>,
@@ -88,7 +88,7 @@ fn definition(head: &str, text: &str) -> Option<Definition> {
 #[test]
 fn table_is_not_older_than_the_newest_types_of_k8s_openapi() {
     let schema = Schema::builtin();
-    // The Go modules of Kubernetes 1.37 have the version 0.37.
+    // The Go modules of Kubernetes 1.37 have the version number 0.37.
     let minor: u32 = schema.types_version().split('.').nth(1).unwrap().parse().unwrap();
     let newest = package().newest;
     assert!(minor >= newest, "the table is of 1.{minor}, k8s-openapi has 1.{newest}; see docs/schema.md");
@@ -123,7 +123,7 @@ fn table_has_every_kind_and_field_of_k8s_openapi() {
     assert!(missing.is_empty(), "{} missing:\n{}", missing.len(), missing.join("\n"));
 }
 
-/// Fields of Kubernetes 1.37 that the recorded server does not have.
+/// Fields of Kubernetes 1.37 that the recorded 1.36 server does not have.
 const NEWER: [(&str, &str); 3] = [
     ("core.v1.VolumeMount", "bindMountOptions"),
     ("core.v1.KeyToPath", "user"),
@@ -148,7 +148,8 @@ fn fields_newer_than_the_server_are_unknown_to_a_server_only() {
 #[test]
 fn absent_struct_of_a_newer_release_is_not_written_to_json() {
     let schema = Schema::builtin();
-    // Go writes this field always, because it is a struct, not a pointer. A server of 1.36 does not have it.
+    // A 1.37 server always writes this field, because it is a struct and not a pointer in Go. A 1.36 server
+    // does not have it.
     let status = schema.message("storage.v1.CSINode").unwrap().field("status").unwrap();
     assert_eq!((status.since(), status.is_always_written()), (Some("1.37"), false));
     let json = br#"{"kind":"CSINode","apiVersion":"storage.k8s.io/v1","metadata":{"name":"a"},"spec":{"drivers":null}}"#;

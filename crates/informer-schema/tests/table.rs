@@ -1,4 +1,4 @@
-//! Checks well-known kinds in the table.
+//! Verifies well-known kinds of the built-in schema table.
 
 use informer_core::{Gvk, Gvr};
 use informer_schema::{BaseType, ExtraField, Field, KindSchema, ListType, Message, Schema, Shape};

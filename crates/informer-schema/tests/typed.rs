@@ -1,4 +1,4 @@
-//! Compares headers, field paths and typed objects read from protobuf with the same from JSON.
+//! Compares headers, field paths and typed objects that were read from protobuf with those read from JSON.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -46,8 +46,8 @@ fn samples() -> Vec<Sample> {
     text.lines().map(sample).collect()
 }
 
-/// Asserts that decoding from protobuf equals decoding from JSON. Returns the number of objects that the type
-/// accepts.
+/// Asserts that decoding from protobuf equals decoding from JSON. Returns the number of objects that the Rust
+/// type accepts.
 fn agree<T: DeserializeOwned + PartialEq + Debug>(gvk: &Gvk) -> usize {
     let (schema, mut taken) = (&*SCHEMA, 0);
     for sample in SAMPLES.iter().filter(|sample| sample.kind == *gvk) {
@@ -143,8 +143,8 @@ fn field_paths_read_the_same_values_as_from_json() {
         let mut expected = Vec::new();
         scalars(&json, "", &mut expected);
         for (path, value) in expected {
-            // Skips names with quotes, which a path cannot express, and numbers in embedded JSON, which a
-            // path returns as they are written.
+            // Skipped: names with quotes, which a path cannot express, and numbers in embedded JSON, which a
+            // path returns unchanged.
             let Ok(path) = path.parse() else { continue };
             if matches!(&*value, "12.5" | "-10000000000.0")
                 || ["['kind']", "['apiVersion']"].contains(&informer_core::FieldPath::as_str(&path))
@@ -345,7 +345,7 @@ fn lists_are_split_at_any_chunk_boundary() {
     let mut count = 0;
     for sample in SAMPLES.iter().filter(|sample| sample.kind.kind.ends_with("List")) {
         let json: Value = serde_json::from_str(&sample.json).unwrap();
-        // Lists whose items are no objects of a built-in kind are skipped, such as lists of API groups.
+        // Lists whose items are not objects of a built-in kind, such as lists of API groups, are skipped.
         let kind = SCHEMA.kind(&sample.kind).unwrap();
         let Some(item) = kind.item() else { continue };
         for chunk in [1, 2, 3, 7, 64, sample.wire.len()] {
@@ -455,7 +455,7 @@ fn decode_complete_fails_if_the_type_needs_unknown_fields() {
     assert!(pod.decode_complete::<NewerPod>(raw(&plain)).is_ok());
     assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "it does not ask for the status");
     assert!(is_newer(pod.decode_complete::<NewerPod>(raw(&in_container)).map(drop)));
-    // The `Pod` of k8s-openapi has no field `shells`, so that it loses nothing.
+    // The `Pod` of k8s-openapi has no field `shells`, so decoding it loses no data.
     assert!(pod.decode_complete::<Pod>(raw(&in_container)).is_ok());
     assert!(pod.decode_complete::<Value>(raw(&plain)).is_ok());
     assert!(is_newer(pod.decode_complete::<Value>(raw(&in_container)).map(drop)), "a tree takes any member");

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 
 const OBJECTS: usize = 100_000;
 const NAMESPACES: usize = 100;
-/// Changes of a transaction, as the controller loop makes them under load.
+/// Number of changes in a transaction, as an informer writes them under load.
 const BATCH: usize = 64;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
@@ -28,12 +28,13 @@ fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
     let mut writer = builder.index("namespace", namespace()).writer();
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
-    // Both sides get pages of their own, as after some life.
+    // After these updates the two copies of the store's state share no pages, as in a store that has been
+    // used for some time.
     writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).expect("pods have keys");
     writer
 }
 
-/// Runs `read` while a writer never pauses.
+/// Runs `read` while another thread writes transactions without a pause.
 fn while_a_writer_runs(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
     let changes: Vec<StoreChange<Header>> =
         (0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 3))).collect();
@@ -52,7 +53,7 @@ fn while_a_writer_runs(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
     });
 }
 
-/// Keys in an order that no cache foresees.
+/// Returns keys in pseudo-random order, which CPU caches cannot predict.
 fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
     let mut keys = pods.keys();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -62,12 +63,12 @@ fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
         state ^= state << 17;
         keys.swap(at, state as usize % (at + 1));
     }
-    // 64 K keys, so that the choice of the next one is a mask.
+    // The list is truncated to 64 K keys, a power of two, so that the next key is chosen by a bit mask.
     keys.truncate(1 << 16);
     keys
 }
 
-/// Asks for one key after the other, all of `keys` in turn; their number is a power of two.
+/// Looks up one key after the other, cycling through `keys`. The number of keys must be a power of two.
 fn in_turn<'k>(keys: &'k [ObjectKey], mut look: impl FnMut(&'k ObjectKey)) -> impl FnMut() {
     let mut next = 0;
     move || {

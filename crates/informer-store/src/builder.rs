@@ -8,8 +8,8 @@ use crate::keys::Keys;
 use crate::shared::Shared;
 use crate::{Indexer, Store, StoreWriter, ThreadSafeStore};
 
-/// Creates a store and returns its write handle. Keys come from the objects, and there is no index.
-/// [`StoreBuilder`] has the options.
+/// Creates a store without an index and returns its write handle. Objects are stored under their own keys.
+/// [`StoreBuilder`] has more options.
 pub fn store<O: Object>() -> StoreWriter<O> {
     StoreBuilder::new().writer()
 }
@@ -34,32 +34,32 @@ pub struct StoreBuilder<O> {
 }
 
 impl<O: Object> StoreBuilder<O> {
-    /// Creates a builder with the objects' own keys and no index.
+    /// Creates a builder for a store that uses the objects' own keys and has no index.
     pub fn new() -> Self {
         Self { resource: "object".into(), keys: Keys::default(), indexers: Indexers::new() }
     }
 
-    /// Sets the resource that error messages name, such as `pods`; `object` by default.
+    /// Sets the resource name in error messages, such as `pods`; the default is `object`.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = resource.into();
         self
     }
 
-    /// Sets the key function, which identifies an object. It runs under no lock and must always return the
-    /// same key for an object.
+    /// Sets the key function, which identifies an object. The function runs under no lock and must always
+    /// return the same key for an object.
     pub fn key(mut self, key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static) -> Self {
         self.keys.set_key(key);
         self
     }
 
-    /// Sets a function that changes each object before it is stored, except objects passed to a deletion. It
-    /// runs under no lock, before the key function.
+    /// Sets a function that changes each object before it is stored, but not objects passed to a deletion.
+    /// The function runs under no lock, before the key function.
     pub fn transform(mut self, transform: impl Fn(Arc<O>) -> Arc<O> + Send + Sync + 'static) -> Self {
         self.keys.set_transform(transform);
         self
     }
 
-    /// Adds an index. A repeated name replaces the earlier function.
+    /// Adds an index. If an index with this name was already added, `function` replaces its function.
     pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
         self.indexers.insert(name.into(), Arc::new(function));
         self
@@ -74,7 +74,7 @@ impl<O: Object> StoreBuilder<O> {
         self
     }
 
-    /// Creates the store and returns its only write handle, which gives out the read handles.
+    /// Creates the store and returns its only write handle. The write handle returns read handles.
     pub fn writer(self) -> StoreWriter<O> {
         StoreWriter::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
     }

@@ -5,7 +5,7 @@ use informer_core::{Object, ObjectKey};
 
 /// One change of a transaction.
 ///
-/// Its key is computed by the store's key function unless [`at`](Self::at) sets it.
+/// The key of the changed object is computed by the store's key function unless [`at`](Self::at) sets it.
 pub struct StoreChange<O> {
     pub(crate) key: Option<ObjectKey>,
     pub(crate) action: Action<O>,
@@ -23,8 +23,8 @@ impl<O> StoreChange<O> {
         Self { key: None, action: Action::Upsert(object) }
     }
 
-    /// Deletes the object with this key. `last` is its final state; the store takes over its version.
-    /// Deleting a missing object is not an error.
+    /// Deletes the object with the key of `last`, its final state, whose version becomes the version of the
+    /// store. Deleting a missing object is not an error.
     pub fn delete(last: Arc<O>) -> Self {
         Self { key: None, action: Action::Delete(last) }
     }
@@ -34,7 +34,7 @@ impl<O> StoreChange<O> {
         Self { key: Some(key), action: Action::Forget }
     }
 
-    /// Sets the key; the key function is not called.
+    /// Sets the key of the change; the store's key function is then not called.
     pub fn at(mut self, key: ObjectKey) -> Self {
         self.key = Some(key);
         self

@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! The lock order is that of [`Shared`]. No lock is held between reserving the names and installing or
-//! releasing them.
+//! The lock order is that of [`Shared`]. No lock is held from the reservation of the names until the indexes
+//! are added or the names released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use informer_core::Object;
 use crate::shared::Shared;
 use crate::values::Definition;
 
-/// Index names that are reserved in one store while their indexes are not yet added. Created by
-/// [`Indexer::claim_indexers`](crate::Indexer::claim_indexers).
+/// Index names that are reserved in one store while the indexes are not yet added.
+/// [`Indexer::claim_indexers`](crate::Indexer::claim_indexers) creates this value.
 ///
 /// # Contract
 ///
@@ -54,8 +54,8 @@ impl<O: Object> IndexersClaim<O> {
         Self { shared, claimed }
     }
 
-    /// Adds the indexes like [`Indexer::add_indexers`](crate::Indexer::add_indexers): when this returns, all
-    /// of them are complete.
+    /// Adds the indexes like [`Indexer::add_indexers`](crate::Indexer::add_indexers): all of them are
+    /// complete when this method returns.
     pub fn install(mut self) {
         self.shared.install(std::mem::take(&mut self.claimed));
     }

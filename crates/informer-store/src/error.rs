@@ -15,24 +15,24 @@ pub struct UnknownIndex {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The store has no such index.
+    /// The store has no index with the requested name.
     #[error(transparent)]
     Unknown(#[from] UnknownIndex),
     /// The index function failed for the object passed to the lookup.
     #[error("look up {resource} {key:?} in index {index:?}: the index function failed")]
     Failed {
-        /// Name of the stored objects, such as `pods`.
+        /// The resource name of the stored objects, such as `pods`.
         resource: Arc<str>,
         /// Name of the index.
         index: Arc<str>,
-        /// Key of the object passed to the lookup.
+        /// The key of the object passed to the lookup.
         key: String,
         /// Error of the index function.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Some index names are already in use; no index was added.
+/// Some of the index names are already in use, so no index was added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("add indexes: {names:?} already exist; choose other names")]
 pub struct AddIndexersError {
@@ -59,7 +59,7 @@ pub struct NotFound {
 }
 
 impl NotFound {
-    /// Returns the name of the requested objects, such as `pods`.
+    /// Returns the resource name of the requested objects, such as `pods`.
     pub fn resource(&self) -> &str {
         &self.resource
     }
@@ -70,7 +70,7 @@ impl NotFound {
     }
 }
 
-/// Some changes of a transaction have no key. All other changes were applied.
+/// The key function failed for some changes of a transaction. All other changes were applied.
 #[derive(Debug, thiserror::Error)]
 #[error("{} of {total} changes were not applied, the first one at position {}", errors.len(), first_position(errors))]
 pub struct TransactionError {

@@ -1,20 +1,21 @@
-//! A keyed cache whose entries expire: client-go's `ExpirationCache`.
+//! A keyed cache whose entries expire, like client-go's `ExpirationCache`.
 //!
 //! # Invariants
 //!
-//! 1. Expiry is checked on reads only. An entry that is never read stays until it is replaced or [purged].
-//! 2. A read removes an expired entry only if it is still the same entry, so a value that was added
-//!    concurrently survives.
+//! 1. Entries are checked for expiry only when they are read. An entry that is never read stays until it is
+//!    replaced or [purged].
+//! 2. A read removes an expired entry only if it was not replaced meanwhile, so a value that was added
+//!    concurrently stays.
 //!
 //! [purged]: ExpirationCache::purge
 //!
 //! # Lock order
 //!
-//! `entries` only. The policy, the key function and `Drop` of objects run outside of it.
+//! There is one lock, `entries`. The policy, the key function and `Drop` of objects run without it.
 //!
 //! # Shutdown
 //!
-//! Nothing to stop: no task and no thread.
+//! An expiration cache needs no shutdown: it has no task and no thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,14 +28,16 @@ use parking_lot::Mutex;
 
 use crate::keys::Keys;
 
-/// Decides which entries have expired. Closures `Fn(&O, Duration) -> bool` and [`Ttl`] implement it.
+/// Decides which entries have expired. [`Ttl`] and closures of the form `Fn(&O, Duration) -> bool` implement
+/// this trait.
 pub trait ExpirationPolicy<O>: Send + Sync + 'static {
-    /// Returns true if an object that was added `age` ago has expired. Called under no lock.
+    /// Returns true if an object that was added `age` ago has expired. The cache calls this method under no
+    /// lock.
     fn is_expired(&self, object: &O, age: Duration) -> bool;
 }
 
-/// Entries expire after this duration; an entry of exactly this age is still valid. Zero means that entries
-/// never expire.
+/// A policy under which entries expire after this duration; an entry of exactly this age is still valid. With
+/// a duration of zero entries never expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ttl(pub Duration);
 
@@ -52,8 +55,8 @@ impl<O, F: Fn(&O, Duration) -> bool + Send + Sync + 'static> ExpirationPolicy<O>
 
 /// A cache of keyed objects that hides entries once a policy considers them expired.
 ///
-/// Each call takes the current time as an argument. It need not be real time, but should not go backwards: an
-/// entry from the future has age zero.
+/// Each call takes the current time as an argument. The time need not be real, but should not go backwards:
+/// an entry that was added later than `now` has age zero.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -79,7 +82,7 @@ struct Entry<O> {
 }
 
 impl<O: Object> ExpirationCache<O> {
-    /// Creates an empty cache that uses the objects' own keys.
+    /// Creates an empty cache that uses the objects' own keys and the given policy.
     pub fn new(policy: impl ExpirationPolicy<O>) -> Self {
         Self { keys: Keys::default(), policy: Box::new(policy), entries: Mutex::default() }
     }
@@ -93,11 +96,11 @@ impl<O: Object> ExpirationCache<O> {
         self
     }
 
-    /// Adds or replaces an object; its age starts at zero.
+    /// Adds or replaces an object. The age of the entry starts at zero.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function.
+    /// Returns the error of the key function, if it fails.
     pub fn add(&self, object: Arc<O>, now: Instant) -> Result<(), KeyError> {
         let key = self.keys.key_of(&object)?;
         let displaced = self.entries.lock().insert(key, Entry { object, added: now });
@@ -109,7 +112,7 @@ impl<O: Object> ExpirationCache<O> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function.
+    /// Returns the error of the key function, if it fails.
     pub fn update(&self, object: Arc<O>, now: Instant) -> Result<(), KeyError> {
         self.add(object, now)
     }
@@ -118,7 +121,7 @@ impl<O: Object> ExpirationCache<O> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function.
+    /// Returns the error of the key function, if it fails.
     pub fn delete(&self, object: &O) -> Result<(), KeyError> {
         let key = self.keys.key_of(object)?;
         let displaced = self.entries.lock().remove(&key);
@@ -126,7 +129,7 @@ impl<O: Object> ExpirationCache<O> {
         Ok(())
     }
 
-    /// Returns the object with this key. An expired object is removed, and `None` is returned.
+    /// Returns the object with this key. If the object has expired, it is removed and `None` is returned.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<Arc<O>> {
         let (key, entry) = {
             let entries = self.entries.lock();
@@ -136,17 +139,17 @@ impl<O: Object> ExpirationCache<O> {
         self.keep_alive(vec![(key, entry)], now).pop()
     }
 
-    /// Returns the objects that have not expired, and removes the others.
+    /// Returns the objects that have not expired, and removes the expired ones.
     pub fn list(&self, now: Instant) -> Vec<Arc<O>> {
         self.keep_alive(self.entries(), now)
     }
 
-    /// Returns all keys, including those of expired objects that have not been read since.
+    /// Returns all keys, including those of expired objects that were not removed yet.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.entries.lock().keys().cloned().collect()
     }
 
-    /// Replaces the whole content with `objects`; their ages start at zero.
+    /// Replaces the whole content with `objects`. The ages of their entries start at zero.
     ///
     /// # Errors
     ///
@@ -162,7 +165,7 @@ impl<O: Object> ExpirationCache<O> {
         Ok(())
     }
 
-    /// Removes expired entries. Call it from time to time if expired objects are never read.
+    /// Removes expired entries. Call this method from time to time if expired objects may never be read.
     pub fn purge(&self, now: Instant) {
         self.list(now);
     }
@@ -174,7 +177,7 @@ impl<O: Object> ExpirationCache<O> {
         self.entries.lock().iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
-    /// Returns the objects in `found` that have not expired, and removes the others.
+    /// Returns the entries in `found` that have not expired, and removes the expired ones from the cache.
     fn keep_alive(&self, found: Vec<(ObjectKey, Entry<O>)>, now: Instant) -> Vec<Arc<O>> {
         let is_expired = |(_, entry): &(ObjectKey, Entry<O>)| {
             self.policy.is_expired(&entry.object, now.saturating_duration_since(entry.added))
@@ -183,7 +186,8 @@ impl<O: Object> ExpirationCache<O> {
         if !expired.is_empty() {
             let mut entries = self.entries.lock();
             for (key, entry) in &expired {
-                // `expired` keeps a reference to the object, so nothing is dropped under the lock.
+                // `expired` still refers to the object, so its `drop`, which is user code, does not run under
+                // the lock.
                 if entries.get(key).is_some_and(|held| held.is(entry)) {
                     entries.remove(key);
                 }

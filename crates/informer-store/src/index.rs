@@ -1,4 +1,4 @@
-//! Index functions: compute the values under which an object is indexed.
+//! Index functions, which compute the values under which an object is indexed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,28 +7,28 @@ use std::sync::Arc;
 
 use informer_core::{FieldPath, KeyError, Object, ObjectKey};
 
-/// The error of an index function; any error converts with `?`.
+/// The error of an index function. The operator `?` converts any error to this type.
 pub type IndexFnError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The index name that client-go's informers use for [`namespace`].
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Computes the values of an object in one index: zero, one or many.
+/// Computes the values of an object in one index: zero, one or several values.
 ///
-/// Closures that return owned strings implement it: `|pod: &Pod| Some(..)` and `|pod: &Pod| vec![..]`, of
-/// `String` or `&'static str`. [`borrowed`] wraps a closure that borrows from the object, and [`fallible`]
-/// one that can fail. [`namespace`], [`field`], [`label`] and [`owner_uid`] cover the common cases without
-/// decoding the object.
+/// Closures that return owned strings implement this trait: `|pod: &Pod| Some(..)` and `|pod: &Pod|
+/// vec![..]`, of `String` or `&'static str`. [`borrowed`] wraps a closure that borrows from the object, and
+/// [`fallible`] one that can fail. [`namespace`], [`field`], [`label`] and [`owner_uid`] cover the common
+/// cases without decoding the object.
 ///
 /// # Contract
 ///
-/// - The result depends on the object alone. The function is called once per object and index, when the
-///   object is written or the index is added. The result is stored, so a function whose result changes later
-///   leaves no stale entries.
-/// - It runs under no lock of the store and may read the store. Such a read may be older than the
-///   transaction.
-/// - **If it fails or panics, the object is stored anyway and has no value in that index** until it is
-///   written again. The other indexes are not affected.
+/// - The result must depend on the object alone. The function is called once per object and index, when the
+///   object is written or the index is added. The store keeps the result, so a function whose result changes
+///   later leaves no stale entries.
+/// - The function runs under no lock of the store and may read the store. Such a read may return a state
+///   older than the current transaction.
+/// - **If the function fails or panics, the object is stored anyway and has no value in that index** until it
+///   is written again. The other indexes are not affected.
 ///   [`Indexer::index_failures`](crate::Indexer::index_failures) counts and names the failure. (client-go
 ///   panics here with its lock held.)
 pub trait IndexFn<O>: Send + Sync + 'static {
@@ -36,22 +36,24 @@ pub trait IndexFn<O>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Any error; the values emitted before it are discarded.
+    /// Returns any error; values emitted before the error are discarded.
     fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError>;
 
-    /// Returns what listers may conclude from the index. [`IndexKind::Custom`] promises nothing.
+    /// Returns the kind of the index, from which listers conclude how they can use it. Listers do not use an
+    /// [`IndexKind::Custom`] index.
     fn kind(&self) -> IndexKind {
         IndexKind::Custom
     }
 }
 
-/// The known content of an index, so that lists can use it instead of scanning all objects.
+/// Describes which values an index contains, so that lists can use the index instead of scanning all objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IndexKind {
-    /// The only value of each object is its namespace; cluster-scoped objects have none.
+    /// Each object has exactly one value, its namespace; cluster-scoped objects have none.
     Namespace,
-    /// The only value of each object is its label with this key; objects without the label have none.
+    /// Each object has exactly one value, that of its label with this key; objects without the label have
+    /// none.
     Label(Arc<str>),
     /// Unknown.
     Custom,
@@ -69,17 +71,18 @@ where
     }
 }
 
-/// Indexes objects by namespace. Informers register it as [`NAMESPACE_INDEX`].
+/// Returns an index function for the namespace of objects. Informers register it as [`NAMESPACE_INDEX`].
 pub fn namespace() -> ByNamespace {
     ByNamespace
 }
 
-/// Indexes objects by the scalar at a field path such as `spec.nodeName`. Representations that support it
-/// read the field without a full decode. Objects without the field are not in the index.
+/// Returns an index function for the scalar at a field path such as `spec.nodeName`. Representations that
+/// support it read the field without a full decode. Objects without the field are not in the index.
 ///
 /// # Panics
 ///
-/// If `path` is not a valid field path. Parse untrusted paths first and pass them to [`ByField::from`].
+/// Panics if `path` is not a valid field path. Parse untrusted paths first and pass them to
+/// [`ByField::from`].
 #[track_caller]
 pub fn field(path: &str) -> ByField {
     match path.parse() {
@@ -88,12 +91,13 @@ pub fn field(path: &str) -> ByField {
     }
 }
 
-/// Indexes objects by the value of one label. Lists whose selector requires that label use the index.
+/// Returns an index function for the value of one label. Lists whose selector requires that label use the
+/// index.
 pub fn label(key: impl Into<Arc<str>>) -> ByLabel {
     ByLabel { key: key.into() }
 }
 
-/// Indexes objects by the uids of their owners.
+/// Returns an index function for the uids of an object's owners.
 pub fn owner_uid() -> ByOwnerUid {
     ByOwnerUid
 }
@@ -115,7 +119,7 @@ where
     Borrowed(function)
 }
 
-/// Creates an index function from a closure that can fail; see [`IndexFn`] for the effect of a failure.
+/// Creates an index function from a closure that can fail; [`IndexFn`] describes the effect of a failure.
 pub fn fallible<O, F>(function: F) -> Fallible<F>
 where
     F: for<'a> Fn(&'a O) -> Result<Vec<Cow<'a, str>>, IndexFnError>,
@@ -123,7 +127,7 @@ where
     Fallible(function)
 }
 
-/// Creates a key function from an index function that returns exactly one value. Client-go's
+/// Creates a key function from an index function that returns exactly one value, like client-go's
 /// `IndexFuncToKeyFuncAdapter`.
 ///
 /// ```
@@ -252,7 +256,7 @@ impl<F> fmt::Debug for Fallible<F> {
     }
 }
 
-/// Index functions by name. A repeated name replaces the earlier function.
+/// Index functions by name. A later function replaces an earlier one of the same name.
 pub struct Indexers<O> {
     functions: BTreeMap<Arc<str>, Arc<dyn IndexFn<O>>>,
 }

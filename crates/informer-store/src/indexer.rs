@@ -11,15 +11,15 @@ use crate::snapshot::Snapshot;
 use crate::state::{State, is_chosen};
 use crate::values::{Computed, Definition, IndexFailure};
 
-/// The read handle of a store: lookups by key and by index. Clones are cheap and read the same store.
+/// The read handle of a store, for lookups by key and by index. Clones are cheap and read the same store.
 ///
 /// # Contract
 ///
 /// - Each result comes from one version of the store and its indexes; readers never see part of a
 ///   transaction. Two calls may see two versions; all lookups of a [`snapshot`](Self::snapshot) see one
 ///   version. Successive reads never go back to an older version.
-/// - No read waits for a transaction, and no lock is handed out: results are immutable `Arc`s. Calls that
-///   define indexes or report their failures ([`add_indexers`](Self::add_indexers),
+/// - No read waits for a transaction, and no lock is returned to the caller: results are immutable `Arc`s.
+///   Calls that define indexes or report their failures ([`add_indexers`](Self::add_indexers),
 ///   [`index_failures`](Self::index_failures)) wait for a running transaction.
 /// - Lists are unordered.
 pub struct Indexer<O> {
@@ -61,21 +61,21 @@ impl<O: Object> Indexer<O> {
         self.collect(State::len, |state| state.slots().map(|(_, entry)| entry.object.clone()).collect())
     }
 
-    /// Returns the objects that have this value in an index.
+    /// Returns the objects that have this value in the index `name`.
     ///
     /// # Errors
     ///
-    /// If there is no such index.
+    /// Returns an error if the store has no index of this name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         let size = |state: &State<O>| state.size_of(name, value);
         Ok(self.collect(size, |state| state.by_index(name, value)).ok_or_else(|| self.unknown(name))?)
     }
 
-    /// Returns the sorted keys of the objects that have this value in an index.
+    /// Returns the sorted keys of the objects that have this value in the index `name`.
     ///
     /// # Errors
     ///
-    /// If there is no such index.
+    /// Returns an error if the store has no index of this name.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         let size = |state: &State<O>| state.size_of(name, value);
         let keys = self.collect(size, |state| state.index_keys(name, value));
@@ -84,18 +84,19 @@ impl<O: Object> Indexer<O> {
         Ok(keys)
     }
 
-    /// Returns the values in an index; an unknown index has none.
+    /// Returns all values in the index `name`; an unknown index has none.
     pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
         let size = |state: &State<O>| state.index(name).map_or(0, |index| index.value_count());
         self.collect(size, |state| state.index_values(name))
     }
 
-    /// Returns the objects that share at least one value in an index with `object`, each once. `object` need
-    /// not be in the store.
+    /// Returns the objects that share at least one value in the index `name` with `object`, each of them
+    /// once. `object` need not be in the store.
     ///
     /// # Errors
     ///
-    /// If there is no such index, or if its function fails or panics for `object`.
+    /// Returns an error if the store has no index of this name, or if its function fails or panics for
+    /// `object`.
     pub fn index(&self, name: &str, object: &O) -> Result<Vec<Arc<O>>, IndexError> {
         let definition = self.definition(name)?;
         let values = self.values_of(&definition, object)?;
@@ -112,23 +113,23 @@ impl<O: Object> Indexer<O> {
         indexers
     }
 
-    /// Adds indexes to the store, which may contain objects and be in use. Existing objects are indexed.
-    /// Readers see an index once it is complete; no write or lookup waits for that. When this returns, all of
-    /// them are complete.
+    /// Adds indexes to the store, which may already contain objects and be in use. Existing objects are
+    /// indexed. Readers see an index once it is complete; no write or lookup waits for that. All of the
+    /// indexes are complete when this method returns.
     ///
     /// # Errors
     ///
-    /// If a name is already in use; then no index is added.
+    /// Returns an error if one of the names is already in use; then no index is added.
     pub fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         self.shared.add_indexers(indexers)
     }
 
-    /// Reserves index names for [`IndexersClaim::install`]. Use it to add an index to several stores or to
-    /// none of them.
+    /// Reserves index names for [`IndexersClaim::install`]. Use this method to add an index either to several
+    /// stores or to none of them.
     ///
     /// # Errors
     ///
-    /// If a name is used by an index or reserved by another claim; then no name is reserved.
+    /// Returns an error if an index or another claim already uses one of the names; then no name is reserved.
     pub fn claim_indexers(&self, indexers: Indexers<O>) -> Result<IndexersClaim<O>, AddIndexersError> {
         Ok(IndexersClaim::new(Arc::clone(&self.shared), self.shared.claim(indexers)?))
     }
@@ -137,7 +138,7 @@ impl<O: Object> Indexer<O> {
     ///
     /// # Errors
     ///
-    /// If the name is already in use.
+    /// Returns an error if the name is already in use.
     pub fn add_index(
         &self,
         name: impl Into<Arc<str>>,
@@ -152,28 +153,28 @@ impl<O: Object> Indexer<O> {
         self.shared.index_failures()
     }
 
-    /// Returns the current version of the store and its indexes. It costs one reference count per 256 objects
-    /// and some per index. Keeping a snapshot blocks no writer, but keeps its objects in memory.
+    /// Returns the current version of the store and its indexes. The call increments one reference count per
+    /// 256 objects and some per index. A snapshot blocks no writer, but keeps its objects in memory.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(self.shared.snapshot(), self.shared.resource.clone())
     }
 
-    /// Returns the version of the last write, replacement or bookmark; empty before the first one.
+    /// Returns the resource version of the last write, replacement or bookmark; empty before the first one.
     pub fn resource_version(&self) -> ResourceVersion {
         self.shared.read(|state| state.resource_version.clone())
     }
 
-    /// Returns the number of transactions so far; it grows with every change.
+    /// Returns the number of transactions so far. It grows with every change of the store.
     pub fn version(&self) -> u64 {
         self.shared.read(|state| state.version)
     }
 
-    /// Returns the resource that error messages name, such as `pods`; `object` by default.
+    /// Returns the resource name in error messages, such as `pods`; the default is `object`.
     pub fn resource(&self) -> &str {
         &self.shared.resource
     }
 
-    /// Returns true if an object, stored or not, has this value in an index.
+    /// Returns true if an object, whether stored or not, has this value in the index `name`.
     pub(crate) fn has_value(&self, name: &str, value: &str, object: &O) -> Result<bool, IndexError> {
         let definition = self.definition(name)?;
         Ok(self.values_of(&definition, object)?.iter().any(|found| found == value))
@@ -206,8 +207,8 @@ impl<O: Object> Indexer<O> {
         }
     }
 
-    /// Computes a short result on the active side. A longer one is computed on a clone of the state, so that
-    /// the writer does not wait.
+    /// Computes a result from the active copy of the state while it is locked, if the result is short. A
+    /// longer result is computed from a clone of the state, so that the writer does not wait.
     fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, compute: impl Fn(&State<O>) -> R) -> R {
         let direct = self.shared.read(|state| match size(state) <= MAX_DIRECT_READ {
             true => Ok(compute(state)),

@@ -5,7 +5,7 @@ use informer_core::{KeyError, Object, ObjectKey};
 type KeyFn<O> = dyn Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync;
 type TransformFn<O> = dyn Fn(Arc<O>) -> Arc<O> + Send + Sync;
 
-/// The transform and the key function that write handles apply to an object before it is stored.
+/// The transform and the key function, which write handles apply to an object before it is stored.
 pub(crate) struct Keys<O> {
     key: Arc<KeyFn<O>>,
     transform: Option<Arc<TransformFn<O>>>,

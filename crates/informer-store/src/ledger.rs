@@ -1,12 +1,12 @@
-//! State of the writing side of a store: the free slots, and the index values of each object.
+//! The state that only the writer of a store uses: the free slots, and the index values of each object.
 //!
 //! # Invariants
 //!
-//! 1. `values[i][slot]` holds the values of the object in `slot` in index `i`. The index function is never
+//! 1. `values[i][slot]` contains the values of the object in `slot` in index `i`. The index function is never
 //!    called again for an old object, so a function whose result changes leaves no stale posting.
-//! 2. Every slot below `next` is either occupied or in `free`.
-//! 3. Changes are computed on one side and logged. Replaying the log brings the other side to the same
-//!    version.
+//! 2. Every slot with a number below `next` is either occupied or in `free`.
+//! 3. Changes are computed on one of the two copies of the state and logged. Replaying the log brings the
+//!    other copy to the same version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use informer_core::ObjectKey;
 use crate::state::{Index, Op, Slot, State};
 use crate::values::{Computed, Definition, Values};
 
-/// Capacity of the log that is kept between transactions. A longer log belongs to a rare, large transaction.
+/// The capacity of the log that is kept between transactions. A longer log comes from a rare, large
+/// transaction.
 const MAX_LOG_ENTRIES: usize = 16_384;
 
 pub(crate) struct Ledger<O> {
-    /// Installed and pending indexes. Adding or installing an index creates a new list, so that values
-    /// computed outside the lock can be recognized as outdated.
+    /// Installed and pending indexes. Adding or installing an index creates a new list, which shows that
+    /// values computed outside the lock before are outdated.
     pub(crate) definitions: Arc<[Arc<Definition<O>>]>,
     /// For each of `definitions`, true if readers see the index.
     pub(crate) installed: Vec<bool>,
@@ -32,11 +33,11 @@ pub(crate) struct Ledger<O> {
     free: Vec<u32>,
     next: u32,
     log: Vec<Op<O>>,
-    /// False while building a state that both sides will share: nothing has to be replayed.
+    /// False while building a state that both copies will share, so that no operation has to be replayed.
     logging: bool,
 }
 
-/// A change of one key, ready to be applied.
+/// A change of one key that can be applied to the state.
 pub(crate) enum Edit<O> {
     Put(ObjectKey, Arc<O>),
     Remove(ObjectKey),
@@ -76,22 +77,23 @@ impl<O> Ledger<O> {
         edits.into_iter().map(apply_one).collect()
     }
 
-    /// Replays the log on the other side.
+    /// Replays the log on the other copy of the state.
     pub(crate) fn replay(&mut self, state: &mut State<O>) {
         for op in self.log.drain(..) {
-            // The objects displaced here were displaced on the first side too, and the caller still holds
-            // them.
+            // The objects replaced here were also replaced on the first copy, and the caller still refers to
+            // them, so none is dropped here.
             drop(state.perform(op));
         }
         self.log.shrink_to(MAX_LOG_ENTRIES);
     }
 
-    /// Returns true if the name is used by an index or reserved.
+    /// Returns true if an index uses the name, or if the name is reserved.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.claimed.contains(name) || self.definitions.iter().any(|held| *held.name == *name)
     }
 
-    /// Registers an index under its reserved name, and returns its position. Readers do not see it yet.
+    /// Registers an index under its reserved name, and returns its position. Readers do not see the index
+    /// yet.
     pub(crate) fn register(&mut self, definition: Arc<Definition<O>>) -> usize {
         self.claimed.remove(&definition.name);
         let position = self.definitions.len();
@@ -101,7 +103,7 @@ impl<O> Ledger<O> {
         position
     }
 
-    /// Builds the index at `position`. Slots that no transaction has touched since the registration get their
+    /// Builds the index at `position`. Slots that no transaction has changed since the registration get their
     /// values from `computed`, which has one group of index values for each of `slots`.
     pub(crate) fn fill(
         &mut self,
@@ -113,7 +115,8 @@ impl<O> Ledger<O> {
         let mut index = Index::new(self.definitions[position].clone());
         let held = &mut self.values[position];
         for (group, slot) in slots.iter().enumerate() {
-            // A store whose contents were replaced meanwhile may have fewer slots; all its values are known.
+            // If the content of the store was replaced meanwhile, there may be fewer slots; their values were
+            // computed by the replacement.
             if let Some(held) = held.get_mut(*slot as usize).filter(|held| held.is_unknown()) {
                 let values =
                     computed.group(group).map(|value| index.intern(hasher, value)).collect::<Values>();
@@ -122,7 +125,8 @@ impl<O> Ledger<O> {
             }
         }
         for (slot, values) in (0..).zip(held) {
-            // Links the values that no transaction has linked; linking the others again has no effect.
+            // Adds the values that no transaction has added to the index; adding the others again has no
+            // effect.
             values.as_slice().iter().for_each(|text| index.link(hasher, text.clone(), slot));
         }
         self.installed[position] = true;

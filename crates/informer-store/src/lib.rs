@@ -1,8 +1,8 @@
 //! Indexed, concurrently readable object stores with one writer.
 //!
-//! One loop writes a cache of Kubernetes objects, and everyone reads it. [`store`] creates the write handle,
-//! the [`StoreWriter`]. It gives out [`Indexer`]s, which read by key and by index; [`Lister`]s, which read by
-//! namespace, name and labels; and [`Snapshot`]s, which keep one version of everything.
+//! One task writes a cache of Kubernetes objects, and all others read it. [`store`] creates the write handle,
+//! the [`StoreWriter`], which returns the read handles: [`Indexer`]s read by key and by index; [`Lister`]s
+//! read by namespace, name and labels; and [`Snapshot`]s are one version of the whole store.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -32,11 +32,11 @@
 //!
 //! # Guarantees
 //!
-//! - Readers see a transaction and its index updates as a whole or not at all, and never go back to an older
-//!   version.
+//! - Readers see either all of a transaction with its index updates or nothing of it, and never go back to an
+//!   older version.
 //! - A lookup never waits for a transaction, and delays the writer by at most one lookup. A list or snapshot
-//!   copies references only. Snapshots may be kept forever.
-//! - Objects are shared as `Arc`s and never cloned, and no lock is ever handed out.
+//!   copies references only. A snapshot may be kept for any time.
+//! - Objects are shared as `Arc`s and never cloned. No lock is returned to a caller.
 //! - User functions run under no lock. An index function that fails or panics affects only its own index; see
 //!   [`IndexFn`].
 //!

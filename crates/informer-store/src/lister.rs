@@ -6,7 +6,7 @@ use informer_core::{LabelSelector, Object};
 use crate::Indexer;
 use crate::error::NotFound;
 
-/// Reads the objects of a store by namespace, name and labels.
+/// A read view of a store that returns objects by namespace, name and labels.
 ///
 /// A list scans the smallest set that the indexes allow: the objects of its namespace if the store has a
 /// [`namespace`](crate::namespace) index, or the objects with one label value if the store has a
@@ -33,7 +33,7 @@ pub struct Lister<O> {
 }
 
 impl<O: Object> Indexer<O> {
-    /// Returns the read view with selectors.
+    /// Returns a view that reads by namespace, name and labels.
     pub fn lister(&self) -> Lister<O> {
         Lister { indexer: self.clone() }
     }
@@ -49,14 +49,14 @@ impl<O: Object> Lister<O> {
     ///
     /// # Errors
     ///
-    /// If the cache does not contain it.
+    /// Returns an error if the cache does not contain the object.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Arc<O>, NotFound> {
         let not_found =
             || NotFound { resource: self.indexer.resource().into(), key: key.as_ref().to_owned() };
         self.indexer.get(key).ok_or_else(not_found)
     }
 
-    /// Returns the view of one namespace; an empty namespace means all of them.
+    /// Returns the view of one namespace; an empty namespace means all namespaces.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespacedLister<O> {
         NamespacedLister { lister: self.clone(), namespace: namespace.into() }
     }
@@ -75,11 +75,11 @@ impl<O: Object> NamespacedLister<O> {
         self.lister.indexer.list_selected(namespace, selector)
     }
 
-    /// Returns the object with this name.
+    /// Returns the object with this name in the namespace.
     ///
     /// # Errors
     ///
-    /// If the cache does not contain it.
+    /// Returns an error if the cache does not contain the object.
     pub fn get(&self, name: &str) -> Result<Arc<O>, NotFound> {
         match &*self.namespace {
             "" => self.lister.get(name),

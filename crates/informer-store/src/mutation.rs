@@ -1,18 +1,20 @@
-//! Own writes on top of a cache that has not received them yet: client-go's `MutationCache`.
+//! A cache that also shows the caller's own writes before they reach the underlying cache, like client-go's
+//! `MutationCache`.
 //!
 //! # Invariants
 //!
 //! 1. The result for a key is never older than the cached object.
-//! 2. The overlay has at most [`MAX_OVERLAY_ENTRIES`] entries and evicts the least recently used one. An
-//!    entry lives for at most its time to live.
+//! 2. The overlay of own writes has at most [`MAX_OVERLAY_ENTRIES`] entries and evicts the least recently
+//!    used one. An entry expires after its time to live.
 //!
 //! # Lock order
 //!
-//! `overlay` only. Reads of the underlying cache, index functions and drops of objects happen outside of it.
+//! There is one lock, `overlay`. Reads of the underlying cache, index functions and drops of objects happen
+//! without it.
 //!
 //! # Shutdown
 //!
-//! Nothing to stop: no task and no thread.
+//! A mutation cache needs no shutdown: it has no task and no thread.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -30,26 +32,27 @@ mod overlay;
 
 use overlay::{Entry, Overlay};
 
-/// Maximum number of overlay entries, as in client-go. Own writes reach the cache within moments.
+/// The maximum number of own writes in the overlay, as in client-go. Own writes normally reach the cache
+/// quickly, so few entries are needed.
 pub(crate) const MAX_OVERLAY_ENTRIES: usize = 100;
 
-/// How long to show an own write that never reaches the cache, as in client-go.
+/// How long the overlay shows an own write that never reaches the cache, as in client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
 
-/// Reads a cache and adds the caller's own writes until the cache has caught up.
+/// Reads a cache, and shows the caller's own writes until the cache contains them.
 ///
-/// Pass each object returned by a write to [`mutation`](Self::mutation), and each event of the informer to
+/// Pass each object that a write returned to [`mutation`](Self::mutation), and each event of the informer to
 /// [`on_add_or_update`](Self::on_add_or_update) or [`on_delete`](Self::on_delete).
 ///
 /// # Contract
 ///
-/// - Of the cached and the written object, the one with the newer version is shown. If the versions cannot be
-///   compared, the cached object is shown.
-/// - A write is forgotten when the cache has caught up, when an event of its key is at least as new, when its
-///   object was deleted, after five minutes ([`with_ttl`](Self::with_ttl)), or when 100 other keys were used
-///   since.
+/// - Reads return the cached or the written object, whichever has the newer version. If the versions cannot
+///   be compared, they return the cached object.
+/// - A write is removed from the overlay when the cache contains it, when an event of its key is at least as
+///   new, when its object was deleted, after five minutes ([`with_ttl`](Self::with_ttl)), or when 100 other
+///   keys were used since.
 /// - A write that arrives after the deletion of its object is ignored.
-/// - Objects that were written but never cached are shown only with [`include_adds`](Self::include_adds).
+/// - Objects that were written but never cached are returned only with [`include_adds`](Self::include_adds).
 pub struct MutationCache<O> {
     backing: Indexer<O>,
     include_adds: bool,
@@ -58,24 +61,24 @@ pub struct MutationCache<O> {
 }
 
 impl<O: Object> MutationCache<O> {
-    /// Creates an overlay over a store.
+    /// Creates an overlay for own writes over a store.
     pub fn new(backing: Indexer<O>) -> Self {
         Self { backing, include_adds: false, ttl: TTL, overlay: Mutex::new(Overlay::default()) }
     }
 
-    /// Also shows written objects that the cache does not contain (yet).
+    /// Makes reads also return written objects that the cache does not contain yet.
     pub fn include_adds(mut self) -> Self {
         self.include_adds = true;
         self
     }
 
-    /// Sets how long to show a write that the cache never catches up with; the default is five minutes.
+    /// Sets how long reads return a write that the cache never receives; the default is five minutes.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl.min(LONGEST);
         self
     }
 
-    /// Records the object that a write returned.
+    /// Records an own write: the object that the server returned for it.
     pub fn mutation(&self, object: Arc<O>, now: Instant) {
         if self.cached_is_as_new(&object) {
             return;
@@ -91,7 +94,7 @@ impl<O: Object> MutationCache<O> {
         drop(displaced);
     }
 
-    /// Returns the object with this key, cached or written, whichever is newer.
+    /// Returns the object with this key: the cached or the written one, whichever is newer.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<Arc<O>> {
         let written = self.written(key.as_ref(), now);
         self.newest(key.as_ref(), written)
@@ -101,7 +104,8 @@ impl<O: Object> MutationCache<O> {
     ///
     /// # Errors
     ///
-    /// If there is no such index, or if its function fails for an object of the overlay.
+    /// Returns an error if the cache has no index of this name, or if its function fails for a written
+    /// object.
     pub fn by_index(&self, name: &str, value: &str, now: Instant) -> Result<Vec<Arc<O>>, IndexError> {
         let cached = self.backing.index_keys(name, value)?;
         let written = self.overlay.lock().objects(now);
@@ -116,14 +120,14 @@ impl<O: Object> MutationCache<O> {
         Ok(found)
     }
 
-    /// Forgets a write if the object of this event is at least as new.
+    /// Removes an own write from the overlay if the object of this event is at least as new.
     pub fn on_add_or_update(&self, object: &O) {
         let (key, version) = (object.key(), object.resource_version());
         let forgotten = self.overlay.lock().remove_if(key, |held| !newer(&held.version, version));
         drop(forgotten);
     }
 
-    /// Forgets the write of a deleted object. Writes that arrive later with an older state are ignored.
+    /// Removes the own write of a deleted object. Writes of an older state that arrive later are ignored.
     pub fn on_delete(&self, last: &O, now: Instant) {
         let tombstone = Entry::of(last, None, now + self.ttl);
         let mut overlay = self.overlay.lock();

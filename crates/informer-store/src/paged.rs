@@ -1,15 +1,16 @@
-//! A vector of optional entries in copy-on-write pages: a clone shares every page, and a change copies one.
+//! A vector of optional entries in copy-on-write pages. A clone shares every page, and a change copies one
+//! page.
 //!
 //! # Invariants
 //!
 //! 1. Every page has [`PAGE_SLOTS`] entries, so slot `n` is in page `n / PAGE_SLOTS`.
-//! 2. A page that a clone can see is never changed: [`Arc::make_mut`] copies it first.
+//! 2. A page that a clone refers to is never changed: [`Arc::make_mut`] copies it first.
 
 use std::sync::Arc;
 
-/// Entries per page. A clone of the vector costs one reference count per page; the first change after a clone
-/// costs one per entry of a page. 256 balances the two (400 and 256 counts at 100,000 objects) and costs 8 KB
-/// for a tiny store.
+/// The number of entries per page. A clone of the vector costs one reference count per page; the first change
+/// after a clone costs one per entry of a page. 256 balances the two (400 and 256 counts at 100,000 objects)
+/// and costs 8 KB for a tiny store.
 pub(crate) const PAGE_SLOTS: usize = 256;
 
 pub(crate) struct Paged<T> {

@@ -1,4 +1,4 @@
-//! The slots of one index value, in ascending order.
+//! A posting: the slots of the objects that have one index value, in ascending order.
 //!
 //! # Invariants
 //!
@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
-/// Maximum number of slots in a run before it is split. It bounds how many slots one insertion moves and how
-/// many the first change after a snapshot copies. One run takes 4 KB.
+/// The maximum number of slots in a run before the run is split. It limits how many slots one insertion
+/// moves, and how many the first change after a snapshot copies. One run takes 4 KB.
 const RUN_SLOTS: usize = 1024;
 
-/// Most values have one slot (owners), some have a hundred (nodes), a few have nearly all (a namespace).
+/// The representation depends on the number of slots: most values have one slot (owners), some have a hundred
+/// (nodes), a few have nearly all (a namespace).
 #[derive(Clone, Debug)]
 pub(crate) enum Posting {
     One(u32),
@@ -60,7 +61,7 @@ impl Posting {
         }
     }
 
-    /// Removes a slot. Returns true if no slot is left and the value must be removed.
+    /// Removes a slot. Returns true if no slot is left, so that the value must be removed from the index.
     pub(crate) fn remove(&mut self, slot: u32) -> bool {
         match self {
             Self::One(only) => *only == slot,
@@ -81,12 +82,13 @@ impl Posting {
     }
 }
 
-/// Returns the run that holds `slot`, or the run where it must be inserted.
+/// Returns the run that contains `slot`, or the run into which it must be inserted.
 fn run_of(runs: &[Arc<Vec<u32>>], slot: u32) -> usize {
     runs.partition_point(|run| run.first().is_some_and(|first| *first <= slot)).saturating_sub(1)
 }
 
-/// Returns where to split a full run. Slots mostly arrive in ascending order; full runs are then left behind.
+/// Returns the position at which a full run is split. Slots mostly arrive in ascending order; then the run is
+/// split at its end, which leaves full runs.
 fn split_at(run: &[u32], inserted: u32) -> usize {
     if run.last() == Some(&inserted) { run.len() - 1 } else { run.len() / 2 }
 }

@@ -7,33 +7,34 @@
 //!
 //! # Invariants
 //!
-//! 1. Between transactions both sides are equal.
+//! 1. Between transactions both copies of the state (sides) are equal.
 //! 2. `active` changes only under the ledger's lock and while the new active side is locked for writing.
 //!    Readers therefore see whole transactions, and a reader that saw a version never sees an older one
 //!    later.
 //! 3. No user code runs under any of these locks: no key function, no index function and no `Drop` of an
-//!    object. Objects displaced by a transaction are returned to the caller; a replaced state is dropped
+//!    object. Objects that a transaction replaced are returned to the caller; a replaced state is dropped
 //!    after the locks are released.
 //!
 //! # Lock order
 //!
-//! `ledger`, then one side at a time. A reader locks one side and nothing else, for one lookup, for at most
-//! [`MAX_DIRECT_READ`] references, or for the clone of a state (one count per page and shard: below 100 us
-//! for 100,000 objects).
+//! Locks are taken in the order `ledger`, then one side at a time. A reader locks one side and nothing else,
+//! for one lookup, for at most [`MAX_DIRECT_READ`] references, or for the clone of a state (one count per
+//! page and shard: below 100 us for 100,000 objects).
 //!
 //! # Shutdown
 //!
-//! Nothing to stop: no task and no thread. The state is dropped with the last handle, and the content of a
-//! snapshot with the snapshot.
+//! A store needs no shutdown: it has no task and no thread. The state is dropped with the last handle, and
+//! the content of a snapshot with the snapshot.
 //!
 //! # Trade-offs
 //!
 //! - Slots, keys and postings exist in two copies, about 40 bytes per object and side; the objects themselves
 //!   exist once. A replacement of the whole store is built once, and both sides share its pages until a write
 //!   changes them.
-//! - Each transaction is applied twice. The replay hashes no values, calls no functions and makes no
-//!   decisions.
-//! - After a snapshot, the first write to each page or shard copies it, once per snapshot and side.
+//! - Each transaction is applied to both copies. The replay on the second one computes no hashes, calls no
+//!   functions and makes no decisions.
+//! - After a snapshot, the first write to each page or shard copies that page or shard, once per snapshot and
+//!   side.
 //! - Slots of deleted objects are reused, but pages are freed only when the whole store is replaced.
 
 use std::hash::BuildHasher;
@@ -51,12 +52,13 @@ use crate::ledger::{Edit, Ledger};
 use crate::state::State;
 use crate::values::{Computed, Definition, IndexFailure};
 
-/// Number of references that a reader copies while it holds a side. For more it clones the state, which is as
-/// fast and delays the writer less, but makes the writer copy pages. 4096 references take about 50 us.
+/// The maximum number of references that a reader copies while it holds the lock of a side. For more
+/// references it clones the state, which is as fast and delays the writer less, but makes the writer copy
+/// pages. 4096 references take about 50 us.
 pub(crate) const MAX_DIRECT_READ: usize = 4096;
 
-/// Number of optimistic attempts of a reader to find an unlocked side. A failed attempt means that the writer
-/// published meanwhile. After the last one the reader blocks on the lock.
+/// The number of optimistic attempts of a reader to find an unlocked side. A failed attempt means that the
+/// writer published a version meanwhile. After the last attempt the reader blocks on the lock.
 const READ_ATTEMPTS: usize = 16;
 
 pub(crate) struct Shared<O> {
@@ -64,14 +66,14 @@ pub(crate) struct Shared<O> {
     active: Padded<AtomicUsize>,
     ledger: Padded<Mutex<Ledger<O>>>,
     hasher: RandomState,
-    /// Name of the objects in errors, such as `pods`.
+    /// The resource name of the objects in errors, such as `pods`.
     pub(crate) resource: Arc<str>,
 }
 
 type Side<O> = Padded<RwLock<State<O>>>;
 
-/// Alignment to two cache lines, because processors fetch them in pairs: writes to one side must not slow
-/// down the readers of the other.
+/// A value aligned to two cache lines, because processors fetch them in pairs: writes to one side must not
+/// slow down the readers of the other side.
 #[repr(align(128))]
 struct Padded<T>(T);
 
@@ -89,13 +91,15 @@ impl<O: Object> Shared<O> {
         shared
     }
 
-    /// Reads the newest state. `look` must be short code of this crate; see the module's lock order.
+    /// Reads the newest state. `look` must be short code of this crate, because it runs under a lock; see the
+    /// lock order of the module.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&State<O>) -> R) -> R {
         for _ in 0..READ_ATTEMPTS {
             if let Some(side) = self.sides[self.active.load(Ordering::Acquire)].try_read() {
                 return look(&side);
             }
-            // The writer has left this side since `active` was read: the other side is newer, and unlocked.
+            // The side is locked because the writer has made the other side active since `active` was read.
+            // The other side is newer and unlocked.
         }
         look(&self.sides[self.active.load(Ordering::Acquire)].read())
     }
@@ -110,7 +114,7 @@ impl<O: Object> Shared<O> {
     }
 
     /// Applies edits as one transaction and returns the previous object of each key. `version` becomes the
-    /// version of the store.
+    /// resource version of the store.
     pub(crate) fn apply(
         &self,
         edits: Vec<Edit<O>>,
@@ -162,16 +166,17 @@ impl<O: Object> Shared<O> {
         drop((old, displaced));
     }
 
-    /// Adds all indexes, or none if a name is in use.
+    /// Adds all indexes, or none if one of their names is in use.
     pub(crate) fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         let claimed = self.claim(indexers)?;
         self.install(claimed);
         Ok(())
     }
 
-    /// Reserves all names, or none if one is in use. The caller must install or release them.
+    /// Reserves all names, or none if one of them is in use. The caller must install the indexes or release
+    /// the names.
     pub(crate) fn claim(&self, indexers: Indexers<O>) -> Result<Vec<Arc<Definition<O>>>, AddIndexersError> {
-        // Outside of the lock, because `kind` is user code.
+        // Called without the lock, because `kind` is user code.
         let definitions = indexers.into_functions().into_iter();
         let definitions: Vec<_> =
             definitions.map(|(name, function)| Arc::new(Definition::new(name, function))).collect();
@@ -196,8 +201,9 @@ impl<O: Object> Shared<O> {
 
     /// Adds the indexes whose names were reserved.
     ///
-    /// The functions run under no lock, over a snapshot. Concurrent transactions record their values in the
-    /// ledger; those win over the values from the snapshot. Readers see an index once it is complete.
+    /// The index functions run under no lock, over a snapshot. Concurrent transactions record their values in
+    /// the ledger; those take precedence over the values from the snapshot. Readers see an index once it is
+    /// complete.
     pub(crate) fn install(&self, claimed: Vec<Arc<Definition<O>>>) {
         if claimed.is_empty() {
             return;
@@ -233,7 +239,7 @@ impl<O: Object> Shared<O> {
     }
 
     /// Calls the index functions for objects, under no lock, and returns the locked ledger with the results.
-    /// Calls them again if an index was added meanwhile.
+    /// If an index was added meanwhile, the functions are called again.
     fn compute<'o, I>(&self, objects: impl Fn() -> I) -> (MutexGuard<'_, Ledger<O>>, Computed)
     where
         I: Iterator<Item = (&'o ObjectKey, &'o O)>,
@@ -250,7 +256,7 @@ impl<O: Object> Shared<O> {
     }
 
     /// Publishes a new version: `first` changes the inactive side, which becomes active, then `second`
-    /// changes the other one.
+    /// changes the side that was active before.
     fn publish(
         &self,
         ledger: &mut Ledger<O>,

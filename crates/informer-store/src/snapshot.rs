@@ -6,10 +6,10 @@ use informer_core::{LabelSelector, Object, ObjectKey, ResourceVersion};
 use crate::error::{IndexError, UnknownIndex};
 use crate::state::State;
 
-/// One version of a whole store with its indexes.
+/// One version of a whole store, with its indexes.
 ///
-/// It never changes and can be kept forever without blocking the writer; its objects stay in memory as long.
-/// Results can borrow from it.
+/// A snapshot never changes. It can be kept for any time without blocking the writer, but keeps its objects
+/// in memory. Results can borrow from the snapshot.
 ///
 /// ```
 /// use informer_core::Header;
@@ -53,7 +53,7 @@ impl<O: Object> Snapshot<O> {
         self.len() == 0
     }
 
-    /// Returns all keys with their objects, unordered.
+    /// Returns all keys and objects of the snapshot, unordered.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
         self.state.slots().map(|(_, entry)| (&entry.key, &entry.object))
     }
@@ -74,32 +74,32 @@ impl<O: Object> Snapshot<O> {
         self.state.list_selected(namespace.filter(|namespace| !namespace.is_empty()), selector)
     }
 
-    /// Returns the objects that have this value in an index.
+    /// Returns the objects that have this value in the index `name`.
     ///
     /// # Errors
     ///
-    /// If there was no such index.
+    /// Returns an error if the store had no index of this name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         Ok(self.state.by_index(name, value).ok_or_else(|| self.unknown(name))?)
     }
 
-    /// Returns the sorted keys of the objects that have this value in an index.
+    /// Returns the sorted keys of the objects that have this value in the index `name`.
     ///
     /// # Errors
     ///
-    /// If there was no such index.
+    /// Returns an error if the store had no index of this name.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         let mut keys = self.state.index_keys(name, value).ok_or_else(|| self.unknown(name))?;
         keys.sort_unstable();
         Ok(keys)
     }
 
-    /// Returns the values in an index; an unknown index has none.
+    /// Returns all values in the index `name`; an unknown index has none.
     pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
         self.state.index_values(name)
     }
 
-    /// Returns the version of the last write, replacement or bookmark.
+    /// Returns the resource version of the last write, replacement or bookmark before the snapshot.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.state.resource_version
     }

@@ -1,11 +1,12 @@
 //! One version of a store: objects in slots, a map from keys to slots, and for each index a map from values
-//! to slots. Pure: no lock, no clock, and no user code.
+//! to slots. The state has no lock and no clock, and runs no user code.
 //!
 //! # Invariants
 //!
-//! 1. `keys` holds exactly the occupied slots of `slots`, each under the hash of its key. Keys are unique.
-//! 2. A posting holds occupied slots only, and is never empty.
-//! 3. A clone is a snapshot: it shares pages and shards, and later changes copy them before they write.
+//! 1. `keys` contains exactly the occupied slots of `slots`, each under the hash of its key. Keys are unique.
+//! 2. A posting contains only occupied slots, and is never empty.
+//! 3. A clone is a snapshot: it shares pages and shards, which later changes of the store copy before they
+//!    write.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -45,11 +46,11 @@ pub(crate) struct Index<O> {
     values: Sharded<Value>,
 }
 
-/// The objects that a list still has to check after it has used an index.
+/// The objects that a list still has to filter after an index has selected them.
 pub(crate) struct Narrowed<'a> {
     postings: Vec<&'a Posting>,
-    /// The namespace that still has to be checked. `None` if a namespace index has already selected the
-    /// objects.
+    /// The namespace for which the objects must still be filtered. `None` if a namespace index has already
+    /// selected them.
     pub(crate) namespace: Option<&'a str>,
 }
 
@@ -106,7 +107,7 @@ impl<O> State<O> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &str) -> Option<(u32, &Slot<O>)> {
-        // Recorded during the comparison, so that the slot of a hit is looked up once.
+        // The slot is recorded during the comparison, so that it need not be looked up again.
         let mut found = None;
         self.keys.find(hash, |slot| {
             found = self.slot(*slot).filter(|entry| entry.is_of(key)).map(|entry| (*slot, entry));
@@ -148,8 +149,8 @@ impl<O> State<O> {
         Some(&found.posting)
     }
 
-    /// Returns postings that together hold a superset of the requested objects, or `None` if no index helps.
-    /// Any two of them are disjoint.
+    /// Returns postings that together contain all requested objects and possibly others, or `None` if no
+    /// index helps. The postings have no slot in common.
     pub(crate) fn narrow<'a>(
         &'a self,
         namespace: Option<&'a str>,
@@ -175,7 +176,7 @@ impl<O> State<O> {
 
     // === Changes ===
 
-    /// Applies one change. Returns the displaced slot, so that the caller decides where to drop it.
+    /// Applies one change. Returns the replaced slot, so that the caller decides where to drop its object.
     pub(crate) fn perform(&mut self, op: Op<O>) -> Option<Slot<O>> {
         match op {
             Op::Put { slot, hash, entry, fresh } => {
@@ -216,7 +217,7 @@ impl<O> State<O> {
         std::mem::replace(&mut self.indexes[position], index)
     }
 
-    /// Returns the interned string of a value, so that it is stored once.
+    /// Returns the interned string of an index value, so that the index contains the string once.
     pub(crate) fn intern(&self, index: usize, value: &str) -> Arc<str> {
         match self.indexes.get(index) {
             Some(Some(index)) => index.intern(&self.hasher, value),
@@ -226,9 +227,9 @@ impl<O> State<O> {
 }
 
 impl<O> Slot<O> {
-    /// Returns true if this is the object with the given key.
+    /// Returns true if this slot contains the object with the given key.
     ///
-    /// On a hit the caller increments the reference count, and neither the count nor the key string is
+    /// After a match the caller increments the reference count, and neither the count nor the key string is
     /// usually in a CPU cache. Loading the count before comparing the strings overlaps the two cache misses.
     fn is_of(&self, key: &str) -> bool {
         Arc::strong_count(&self.object) > 0 && self.key == *key
@@ -270,7 +271,8 @@ impl<O> Index<O> {
         if let Some(value) = self.values.find_mut(hash, |value| *value.text == *text)
             && value.posting.remove(slot)
         {
-            // Values without objects must be removed; otherwise short-lived values leak (kubernetes #84959).
+            // Values without objects must be removed; otherwise short-lived values would accumulate
+            // (kubernetes #84959).
             self.values.remove(hash, |value| *value.text == *text);
         }
     }

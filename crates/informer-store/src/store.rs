@@ -11,11 +11,11 @@ use crate::keys::Keys;
 use crate::shared::Shared;
 use crate::writer::Batch;
 
-/// A store of keyed objects with one handle; its clones read and write the same store. Keys come from the key
-/// function of its [`StoreBuilder`](crate::StoreBuilder).
+/// A store of keyed objects with one handle for reads and writes; clones use the same store. Keys come from
+/// the key function of its [`StoreBuilder`](crate::StoreBuilder).
 ///
-/// Client-go's `Store` and `Indexer` as used outside of informers. For reads it dereferences to the
-/// [`Indexer`].
+/// This type corresponds to client-go's `Store` and `Indexer` as used outside of informers. It dereferences
+/// to the [`Indexer`] for reads.
 ///
 /// ```
 /// use informer_core::Header;
@@ -45,7 +45,7 @@ impl<O: Object> Store<O> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function; the store is then unchanged.
+    /// Returns the error of the key function, if it fails; the store is then unchanged.
     pub fn add(&self, object: Arc<O>) -> Result<Option<Arc<O>>, KeyError> {
         self.one(StoreChange::upsert(object))
     }
@@ -59,8 +59,8 @@ impl<O: Object> Store<O> {
         self.add(object)
     }
 
-    /// Deletes the object with the same key, if there is one, and returns it. `last` is its final state; the
-    /// store takes over its version.
+    /// Deletes the object with the key of `last`, if there is one, and returns it. `last` is its final state,
+    /// whose version becomes the version of the store.
     ///
     /// # Errors
     ///
@@ -69,11 +69,11 @@ impl<O: Object> Store<O> {
         self.one(StoreChange::delete(last))
     }
 
-    /// Returns the stored object with the same key.
+    /// Returns the stored object that has the same key as `object`.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function.
+    /// Returns the error of the key function, if it fails.
     pub fn get_same(&self, object: &O) -> Result<Option<Arc<O>>, KeyError> {
         Ok(self.get(&self.keys.key_of(object)?))
     }
@@ -101,7 +101,8 @@ impl<O: Object> Store<O> {
     ///
     /// # Errors
     ///
-    /// If the key function fails for some changes. All other changes are applied; the error lists both.
+    /// Returns an error if the key function fails for some changes. All other changes are applied; the error
+    /// lists both groups.
     pub fn transaction(
         &self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -109,12 +110,13 @@ impl<O: Object> Store<O> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
 
-    /// Sets the store's version without changing its content.
+    /// Sets the resource version of the store without changing its content.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing: a store has no listeners. It exists because a queue used as a store has it.
+    /// Does nothing, because a store has no listeners. The method exists so that a store has the same methods
+    /// as a queue.
     pub fn resync(&self) {}
 
     fn one(&self, change: StoreChange<O>) -> Result<Option<Arc<O>>, KeyError> {

@@ -8,11 +8,11 @@ use crate::Indexer;
 use crate::change::{Action, StoreChange};
 use crate::ledger::Edit;
 
-/// A store and its indexes for concurrent use, with keys passed by the caller. Its clones read and write the
-/// same store. Writes are serialized. For reads it dereferences to the [`Indexer`].
+/// A store with indexes for concurrent use, in which the caller passes the keys. Clones use the same store.
+/// Writes are serialized. It dereferences to the [`Indexer`] for reads.
 ///
-/// Client-go's `ThreadSafeStore`. Informers use a [`StoreWriter`](crate::StoreWriter), which has a single
-/// owner.
+/// This type corresponds to client-go's `ThreadSafeStore`. Informers use a
+/// [`StoreWriter`](crate::StoreWriter), which has a single owner.
 ///
 /// ```
 /// use informer_core::{Header, ObjectKey};
@@ -40,8 +40,8 @@ impl<O: Object> ThreadSafeStore<O> {
         &self.indexer
     }
 
-    /// Adds or replaces the object with this key, and returns the previous one. The store takes over the
-    /// object's version, if it has one.
+    /// Adds or replaces the object with this key, and returns the previous one. If the object has a version,
+    /// it becomes the version of the store.
     pub fn add(&self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::upsert(object).at(key)]).pop().flatten()
     }
@@ -51,13 +51,13 @@ impl<O: Object> ThreadSafeStore<O> {
         self.add(key, object)
     }
 
-    /// Deletes the object with this key, if there is one, and returns it. The store's version does not
+    /// Deletes the object with this key, if there is one, and returns it. The version of the store does not
     /// change.
     pub fn delete(&self, key: &ObjectKey) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete_key(key.clone())]).pop().flatten()
     }
 
-    /// Like [`delete`](Self::delete), but the store takes over the version of `last`, if it has one.
+    /// Like [`delete`](Self::delete), but if `last` has a version, it becomes the version of the store.
     pub fn delete_with_object(&self, key: &ObjectKey, last: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete(last).at(key.clone())]).pop().flatten()
     }
@@ -88,12 +88,13 @@ impl<O: Object> ThreadSafeStore<O> {
         self.indexer.shared.apply(edits, (!version.is_empty()).then_some(&version))
     }
 
-    /// Sets the store's version without changing its content.
+    /// Sets the resource version of the store without changing its content.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing: a store has no listeners. It exists because a queue used as a store has it.
+    /// Does nothing, because a store has no listeners. The method exists so that a store has the same methods
+    /// as a queue.
     pub fn resync(&self) {}
 }
 

@@ -7,13 +7,13 @@ use informer_core::{KeyError, Object, ResourceVersion};
 use crate::{Indexer, Store, StoreBuilder};
 
 /// A store that passes its whole content to a callback after each change, for callers that process states
-/// instead of deltas. Client-go's `UndeltaStore`.
+/// instead of deltas. It corresponds to client-go's `UndeltaStore`.
 ///
 /// # Contract
 ///
 /// The callback runs on the thread that makes the change, under no lock, after readers see the change. It may
-/// be called several times with the same state. Changes need `&mut`, so pushes keep their order. Reads push
-/// nothing.
+/// be called several times with the same state. Changes need `&mut`, so the calls have the order of the
+/// changes. Reads do not call it.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
@@ -35,16 +35,17 @@ pub struct UndeltaStore<O> {
 }
 
 impl<O: Object> UndeltaStore<O> {
-    /// Creates an empty store with its callback.
+    /// Creates an empty store that passes its content to `push`.
     pub fn new(builder: StoreBuilder<O>, push: impl Fn(Vec<Arc<O>>) + Send + Sync + 'static) -> Self {
         Self { store: builder.build(), push: Box::new(push) }
     }
 
-    /// Adds or replaces an object, then pushes.
+    /// Adds or replaces an object, then calls the callback.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function; nothing is changed or pushed.
+    /// Returns the error of the key function, if it fails; the store is then unchanged, and the callback is
+    /// not called.
     pub fn add(&mut self, object: Arc<O>) -> Result<(), KeyError> {
         self.store.add(object)?;
         self.push();
@@ -60,7 +61,7 @@ impl<O: Object> UndeltaStore<O> {
         self.add(object)
     }
 
-    /// Deletes the object with the same key, if there is one, then pushes.
+    /// Deletes the object with the same key, if there is one, then calls the callback.
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl<O: Object> UndeltaStore<O> {
         Ok(())
     }
 
-    /// Replaces the whole content with `objects`, then pushes once.
+    /// Replaces the whole content with `objects`, then calls the callback once.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Calls index functions, and keeps their values in flat memory until they are applied.
+//! Calls index functions, and stores their values in one string until they are applied.
 //!
-//! This is the only user code in the write path. It runs under no lock.
+//! Index functions are the only user code in the write path of a store. They run under no lock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::index::{IndexFn, IndexFnError, IndexKind};
 
 const PANICKED: &str = "the index function panicked";
 
-/// An index of one store: its name, its function and its failures.
+/// An index of one store, with its name, its function and its failures.
 pub(crate) struct Definition<O> {
     pub(crate) name: Arc<str>,
     pub(crate) function: Arc<dyn IndexFn<O>>,
@@ -28,9 +28,9 @@ pub struct IndexFailure {
     pub index: Arc<str>,
     /// Number of failures and panics of the function since the index was added.
     pub count: u64,
-    /// Key of the last object for which it failed.
+    /// The key of the last object for which the function failed.
     pub key: ObjectKey,
-    /// Message of the last error, or that the function panicked.
+    /// The message of the last error, or a message that the function panicked.
     pub cause: Arc<str>,
 }
 
@@ -51,19 +51,19 @@ impl<O: 'static> Definition<O> {
     }
 }
 
-/// Values of many (object, index) pairs: one string with the positions of the values in it.
+/// The index values of many (object, index) pairs: one string that contains all values, with their positions.
 #[derive(Default)]
 pub(crate) struct Computed {
     text: String,
     /// Start and end of each value in `text`.
     spans: Vec<(usize, usize)>,
-    /// End of each group in `spans`. A group holds the values of one object in one index.
+    /// The end of each group in `spans`. A group contains the values of one object in one index.
     groups: Vec<usize>,
 }
 
 impl Computed {
     /// Calls every function of `definitions` for one object. Adds one group of values for each function, in
-    /// their order.
+    /// the order of `definitions`.
     pub(crate) fn add<O: 'static>(
         &mut self,
         definitions: &[Arc<Definition<O>>],
@@ -102,7 +102,7 @@ impl Computed {
             text.push_str(value);
             spans.push((start, text.len()));
         };
-        // Unwind safety: values from before a panic are truncated below.
+        // Unwind safe: values that the function emitted before a panic are truncated below.
         let result = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
         let failure: Option<Arc<str>> = match result {
             Ok(Ok(())) => None,
@@ -129,10 +129,10 @@ impl Computed {
     }
 }
 
-/// The applied values of an object in one index, sorted and without duplicates.
+/// The values of an object in one index, as applied to the state, sorted and without duplicates.
 #[derive(Clone, Default)]
 pub(crate) enum Values {
-    /// Not computed yet: the index is being added.
+    /// The values are not computed yet, because the index is being added.
     #[default]
     Unknown,
     None,

@@ -1,4 +1,4 @@
-//! The write handle of a store, and the conversion of changes to edits.
+//! The write handle of a store, and the conversion of changes to edits of its state.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,14 +13,15 @@ use crate::keys::Keys;
 use crate::ledger::Edit;
 use crate::shared::Shared;
 
-/// The write handle of a store. There is exactly one, and it cannot be cloned.
+/// The write handle of a store. A store has exactly one, which cannot be cloned.
 ///
-/// For reads it dereferences to the [`Indexer`]. Dropping it leaves the store to its readers.
+/// The write handle dereferences to the [`Indexer`] for reads. After it is dropped, the store can still be
+/// read.
 ///
 /// # Contract
 ///
-/// - A call is one transaction: readers, lists and snapshots see all of it or nothing. When it returns, every
-///   reader sees it.
+/// - Each call is one transaction: readers, lists and snapshots see all of it or nothing. Every reader sees
+///   the transaction when the call returns.
 /// - No reader waits for a transaction. A transaction waits for a reader at most as long as a lookup, a list
 ///   of 4096 references, or a snapshot takes.
 /// - The store's version is that of the last write, [`replace`](Self::replace) or
@@ -29,7 +30,7 @@ use crate::shared::Shared;
 /// - Key functions, index functions and transforms run on the caller's thread under no lock. A panic of a key
 ///   function or transform unwinds through the call, and nothing is applied; for index functions see
 ///   [`IndexFn`](crate::IndexFn).
-/// - The caller drops displaced objects, never while readers wait.
+/// - The caller drops the objects that a transaction replaced; readers never wait for their `drop`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,7 +56,7 @@ impl<O: Object> StoreWriter<O> {
         Self { indexer: Indexer::new(shared), keys }
     }
 
-    /// Returns the read handle, which can be cloned.
+    /// Returns the read handle of the store, which can be cloned.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
@@ -64,7 +65,7 @@ impl<O: Object> StoreWriter<O> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the key function.
+    /// Returns the error of the key function, if it fails.
     pub fn key(&self, object: &O) -> Result<ObjectKey, KeyError> {
         self.keys.key_of(object)
     }
@@ -73,7 +74,8 @@ impl<O: Object> StoreWriter<O> {
     ///
     /// # Errors
     ///
-    /// If the key function fails for some changes. All other changes are applied; the error lists both.
+    /// Returns an error if the key function fails for some changes. All other changes are applied; the error
+    /// lists both groups.
     pub fn apply(
         &mut self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -81,8 +83,8 @@ impl<O: Object> StoreWriter<O> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
 
-    /// Like [`apply`](Self::apply), and sets the store's version in the same transaction: readers that see
-    /// the changes see the version.
+    /// Like [`apply`](Self::apply), but also sets the store's resource version in the same transaction:
+    /// readers that see the changes see the version.
     ///
     /// # Errors
     ///
@@ -103,7 +105,7 @@ impl<O: Object> StoreWriter<O> {
         self.indexer.shared.replace(items, &version.into());
     }
 
-    /// Sets the store's version without changing its content.
+    /// Sets the resource version of the store without changing its content.
     pub fn bookmark(&mut self, version: impl Into<ResourceVersion>) {
         self.indexer.shared.bookmark(&version.into());
     }
@@ -126,11 +128,11 @@ impl<O: Object> fmt::Debug for StoreWriter<O> {
 /// Changes with their keys, which were computed under no lock.
 pub(crate) struct Batch<O> {
     edits: Vec<Edit<O>>,
-    /// The version of the last object that has one.
+    /// The version of the last object in the batch that has one.
     version: ResourceVersion,
-    /// The version passed by the caller.
+    /// The resource version that the caller passed, if any.
     at: Option<ResourceVersion>,
-    /// Positions of the changes without a key, with their errors.
+    /// Positions of the changes whose key function failed, with their errors.
     errors: Vec<(usize, KeyError)>,
     total: usize,
 }
@@ -160,14 +162,14 @@ impl<O: Object> Batch<O> {
         if self.errors.is_empty() {
             return Ok(previous);
         }
-        // The positions in `errors` and the range are both in ascending order, so one pass finds the
-        // successful changes.
+        // The positions in `errors` and the range are both in ascending order, so one pass finds the changes
+        // that succeeded.
         let mut failed = self.errors.iter().map(|(position, _)| *position).peekable();
         let successful = (0..self.total).filter(|position| failed.next_if_eq(position).is_none()).collect();
         Err(TransactionError { total: self.total, successful, errors: self.errors })
     }
 
-    /// Like [`apply`](Self::apply), but applies nothing if a key is missing.
+    /// Like [`apply`](Self::apply), but applies no change if the key function failed for one of them.
     pub(crate) fn apply_all(mut self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, KeyError> {
         match self.errors.pop() {
             Some((_, error)) => Err(error),

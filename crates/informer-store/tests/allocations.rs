@@ -1,5 +1,5 @@
-//! Bounds the number of allocations of a store: regression tests that do not depend on a clock. Each test
-//! runs on its own thread, and all counted code runs on that thread.
+//! Limits the number of allocations of a store. Unlike benchmarks, these regression tests do not depend on a
+//! clock. Each test runs on its own thread, and all counted code runs on that thread.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -45,7 +45,7 @@ fn a_lookup_allocates_nothing() {
 fn a_list_allocates_what_it_returns() {
     let pods = filled();
     let (lister, selector): (_, LabelSelector) = (pods.lister(), "app=app-7".parse().unwrap());
-    // A list grows as it is filled, at worst by doubling.
+    // The vector of a list grows as it is filled, at most by doubling.
     let everything = measure(|| assert_eq!(pods.list().len(), OBJECTS)).count_total;
     let one = measure(|| assert_eq!(pods.by_index("namespace", "team-3").unwrap().len(), 1_000)).count_total;
     let chosen = measure(|| assert_eq!(lister.list(&selector).len(), 100)).count_total;
@@ -59,7 +59,7 @@ fn a_snapshot_copies_no_objects() {
     let mut snapshot = None;
     let taken = measure(|| snapshot = Some(pods.snapshot()));
     println!("{} allocations and {} bytes of a snapshot", taken.count_total, taken.bytes_total);
-    // A reference for each page, shard and value of an index.
+    // A snapshot allocates a reference for each page, shard and value of an index.
     assert!(taken.bytes_total < OBJECTS as u64 * 4, "{} bytes", taken.bytes_total);
     assert!(taken.count_total < 300, "{}", taken.count_total);
     assert_eq!(snapshot.unwrap().len(), OBJECTS);

@@ -21,13 +21,13 @@ use crate::{KubeObject, ResourceKind};
 /// The default time for which the first read of a kind waits for its informer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The behavior of a read of a kind without an informer.
+/// The behavior of a read of a kind that has no informer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MissingInformer {
-    /// Creates the informer and waits for it; the whole kind is watched from then on.
+    /// The read creates the informer and waits for it; the whole kind is watched from then on.
     #[default]
     Start,
-    /// Fails, so that no read accidentally watches a large kind.
+    /// The read fails, so that no read accidentally watches a large kind.
     Refuse,
 }
 
@@ -35,9 +35,9 @@ pub enum MissingInformer {
 ///
 /// # Levels
 ///
-/// Each option is looked up individually: first for the namespace of the kind, then for the kind, the
+/// Each option is looked up individually, first for the namespace of the kind, then for the kind, the
 /// namespace of the cache, and the cache. A kind uses the namespaces of the cache unless it has its own.
-/// Cluster-scoped kinds are cached whole, with the options of the kind and of the cache.
+/// Cluster-scoped kinds are cached as a whole, with the options of the kind and of the cache.
 #[must_use = "call `build` to create the cache"]
 pub struct CacheBuilder {
     client: Client,
@@ -66,8 +66,8 @@ impl CacheBuilder {
         self
     }
 
-    /// Restricts the cache to these namespaces, with one informer each. Reads of all namespaces merge them; a
-    /// read of another namespace is an error.
+    /// Restricts the cache to these namespaces, with one informer each. Reads of all namespaces merge the
+    /// objects of these informers; a read of another namespace is an error.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         for namespace in namespaces {
             self.levels.namespaces.entry(namespace.into()).or_default();
@@ -75,7 +75,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Adds this namespace to the cache, with its own options. The empty name stands for all namespaces that
+    /// Adds this namespace to the cache, with separate options. The empty name stands for all namespaces that
     /// are not listed.
     pub fn namespace(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self {
         self.levels.namespaces.insert(namespace.into(), options);
@@ -87,13 +87,13 @@ impl CacheBuilder {
         self.kind_of(&ResourceKind::of::<K>(), options)
     }
 
-    /// Sets the options of a kind that is known at run time only.
+    /// Sets the options of a kind that is known only at run time.
     pub fn kind_of(mut self, kind: &ResourceKind, options: InformerOptions) -> Self {
         self.levels.kinds.entry(kind.gvk().clone()).or_default().options = options;
         self
     }
 
-    /// Adds this namespace for one kind, with its own options; the namespaces of the cache then do not apply
+    /// Adds this namespace for one kind, with separate options; the namespaces of the cache then do not apply
     /// to the kind. The empty name stands for all namespaces that are not listed.
     pub fn kind_in<K>(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self
     where
@@ -103,7 +103,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Caches one kind in all namespaces, whatever the namespaces of the cache.
+    /// Caches one kind in all namespaces, whatever namespaces the cache has.
     pub fn kind_everywhere<K>(mut self) -> Self
     where
         K: KubeObject + Resource<Scope = NamespaceResourceScope>,
@@ -117,14 +117,15 @@ impl CacheBuilder {
         kind.namespaces.get_or_insert_default()
     }
 
-    /// Pins a kind to the representation `O`. Reads in another representation fail, and so do controllers
-    /// that watch it in one: it would be a second watch and a second store, which may show different states.
+    /// Pins a kind to the representation `O`. Reads of the kind in another representation fail, and so do
+    /// controllers that watch it in one: it would be a second watch and a second store, which may contain
+    /// different states.
     pub fn pin_representation<O: Representation>(mut self, kind: &ResourceKind) -> Self {
         self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::representation_name::<O>()));
         self
     }
 
-    /// Sets the behavior of reads of a kind without an informer. By default they create one.
+    /// Sets the behavior of reads of a kind without an informer. By default such a read creates an informer.
     pub fn missing_informer(mut self, missing: MissingInformer) -> Self {
         self.missing = missing;
         self
@@ -136,13 +137,13 @@ impl CacheBuilder {
         self
     }
 
-    /// Sets the receiver of the informers' metrics. A manager that uses the cache adds its own.
+    /// Sets the receiver of the informers' metrics. A manager that uses the cache adds a receiver.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Creates the cache. It sends no request before it is started.
+    /// Creates the cache. The cache sends no request before it is started.
     pub fn build(self) -> Cache {
         let Self { client, levels, missing, read_timeout, metrics, pinned } = self;
         let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));

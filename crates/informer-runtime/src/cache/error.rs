@@ -3,11 +3,11 @@ use std::time::Duration;
 use informer_cache::SyncError;
 use informer_client::DecodeError;
 
-/// A failed read. A missing object is not an error.
+/// The error of a failed read. A missing object is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The cache was not started. The informer is created and starts with the cache.
+    /// The cache was not started. The informer was created, and starts with the cache.
     #[error("read {kind}: the cache is not started; read after the manager has started it")]
     NotStarted {
         /// The kind.
@@ -50,7 +50,7 @@ pub enum ReadError {
         /// The namespaces of the cache.
         known: String,
     },
-    /// A field selector uses another operator than equality.
+    /// A field selector contains an operator other than equality.
     #[error("read {kind}: the cache selects fields by = only; {requirement} is not")]
     NotExact {
         /// The kind.
@@ -66,7 +66,8 @@ pub enum ReadError {
         /// The field.
         field: String,
     },
-    /// The kind is pinned to another representation: a second one would be a second watch and a second store.
+    /// The kind is pinned to another representation. A second representation would be a second watch and a
+    /// second store.
     #[error(
         "read {kind} as {requested}: the cache is pinned to {pinned}; read it as that, or change `pin_representation`"
     )]
@@ -78,17 +79,17 @@ pub enum ReadError {
         /// The representation to which the cache pins the kind.
         pinned: &'static str,
     },
-    /// The object does not fit its type.
+    /// The object cannot be decoded as its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The cache did not show the program's own writes within the bound.
+    /// The cache did not receive the program's own writes within the bound.
     #[error(
         "read {kind}: after {waited:?} the cache does not show this program's write of {key}; retry, and check whether its watch works"
     )]
     Behind {
         /// The kind.
         kind: String,
-        /// The key that was written, `many objects`, or `many objects in namespace NAME`.
+        /// The key of the written object, `many objects`, or `many objects in namespace NAME`.
         key: String,
         /// How long the read has waited.
         waited: Duration,

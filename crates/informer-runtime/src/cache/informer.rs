@@ -28,9 +28,9 @@ use crate::kind::scoped_key;
 /// The informer of a kind in a cache: one [`SharedInformer`], or several if the cache is restricted to some
 /// namespaces.
 ///
-/// It has the interface of a `SharedInformer`: a handler is added to all of them and called one event at a
-/// time, lists are merged, and it has synced when all have. The order of events of different namespaces is
-/// unspecified. A cheap handle.
+/// This type has the interface of a `SharedInformer`: a handler is added to all informers of the kind and
+/// called for one event at a time, lists are merged, and it has synced when all of them have. The order of
+/// events of different namespaces is unspecified. A cheap handle.
 pub struct CacheInformer<O: Object> {
     inner: Arc<Inner<O>>,
 }
@@ -42,15 +42,15 @@ struct Inner<O: Object> {
     closed: CancellationToken,
 }
 
-/// One informer of a [`CacheInformer`], and its scope.
+/// One informer of a [`CacheInformer`], with the scope of its objects.
 #[non_exhaustive]
 pub struct ScopedInformer<O: Object> {
-    /// The objects of the kind that the informer holds.
+    /// The objects of the kind that this informer caches.
     pub scope: InformerScope,
     /// The informer.
     pub informer: SharedInformer<O>,
     pub(crate) selectors: InformerSelectors,
-    /// The own writes that the store does not show yet.
+    /// The own writes that the store does not contain yet.
     pub(super) pending: Arc<Mutex<PendingWrites>>,
 }
 
@@ -64,7 +64,7 @@ impl<O: Object> CacheInformer<O> {
         &self.inner.kind
     }
 
-    /// Returns the name of the kind as used in errors, logs and sources.
+    /// Returns the name of the kind in errors, logs and sources.
     pub fn name(&self) -> String {
         self.inner.kind.to_string()
     }
@@ -78,11 +78,11 @@ impl<O: Object> CacheInformer<O> {
         self.inner.scoped.iter().map(|scoped| &scoped.informer)
     }
 
-    /// Returns the informer that holds the objects of a namespace.
+    /// Returns the informer that caches the objects of a namespace.
     ///
     /// # Errors
     ///
-    /// If the namespace is not cached.
+    /// Returns an error if the namespace is not cached.
     pub fn informer_for(&self, namespace: Option<&str>) -> Result<&SharedInformer<O>, ReadError> {
         let known = || {
             self.scoped_informers()
@@ -100,7 +100,7 @@ impl<O: Object> CacheInformer<O> {
         })
     }
 
-    /// Returns the informer that holds the objects of a namespace, with its scope.
+    /// Returns the informer that caches the objects of a namespace, with its scope.
     pub(super) fn scoped_informer(&self, namespace: Option<&str>) -> Option<&ScopedInformer<O>> {
         let all = &self.inner.scoped;
         let holds = |scope: &InformerScope| match scope {
@@ -112,7 +112,7 @@ impl<O: Object> CacheInformer<O> {
         all.iter().find(|scoped| holds(&scoped.scope)).or_else(rest)
     }
 
-    /// Returns true if `scoped` holds the objects of the namespace.
+    /// Returns true if `scoped` caches the objects of the namespace.
     pub(super) fn holds_namespace(&self, scoped: &ScopedInformer<O>, namespace: Option<&str>) -> bool {
         self.scoped_informer(namespace).is_some_and(|holder| std::ptr::eq(holder, scoped))
     }
@@ -129,12 +129,12 @@ impl<O: Object> CacheInformer<O> {
         self.add_handler_with(HandlerOptions::default(), handler)
     }
 
-    /// Adds a handler to all informers of the kind; it is called for one event at a time, until it is removed
-    /// with [`CacheRegistration::remove`].
+    /// Adds a handler to all informers of the kind. The handler is called for one event at a time, until it
+    /// is removed with [`CacheRegistration::remove`].
     ///
     /// # Errors
     ///
-    /// The same errors as [`SharedInformer::add_handler`]. The handler is then added to none of them.
+    /// Returns the same errors as [`SharedInformer::add_handler`]. The handler is then added to no informer.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
@@ -164,7 +164,8 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// If one of them has an index of that name. The index is then added to none of them.
+    /// Returns an error if one of the informers has an index of that name. The index is then added to no
+    /// informer.
     pub fn add_index(
         &self,
         name: impl Into<Arc<str>>,
@@ -177,18 +178,18 @@ impl<O: Object> CacheInformer<O> {
         Ok(())
     }
 
-    /// Returns the object with a key, `namespace/name` or `name`.
+    /// Returns the object with a key of the form `namespace/name` or `name`.
     ///
     /// # Errors
     ///
-    /// If the namespace is not cached.
+    /// Returns an error if the namespace is not cached.
     pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Option<Arc<O>>, ReadError> {
         let key = scoped_key(&self.inner.kind, key.as_ref());
         let namespace = key.split_once('/').map(|(namespace, _)| namespace);
         Ok(self.informer_for(namespace)?.indexer().get(key))
     }
 
-    /// Returns the objects of all namespaces that match the selector, unordered.
+    /// Returns the objects of all cached namespaces that match the selector, unordered.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
         self.informers().flat_map(|informer| informer.lister().list(selector)).collect()
     }
@@ -197,7 +198,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// If there is no such index.
+    /// Returns an error if the informers have no index of this name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         let mut objects = Vec::new();
         for informer in self.informers() {
@@ -211,7 +212,7 @@ impl<O: Object> CacheInformer<O> {
         self.informers().map(|informer| informer.indexer().len()).sum()
     }
 
-    /// Returns true if there are no objects.
+    /// Returns true if the informers have cached no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -225,7 +226,7 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It names the informer, its activity and its last error.
+    /// Returns an error after `timeout`. The error names the informer, its activity and its last error.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         wait_for_cache_sync(self.as_caches(), timeout).await
     }
@@ -245,7 +246,7 @@ impl<O: Object> CacheInformer<O> {
         self.inner.closed.cancelled().await;
     }
 
-    /// Returns the objects that could not be decoded.
+    /// Returns the objects of the kind that could not be decoded.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.informers().flat_map(SharedInformer::undecodable).collect()
     }
@@ -286,8 +287,8 @@ impl<O: Object> fmt::Debug for CacheInformer<O> {
     }
 }
 
-/// A handler that is shared by several informers. The listener of each informer takes an event from its
-/// buffer and waits for the lock of the handler; it drops the event if the handler was removed meanwhile.
+/// A handler that several informers share. The listener of each informer takes an event from its buffer and
+/// waits for the lock of the handler; it drops the event if the handler was removed meanwhile.
 struct SharedHandler<H> {
     handler: Arc<AsyncMutex<H>>,
     removed: Arc<AtomicBool>,
@@ -305,17 +306,17 @@ impl<O: Object, H: EventHandler<O>> EventHandler<O> for SharedHandler<H> {
     }
 }
 
-/// The registration of a handler with a [`CacheInformer`]. Dropping it has no effect;
+/// The registration of a handler with a [`CacheInformer`]. Dropping the registration has no effect;
 /// [`remove`](Self::remove) removes the handler.
 pub struct CacheRegistration<O: Object> {
     registrations: Vec<HandlerRegistration<O>>,
-    /// Read by listeners that wait for the handler.
+    /// True once the handler is removed. Listeners that wait for the handler read this flag.
     removed: Arc<AtomicBool>,
 }
 
 impl<O: Object> CacheRegistration<O> {
-    /// Returns true once the handler has handled all initial objects: those of the first lists, or of the
-    /// stores when it was added.
+    /// Returns true once the handler has handled all objects of the first lists, or of the stores at the time
+    /// when it was added.
     pub fn has_synced(&self) -> bool {
         self.registrations.iter().all(HandlerRegistration::has_synced)
     }
@@ -324,26 +325,27 @@ impl<O: Object> CacheRegistration<O> {
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It contains the progress of the handler, the activity of the
+    /// Returns an error after `timeout`. The error contains the progress of the handler, the activity of the
     /// informer, and the last error of the informer.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         wait_for_cache_sync(self.registrations.iter().map(|scoped| scoped as &dyn CacheSynced), timeout).await
     }
 
-    /// Removes the handler: no call begins after this returns, in any namespace. A second call has no effect.
+    /// Removes the handler. After this method has returned, no call of the handler begins in any namespace. A
+    /// second call has no effect.
     pub fn remove(&self) {
         self.removed.store(true, Ordering::Release);
         self.registrations.iter().for_each(HandlerRegistration::remove);
     }
 
-    /// Removes the handler as [`remove`](Self::remove) does, and waits for running calls. The handler must
-    /// not await this itself.
+    /// Removes the handler as [`remove`](Self::remove) does, and waits for running calls. The handler itself
+    /// must not await this method.
     pub async fn remove_and_wait(&self) {
         self.removed.store(true, Ordering::Release);
         join_all(self.registrations.iter().map(HandlerRegistration::remove_and_wait)).await;
     }
 
-    /// Returns queue depth, calls and panics per informer of the kind.
+    /// Returns the number of pending events, calls and panics of the handler for each informer of the kind.
     pub fn states(&self) -> Vec<HandlerState> {
         self.registrations.iter().map(HandlerRegistration::state).collect()
     }
@@ -355,16 +357,16 @@ impl<O: Object> fmt::Debug for CacheRegistration<O> {
     }
 }
 
-/// A [`CacheInformer`] of any object type.
+/// A [`CacheInformer`] with any type of objects.
 pub(super) trait ErasedInformer: Send + Sync {
     fn start(&self) -> Vec<InformerRun>;
     fn as_caches(&self) -> Vec<&dyn CacheSynced>;
     fn states(&self) -> Vec<InformerState>;
     fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
-    /// How often the informers followed a server that returned to an older state.
+    /// Returns how often the informers followed a server that went back to an older state.
     fn rewinds(&self) -> u64;
-    /// Makes reads wait for a write that ended at `ended`.
+    /// Makes reads wait for a write that ended at the ticket `ended`.
     fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket);
 }
 

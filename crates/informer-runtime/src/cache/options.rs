@@ -1,4 +1,4 @@
-//! The options of a cache's informers, per level.
+//! The options of a cache's informers, which can be set on several levels.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -12,13 +12,13 @@ use informer_core::{FieldSelector, LabelSelector, Object};
 
 use crate::BoxError;
 
-/// Changes an object before it is cached.
+/// A function that changes an object before it is cached.
 pub(super) type Transform<O> = dyn Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send + Sync;
 
 /// The options of an informer. Unset options are inherited from the next level.
 ///
-/// The levels, in order of precedence: namespace of a kind, kind, namespace of the cache, cache. A set value
-/// takes precedence even if it is a selector that matches everything.
+/// The levels, in order of precedence, are: namespace of a kind, kind, namespace of the cache, cache. A value
+/// that is set takes precedence even if it is a selector that matches every object.
 ///
 /// ```
 /// use informer_runtime::InformerOptions;
@@ -54,15 +54,16 @@ impl InformerOptions {
         self
     }
 
-    /// Selects a share of the objects by hash, for replicas that each hold a part of a kind.
-    /// Servers with the feature filter; with other servers the client drops the rest on arrival.
+    /// Selects a share of the objects by hash, for replicas that each cache a part of a kind. Servers with
+    /// this feature filter the objects; with other servers the client drops the other objects when they
+    /// arrive.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.shares = Some(shares);
         self
     }
 
-    /// Sets the period after which handlers without their own period get all objects again. Local: causes no
-    /// requests. Never by default.
+    /// Sets the period after which handlers without their own period get all objects again. A resync is local
+    /// and causes no requests. By default there is no resync.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
@@ -89,12 +90,12 @@ impl InformerOptions {
     /// Transforms objects of the representation `O` before they are cached. Objects of other representations
     /// are not transformed.
     ///
-    /// A transform may create a new object from the JSON of the old one. Updates still keep fields that a
-    /// newer server has added and that the client does not know.
+    /// A transform may create a new object from the JSON of the original one. Updates still keep fields that
+    /// a newer server has added and that the client does not know.
     ///
     /// If a transform removes data from a *list* of an object, that data is lost when a changed object is
     /// written back and the list is among the changes. To remove whole fields, use
-    /// [`Pruning`](informer_client::Pruning).
+    /// [`Pruning`](informer_client::Pruning) instead.
     pub fn transform<O: Object>(
         mut self,
         transform: impl Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send + Sync + 'static,
@@ -104,7 +105,7 @@ impl InformerOptions {
         self
     }
 
-    /// Returns the transform of a representation.
+    /// Returns the transform of the representation `O`.
     pub(super) fn transform_of<O: Object>(&self) -> Option<Arc<Transform<O>>> {
         self.transforms.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Transform<O>>>().cloned()
     }
@@ -141,6 +142,7 @@ impl fmt::Debug for InformerOptions {
 #[derive(Debug, Clone, Default)]
 pub(super) struct KindOptions {
     pub(super) options: InformerOptions,
-    /// `None`: the namespaces of the cache. Empty: all namespaces, whatever those of the cache.
+    /// The namespaces of the kind, with their options. `None`: the namespaces of the cache. Empty: all
+    /// namespaces, whatever namespaces the cache has.
     pub(super) namespaces: Option<BTreeMap<String, InformerOptions>>,
 }

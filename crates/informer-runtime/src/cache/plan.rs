@@ -1,4 +1,4 @@
-//! Plans the informers of a kind and their options. Pure: depends on the configuration only.
+//! Plans the informers of a kind and their options, depending only on the configuration.
 
 #[cfg(test)]
 mod tests;
@@ -12,19 +12,20 @@ use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSe
 use super::options::{InformerOptions, KindOptions};
 use crate::ResourceKind;
 
-/// The field that selects a namespace.
+/// The name of the field that selects a namespace.
 pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";
 
 /// The configured options of all levels.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OptionLevels {
     pub(super) all: InformerOptions,
-    /// Empty: all namespaces. The empty name stands for all namespaces that are not listed.
+    /// The namespaces of the cache, with their options; empty for all namespaces. The empty name stands for
+    /// all namespaces that are not listed.
     pub(super) namespaces: BTreeMap<String, InformerOptions>,
     pub(super) kinds: HashMap<Gvk, KindOptions>,
 }
 
-/// The objects that one informer of a kind holds.
+/// The objects that one informer of a kind caches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum InformerScope {
@@ -32,7 +33,7 @@ pub enum InformerScope {
     All,
     /// The objects of one namespace.
     Namespace(String),
-    /// The objects of all namespaces without an informer of their own.
+    /// The objects of all namespaces that have no informer of their own.
     OtherNamespaces,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct InformerPlan {
 }
 
 impl OptionLevels {
-    /// Plans the informers of a kind; never empty.
+    /// Returns the planned informers of a kind; never empty.
     pub(super) fn plan(&self, kind: &ResourceKind) -> Vec<InformerPlan> {
         let none = KindOptions::default();
         let own = self.kinds.get(kind.gvk()).unwrap_or(&none);

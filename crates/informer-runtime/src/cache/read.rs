@@ -1,4 +1,4 @@
-//! Reads: get or create the informer of a kind, wait for it, and read its store.
+//! Reads of a cache: get or create the informer of a kind, wait until it has synced, and read its store.
 
 use std::any::TypeId;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use informer_store::{AddIndexersError, IndexFn, Snapshot};
 use super::{Cache, CacheInformer, MissingInformer, ReadError};
 use crate::{KubeObject, ResourceKind};
 
-/// Selects the objects of a list. The default selects all.
+/// Selects the objects of a list. By default all objects are selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     pub(crate) namespace: Option<String>,
@@ -21,7 +21,8 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Restricts the list to one namespace; an empty one means all. Ignored for cluster-scoped kinds.
+    /// Restricts the list to one namespace; an empty name means all namespaces. This option is ignored for
+    /// cluster-scoped kinds.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self
@@ -33,7 +34,7 @@ impl ListOptions {
         self
     }
 
-    /// Selects by fields. A cache supports only equality, of `metadata.name`, `metadata.namespace`
+    /// Selects objects by fields. A cache supports only equality, of `metadata.name`, `metadata.namespace`
     /// and [indexed](Cache::index_field) fields; a live read supports the server's selectable fields of the
     /// kind.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
@@ -41,7 +42,7 @@ impl ListOptions {
         self
     }
 
-    /// Returns at most `limit` of the selected objects. Which ones is unspecified.
+    /// Limits the list to `limit` of the selected objects. It is unspecified which of them are returned.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
@@ -66,7 +67,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// The same errors as [`ready`](Self::ready), and an error if the namespace is not cached.
+    /// Returns the same errors as [`ready`](Self::ready), and an error if the namespace is not cached.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -91,8 +92,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// The same errors as [`get`](Self::get), and an error if a selected field has no index or another
-    /// operator than equality.
+    /// Returns the same errors as [`get`](Self::get), and an error if a selected field has no index or the
+    /// selector contains an operator other than equality.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
         self.list_of(ResourceKind::of::<K>(), options).await
     }
@@ -110,18 +111,20 @@ impl Cache {
         self.ready::<O>(kind).await?.select(options)
     }
 
-    /// Returns the synced informer of a kind and representation: the existing one, or a new one if the cache
-    /// is configured so.
+    /// Returns the synced informer of a kind and representation. If it does not exist, it is created, unless
+    /// the cache is configured to refuse that.
     ///
     /// # Errors
     ///
-    /// If the kind is pinned to another representation; if there is no informer and reads create none; if the
-    /// cache is not started or was stopped; if the informer is removed meanwhile; and if it has not synced
-    /// within the cache's read timeout, with its activity and last error.
+    /// Returns an error if the kind is pinned to another representation; if there is no informer and reads
+    /// create none; if the cache is not started or was stopped; if the informer is removed meanwhile; and if
+    /// it has not synced within the cache's read timeout. The last error contains the informer's activity and
+    /// last error.
     ///
     /// # Cancel safety
     ///
-    /// The informer is created at the first poll; dropping the future after that only ends the wait.
+    /// The informer is created when the future is first polled; dropping the future after that only ends the
+    /// wait.
     pub async fn ready<O: Representation>(
         &self,
         kind: impl Into<ResourceKind>,
@@ -149,7 +152,7 @@ impl Cache {
         }
     }
 
-    /// Creates the informer of a kind for a read.
+    /// Gets or creates the informer of a kind for a read.
     fn begin<O: Representation>(&self, kind: &ResourceKind) -> Result<CacheInformer<O>, ReadError> {
         if self.shared.table.lock().is_stopped() {
             return Err(ReadError::Stopped { kind: kind.to_string() });
@@ -158,7 +161,7 @@ impl Cache {
         Ok(self.informer_of(kind))
     }
 
-    /// Fails if the kind is pinned to another representation.
+    /// Returns an error if the kind is pinned to another representation.
     pub(crate) fn check_representation<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -175,14 +178,15 @@ impl Cache {
         }
     }
 
-    /// Indexes a field of `K`, so that lists can select by it. `field` is the name in selectors. The function
-    /// returns the values of an object; a selector matches if one of them is equal.
+    /// Indexes a field of `K`, so that lists can select by this field. `field` is its name in selectors. The
+    /// function returns the values of an object; a selector matches if one of them is equal.
     ///
-    /// Creates the informer of the kind in the lazy representation and does not wait for it.
+    /// This method creates the informer of the kind in the lazy representation, if it does not exist, and
+    /// does not wait for it.
     ///
     /// # Errors
     ///
-    /// If the field is already indexed.
+    /// Returns an error if the field is already indexed.
     pub fn index_field<K: KubeObject>(
         &self,
         field: &str,
@@ -211,7 +215,8 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// If the namespace is not cached, or if a selected field has no index or another operator than equality.
+    /// Returns an error if the namespace is not cached, or if a selected field has no index or the selector
+    /// contains an operator other than equality.
     pub fn select(&self, options: &ListOptions) -> Result<Vec<Arc<O>>, ReadError> {
         self.check_exact(&options.fields)?;
         let namespaced = options.namespace.as_deref().filter(|_| !self.kind().is_cluster_scoped());
@@ -242,7 +247,7 @@ impl<O: Object> CacheInformer<O> {
         }
     }
 
-    /// Selects from one version of a store.
+    /// Selects objects from one version of a store.
     fn select_from(
         &self,
         snapshot: &Snapshot<O>,

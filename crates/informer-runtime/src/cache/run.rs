@@ -1,4 +1,4 @@
-//! Start and stop of a cache.
+//! Starts and stops a cache.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Cache;
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// A second manager was to run the cache, or it was stopped before.
+/// The error for a second manager that should run the cache, and for a cache that was stopped before.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "run the cache: a manager runs it already, or it was stopped before; create a cache for each manager"
@@ -18,12 +18,12 @@ use crate::{BoxError, Runnable, RunnableGroup};
 struct AlreadyRun;
 
 impl Cache {
-    /// Starts all informers; informers created later start at once. No effect on a second call or after
-    /// [`stop`](Self::stop).
+    /// Starts all informers; informers that are created later start immediately. The call has no effect if
+    /// the cache was started or [stopped](Self::stop) before.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time enabled.
+    /// Panics outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) {
         let runtime = Handle::current();
@@ -34,12 +34,12 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It names the informers that have not synced, their activity and
-    /// their last errors.
+    /// Returns an error after `timeout`. The error names the informers that have not synced, their activity
+    /// and their last errors.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect, because it only waits.
+    /// Dropping the future has no effect, because this method only waits.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         let informers = self.shared.table.lock().informers();
         let caches: Vec<&dyn CacheSynced> =
@@ -62,7 +62,8 @@ impl Cache {
     ///
     /// # Cancel safety
     ///
-    /// All informers are stopped at the first poll; dropping the future after that only ends the wait.
+    /// All informers begin to stop when the future is first polled; dropping the future after that only ends
+    /// the wait.
     pub async fn stop(&self) {
         let runs = self.shared.table.lock().stop();
         join_all(runs.into_iter().map(InformerRun::stop)).await;
@@ -98,8 +99,8 @@ impl Runnable for Cache {
     }
 }
 
-/// Stops the informers of a cache whose manager was dropped. Dropping the cache is not enough, since handlers
-/// of the program may hold it.
+/// Stops the informers of a cache whose manager was dropped. Dropping the cache is not enough, since the
+/// program's handlers may keep the cache alive.
 struct StopsOnDrop<'a>(&'a Cache);
 
 impl Drop for StopsOnDrop<'_> {

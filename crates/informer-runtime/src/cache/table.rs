@@ -1,4 +1,5 @@
-//! The informers of a cache, by kind and representation. Pure, except for starting them.
+//! The informers of a cache, by kind and representation. Apart from starting them, this table has no side
+//! effects.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -17,10 +18,10 @@ use super::own_writes::{RecentWrites, is_same_kind};
 #[derive(Default)]
 pub(super) struct Table {
     life: Lifecycle,
-    /// True once a manager runs the cache.
+    /// True if a manager runs the cache.
     is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
-    /// The own writes that new informers must show, by group and kind.
+    /// The own writes that new informers must contain before they are read, by group and kind.
     recent_writes: HashMap<(String, String), RecentWrites>,
 }
 
@@ -28,13 +29,14 @@ pub(super) struct Table {
 enum Lifecycle {
     #[default]
     Created,
-    /// The runtime on which later informers are started, whatever the runtime of the caller.
+    /// The cache runs. The handle is the runtime on which later informers are started, whatever the runtime
+    /// of the caller.
     Running(Handle),
     Stopped,
 }
 
 pub(super) struct Entry {
-    /// The `CacheInformer<O>` of the `TypeId` in the key.
+    /// A `CacheInformer<O>`, where `O` is the type of the `TypeId` in the key.
     typed: Box<dyn Any + Send + Sync>,
     pub(super) informer: Arc<dyn ErasedInformer>,
     runs: Vec<InformerRun>,
@@ -42,7 +44,8 @@ pub(super) struct Entry {
 
 impl Table {
     pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
-        // A lookup by key would need an owned kind; the table has a few dozen entries.
+        // The table is searched linearly: a lookup by key would need an owned kind, and there are only a few
+        // dozen entries.
         let (_, entry) = self
             .entries
             .iter()
@@ -50,8 +53,8 @@ impl Table {
         entry.typed.downcast_ref().cloned()
     }
 
-    /// Adds an informer, and starts it if the cache runs. Returns the informer in the table, and whether it
-    /// is this one: another task may have added one before. `rewinds` is the number of rewinds of all
+    /// Adds an informer, and starts it if the cache runs. Returns the informer in the table, and whether that
+    /// is the given one: another task may have added one before. `rewinds` is the number of rewinds of all
     /// informers.
     pub(super) fn insert<O: Representation>(
         &mut self,
@@ -95,7 +98,7 @@ impl Table {
         of_kind.map(|(_, entry)| Arc::clone(&entry.informer)).collect()
     }
 
-    /// Returns the own writes that new informers of a kind must show.
+    /// Returns the own writes that new informers of a kind must contain before they are read.
     pub(super) fn recent_writes(&mut self, gvk: &Gvk) -> &mut RecentWrites {
         self.recent_writes.entry((gvk.group.clone(), gvk.kind.clone())).or_default()
     }
@@ -108,7 +111,7 @@ impl Table {
         matches!(self.life, Lifecycle::Stopped)
     }
 
-    /// Starts all informers unless that was done before. Returns whether the cache runs now.
+    /// Starts all informers unless they were already started. Returns whether the cache runs now.
     pub(super) fn start(&mut self, runtime: Handle) -> bool {
         if self.is_created() {
             for entry in self.entries.values_mut() {
@@ -119,12 +122,12 @@ impl Table {
         matches!(self.life, Lifecycle::Running(_))
     }
 
-    /// Starts the cache for a manager. Returns false if another manager runs it, or if it was stopped.
+    /// Starts the cache for a manager. Returns false if another manager runs the cache, or if it was stopped.
     pub(super) fn start_managed(&mut self, runtime: Handle) -> bool {
         !std::mem::replace(&mut self.is_managed, true) && self.start(runtime)
     }
 
-    /// Prevents further starts and returns the runs.
+    /// Prevents further starts and returns the runs of all informers.
     pub(super) fn stop(&mut self) -> Vec<InformerRun> {
         self.life = Lifecycle::Stopped;
         self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect()

@@ -6,8 +6,9 @@ use informer_client::{Lazy, Typed};
 use informer_store::{IndexFn, IndexFnError};
 use serde::de::DeserializeOwned;
 
-/// Creates an index function over the typed object, which is decoded once per state when it is stored. For a
-/// field or a label, [`field`](informer_store::field) and [`label`](informer_store::label) are cheaper.
+/// Creates an index function over the typed object. Each state of an object is decoded once, when it is
+/// stored. For a field or a label, [`field`](informer_store::field) and [`label`](informer_store::label) are
+/// cheaper.
 ///
 /// ```
 /// use informer_runtime::typed;
@@ -28,7 +29,7 @@ pub struct TypedIndex<K, F> {
     kind: PhantomData<fn(&K)>,
 }
 
-/// Implements it for every representation that provides the typed object.
+/// Implements `IndexFn` for a representation that provides the typed object.
 macro_rules! index {
     ($representation:ident) => {
         impl<K, F> IndexFn<$representation<K>> for TypedIndex<K, F>

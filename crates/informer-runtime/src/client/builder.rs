@@ -11,7 +11,8 @@ use informer_client::ListKeys;
 use informer_core::Gvk;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// The default bound of the wait for own writes. A working watch shows them within milliseconds.
+/// The default time for which reads wait for own writes. A working watch delivers these writes within
+/// milliseconds.
 const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
 /// Configures a [`CachedClient`].
@@ -37,40 +38,42 @@ impl ClientBuilder {
         }
     }
 
-    /// Reads this kind from the API server: for kinds that are too large or too sensitive to cache.
+    /// Makes the client read this kind from the API server, for kinds that are too large or too sensitive to
+    /// cache.
     pub fn uncached<K: KubeObject>(self) -> Self {
         self.uncached_kind(&ResourceKind::of::<K>())
     }
 
-    /// Reads a kind that is known at run time only from the API server, as [`uncached`](Self::uncached) does.
+    /// Makes the client read a kind that is known only at run time from the API server, as
+    /// [`uncached`](Self::uncached) does.
     pub fn uncached_kind(mut self, kind: &ResourceKind) -> Self {
         self.uncached.insert(kind.gvk().clone());
         self
     }
 
-    /// Reads dynamic objects from the cache, too. By default they are read from the API server, since the
-    /// kind may come from user input and its informer may be large.
+    /// Sets whether dynamic objects are read from the cache. By default they are read from the API server,
+    /// since the kind may come from user input and its informer may be large.
     pub fn cache_dynamic(mut self, cache: bool) -> Self {
         self.cache_dynamic = cache;
         self
     }
 
-    /// Sets the longest time for which a read waits for the cache to show the program's own writes; 5 s by
+    /// Sets the longest time for which a read waits for the cache to contain the program's own writes; 5 s by
     /// default. With `None`, reads do not wait and may return an older state than this program has written.
     pub fn read_your_writes(mut self, bound: Option<Duration>) -> Self {
         self.read_your_writes = bound;
         self
     }
 
-    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Updates then
-    /// keep fields that the type does not know with the right list element. Without the keys, elements are
-    /// matched by fields such as `name`.
+    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. With these keys,
+    /// updates keep fields that the type does not know in the right list element. Without the keys, elements
+    /// are matched by fields such as `name`.
     pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
         self.list_keys.extend(list_keys(definition));
         self
     }
 
-    /// Sets the receiver of the client's metrics. A manager that serves metrics adds its own.
+    /// Sets the receiver of the client's metrics. A manager that serves metrics adds a receiver.
     pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
         self.metrics = Some(metrics);
         self

@@ -1,4 +1,4 @@
-//! Objects that were read, and their edited copies.
+//! Objects that a client has read, and edited copies of them.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -15,9 +15,10 @@ use serde_json::Value;
 
 use crate::KubeObject;
 
-/// An object from the cache or the API server. It dereferences to the type; clones share it.
+/// An object that was read from the cache or the API server. It dereferences to its type; clones share the
+/// object.
 ///
-/// To change it, copy it with [`edit`](Self::edit).
+/// To change the object, copy it with [`edit`](Self::edit).
 pub struct Fetched<K> {
     base: ViewSource<K>,
     view: Arc<K>,
@@ -25,16 +26,16 @@ pub struct Fetched<K> {
 
 /// The source of the typed view.
 enum ViewSource<K> {
-    /// The encoded object in the cache: pruned, otherwise complete.
+    /// A lazy object in the cache, which is complete except for pruned fields.
     Lazy(Arc<Lazy<K>>),
-    /// The compressed object in the cache: pruned, otherwise complete.
+    /// A compressed object in the cache, which is complete except for pruned fields.
     #[cfg(feature = "packed")]
     Packed(Arc<Packed<K>>),
-    /// The object that was decoded when it arrived. It lacks fields that the type does not have.
+    /// An object that was decoded when it arrived. It does not have fields that the type does not know.
     Typed(Arc<Typed<K>>),
     /// The object as the server sent it, with all fields.
     Whole(Arc<Value>),
-    /// A changed view of an object that may have more fields.
+    /// A changed view of an object, which may have more fields than the view.
     Partial,
 }
 
@@ -63,22 +64,22 @@ impl<K: KubeObject> Fetched<K> {
     ///
     /// # Errors
     ///
-    /// If the object does not match the type.
+    /// Returns an error if the object cannot be decoded as `K`.
     pub fn of_lazy(lazy: Arc<Lazy<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: lazy.get()?, base: ViewSource::Lazy(lazy) })
     }
 
-    /// Creates a fetched object from a compressed object of a cache, which is decompressed first.
+    /// Creates a fetched object from a compressed object of a cache. The object is decompressed first.
     ///
     /// # Errors
     ///
-    /// If the object does not match the type.
+    /// Returns an error if the object cannot be decoded as `K`.
     #[cfg(feature = "packed")]
     pub fn of_packed(packed: Arc<Packed<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: packed.get()?, base: ViewSource::Packed(packed) })
     }
 
-    /// Creates it from a decoded object of a cache.
+    /// Creates a fetched object from a decoded object of a cache.
     ///
     /// # Errors
     ///
@@ -94,12 +95,13 @@ impl<K: KubeObject> Fetched<K> {
         Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }
 
-    /// Creates it from an object that may lack fields.
+    /// Creates a fetched object from JSON that may not contain all fields.
     pub(super) fn of_partial(part: Value) -> Result<Self, serde_json::Error> {
         Ok(Self { view: Arc::new(decode(|| serde_json::from_value(part))?), base: ViewSource::Partial })
     }
 
-    /// Returns the object as JSON: complete if that is available, otherwise the fields that the type knows.
+    /// Returns the object as JSON. It has all fields if they are available, otherwise only those that the
+    /// type knows.
     pub(super) fn json(&self) -> Result<Value, serde_json::Error> {
         self.whole().map_or_else(|| serde_json::to_value(&*self.view), Ok)
     }
@@ -164,8 +166,8 @@ impl<K: KubeObject> fmt::Debug for Fetched<K> {
     }
 }
 
-/// An edited copy of an object, together with the original; the argument of
-/// [`CachedClient::update`](super::CachedClient::update). It dereferences mutably to the type.
+/// An edited copy of an object, together with the original, for
+/// [`CachedClient::update`](super::CachedClient::update). It dereferences mutably to the type of the object.
 #[derive(Clone)]
 #[must_use = "pass it to `update` to write the change"]
 pub struct Edited<K> {
@@ -192,7 +194,7 @@ impl<K: KubeObject> Edited<K> {
 }
 
 impl<K: Serialize + DeserializeOwned> Edited<K> {
-    /// Returns the typed values as JSON: original and edited.
+    /// Returns the typed values of the original and of the edited copy as JSON.
     pub(super) fn values(&self) -> Result<(Value, Value), serde_json::Error> {
         Ok((serde_json::to_value(&*self.read.view)?, serde_json::to_value(&self.object)?))
     }
@@ -218,8 +220,8 @@ impl<K: KubeObject> fmt::Debug for Edited<K> {
     }
 }
 
-/// Decodes an object. A panic of its `Deserialize` implementation becomes an error: it must not end a task
-/// whose write the server has stored. Caches contain such panics as well.
+/// Decodes an object. A panic of its `Deserialize` implementation becomes an error, because it must not end
+/// the task of a caller whose write the server has stored. Caches catch such panics as well.
 fn decode<K>(decode: impl FnOnce() -> serde_json::Result<K>) -> serde_json::Result<K> {
     let panicked = |_| Err(serde::de::Error::custom("the decoder of the type panicked"));
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(panicked)

@@ -1,4 +1,4 @@
-//! Creates an object, or updates an existing one.
+//! Creates an object, or updates it if it exists.
 
 use informer_client::PatchFormat;
 use serde_json::json;
@@ -8,10 +8,10 @@ use super::write::{fetched, on_object};
 use super::{CachedClient, Edited, Fetched, WriteError};
 use crate::{BoxError, KubeObject};
 
-/// The change made to an object.
+/// The change that `create_or_update` or `create_or_patch` made to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationResult {
-    /// The object was not written, because it has the desired state.
+    /// The object already had the desired state and was not written.
     Unchanged,
     /// The object was created.
     Created,
@@ -24,8 +24,8 @@ pub enum OperationResult {
 }
 
 impl CachedClient {
-    /// Creates or updates an object. `change` is called with a copy of the cached object, or with `object` if
-    /// it does not exist, and sets the desired state. Does not write the status; see
+    /// Creates or updates an object. `change` sets the desired state; it is called with a copy of the cached
+    /// object, or with `object` if there is none. The status is not written; see
     /// [`create_or_patch`](Self::create_or_patch).
     ///
     /// ```no_run
@@ -44,7 +44,8 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// The error of `change`; if it changes the name or the namespace; otherwise as reads and writes.
+    /// Returns the error of `change`, an error if `change` modifies the name or the namespace, and the errors
+    /// of reads and writes.
     pub async fn create_or_update<K: KubeObject>(
         &self,
         object: K,
@@ -80,7 +81,8 @@ impl CachedClient {
         };
         let operation = on_object(OperationVerb::Patch(PatchFormat::Merge), &**edited.original())?;
         let operation = operation.under(Some("status"));
-        // Computed before the update, since it may have to read the object at the version of the edited copy.
+        // The difference of the status is computed before the update, since it may require reading the object
+        // at the version of the edited copy.
         let status = self.difference(&operation, &edited, Some("status")).await?;
         let updated = self.update(&edited).await?;
         let changed = version(&updated) != version(edited.original());

@@ -4,7 +4,7 @@ use super::operation::{Operation, OperationVerb};
 use super::{CachedClient, WriteError};
 use crate::{KubeObject, ListOptions, ResourceKind};
 
-/// Options and preconditions of a deletion. A failed precondition is a conflict.
+/// Options and preconditions of a deletion. If a precondition fails, the deletion returns a conflict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     uid: Option<String>,
@@ -25,7 +25,7 @@ pub enum Propagation {
 }
 
 impl DeleteOptions {
-    /// Requires the uid and the resourceVersion of `object`.
+    /// Returns options that require the uid and the resourceVersion of `object`.
     pub fn of<K: KubeObject>(object: &K) -> Self {
         let meta = object.meta();
         Self { uid: meta.uid.clone(), version: meta.resource_version.clone(), ..Self::default() }
@@ -43,7 +43,7 @@ impl DeleteOptions {
         self
     }
 
-    /// Sets the grace period in seconds, for kinds that support it; 0 deletes at once.
+    /// Sets the grace period in seconds, for kinds that support it; 0 deletes the object immediately.
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
         self.grace_period = Some(seconds);
         self
@@ -77,12 +77,13 @@ impl DeleteOptions {
 }
 
 impl CachedClient {
-    /// Deletes an object. An object with finalizers or a grace period is marked and deleted later.
+    /// Deletes an object. An object with finalizers or a grace period is only marked, and the server deletes
+    /// it later.
     ///
     /// # Errors
     ///
-    /// If the object does not exist ([`is_not_found`](WriteError::is_not_found)), or the server rejects the
-    /// deletion.
+    /// Returns an error if the object does not exist ([`is_not_found`](WriteError::is_not_found)), or if the
+    /// server rejects the deletion.
     pub async fn delete<K: KubeObject>(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<(), WriteError> {
         self.delete_with::<K>(key, &DeleteOptions::default()).await
     }
@@ -91,7 +92,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// The same errors as [`delete`](Self::delete). If a precondition fails, the error is a conflict.
+    /// Returns the same errors as [`delete`](Self::delete). If a precondition fails, the error is a conflict.
     pub async fn delete_with<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -100,12 +101,12 @@ impl CachedClient {
         self.delete_kind(&ResourceKind::of::<K>(), key.as_ref(), options).await
     }
 
-    /// Deletes all selected objects of a kind; a limit is ignored. It does not wait for own writes, and later
-    /// reads do not wait for it.
+    /// Deletes all selected objects of a kind; a limit is ignored. The call does not wait for own writes, and
+    /// later reads do not wait for it.
     ///
     /// # Errors
     ///
-    /// If the server rejects the request. Some objects may have been deleted.
+    /// Returns an error if the server rejects the request. Some objects may have been deleted.
     pub async fn delete_all<K: KubeObject>(
         &self,
         selected: &ListOptions,
@@ -136,7 +137,7 @@ impl CachedClient {
 }
 
 impl Operation {
-    /// Sets the namespace and the selectors of a list.
+    /// Sets the namespace and the selectors of the operation from list options.
     pub(super) fn selecting(self, options: &ListOptions) -> Self {
         let mut operation = self.in_namespace(options.namespace.as_deref());
         if !options.labels.is_everything() {

@@ -1,4 +1,4 @@
-//! Computes the patch of a whole object from a change of its typed view. Pure.
+//! Computes the patch of a whole object from a change of its typed view, without side effects.
 //!
 //! A type knows fewer fields than the server. The change of the typed object, from `old` to `new`, is
 //! therefore applied to the whole object as it was read, and the patch is the difference of the two whole
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use informer_client::{ListKey, ListKeysAt};
 use serde_json::{Map, Value};
 
-/// The fields by which list elements are matched if no schema has the keys of their list: the merge keys of
-/// built-in kinds.
+/// The fields by which list elements are matched if no schema defines the keys of their list. They are the
+/// merge keys of built-in kinds.
 const IDENTITIES: [&str; 11] = [
     "name",
     "uid",
@@ -29,8 +29,8 @@ const IDENTITIES: [&str; 11] = [
     "claimName",
 ];
 
-/// Returns `whole` with the change from `old` to `new`, which are views of it. List elements are matched by
-/// `keys`.
+/// Returns `whole` with the change from `old` to `new`, which are views of `whole`. List elements are matched
+/// by `keys`.
 pub(crate) fn carried(whole: &Value, old: &Value, new: &Value, keys: ListKeysAt<'_>) -> Value {
     if old == new {
         return whole.clone();
@@ -58,7 +58,8 @@ fn carried_members(
     for (name, value) in new {
         let member = match (whole.get(name), old.get(name)) {
             (Some(whole), Some(old)) => Some(carried(whole, old, value, keys.member(name))),
-            // The type encodes a default that the object does not have, before and after.
+            // Both views contain a default that the type encodes and the whole object does not have, so the
+            // field did not change.
             (None, Some(old)) if old == value => None,
             _ => Some(value.clone()),
         };
@@ -76,7 +77,7 @@ fn carried_elements(whole: &[Value], old: &[Value], new: &[Value], keys: ListKey
     new.iter().zip(origins).map(carry).collect()
 }
 
-/// Returns for each element of `new` the index in `old` that it came from.
+/// Returns for each element of `new` the index of the element of `old` from which it was made.
 fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usize>> {
     if let Some(origins) = origins_by_keys(old, new, keys) {
         return origins;
@@ -96,7 +97,8 @@ fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usi
         })
         .collect();
     if old.len() == new.len() {
-        // No element was added or removed: unmatched elements were changed in place.
+        // The number of elements is the same, so no element was added or removed, and unmatched elements were
+        // changed in place.
         for (index, origin) in origins.iter_mut().enumerate().filter(|(_, origin)| origin.is_none()) {
             *origin = Some(index).filter(|&index| !taken[index]);
         }
@@ -104,8 +106,8 @@ fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usi
     origins
 }
 
-/// Matches elements by the keys of the schema; `None` if it has none, or if two elements of `old` have the
-/// same key.
+/// Matches elements by the keys of the schema; `None` if the schema has none, or if two elements of `old`
+/// have the same key.
 fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option<Vec<Option<usize>>> {
     if keys.is_empty() || !old.iter().chain(new).all(Value::is_object) {
         return None;
@@ -121,12 +123,12 @@ fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option
             return None;
         }
     }
-    // Of two new elements with the same key, the first one is matched.
+    // If two new elements have the same key, only the first one is matched.
     Some(new.iter().map(|element| indexes.remove(&identity(element))).collect())
 }
 
-/// Maps a member's value to the element's index; `None` unless every element has the member and the values
-/// are unique.
+/// Maps the value of the member `identity` to the index of its element; `None` unless every element has the
+/// member and its values are unique.
 fn identified(elements: &[Value], identity: &str) -> Option<HashMap<String, usize>> {
     let mut known = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
@@ -157,7 +159,7 @@ pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// Returns true if a changed list contains objects: the patch must then contain complete elements.
+/// Returns true if a changed list contains objects. In that case the patch must contain complete elements.
 pub(super) fn changes_elements(old: &Value, new: &Value) -> bool {
     if old == new {
         return false;

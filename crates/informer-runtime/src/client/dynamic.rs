@@ -1,4 +1,4 @@
-//! Objects of kinds that are known at run time only.
+//! Clients for objects of kinds that are known only at run time.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ use crate::{ListOptions, ReadError, ResourceKind};
 
 /// Reads and writes objects of one kind without a static type.
 ///
-/// Reads go to the API server unless the builder [says otherwise](super::ClientBuilder::cache_dynamic).
+/// Reads are sent to the API server unless the builder [configures
+/// otherwise](super::ClientBuilder::cache_dynamic).
 #[derive(Clone)]
 pub struct DynamicClient {
     client: CachedClient,
@@ -24,7 +25,7 @@ pub struct DynamicClient {
 }
 
 impl CachedClient {
-    /// Returns a client for a kind that is known at run time only. [`informer_client::Client::resolve`] finds
+    /// Returns a client for a kind that is known only at run time. [`informer_client::Client::resolve`] finds
     /// kinds by name.
     pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> DynamicClient {
         DynamicClient { client: self.clone(), kind: kind.into() }
@@ -46,7 +47,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// The error of the cache or the API server.
+    /// Returns the error of the cache or of the API server.
     pub async fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Option<DynamicObject>, ReadError> {
         let operation = Operation::on(OperationVerb::Get, &self.kind, key.as_ref());
         let settings = &self.client.settings;
@@ -64,7 +65,7 @@ impl DynamicClient {
         Ok(value.map(|value| decoded(&attempt, value)).transpose()?)
     }
 
-    /// Reads one object from the cache. Interceptors see it as JSON.
+    /// Reads one object from the cache. Interceptors receive it as JSON.
     async fn intercepted_get(&self, operation: Operation) -> Result<Option<Value>, ReadError> {
         let client = self.client.clone();
         let last = move |operation: Operation| -> BoxFuture<'static, _> {
@@ -79,7 +80,7 @@ impl DynamicClient {
         self.client.intercepted(operation, last).await
     }
 
-    /// Lists the selected objects of the cache. Interceptors see them as JSON.
+    /// Lists the selected objects of the cache. Interceptors receive them as JSON.
     async fn intercepted_list(
         &self,
         operation: Operation,
@@ -102,7 +103,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// The error of the cache or the API server.
+    /// Returns the error of the cache or of the API server.
     pub async fn list(&self, options: &ListOptions) -> Result<Vec<DynamicObject>, ReadError> {
         let operation = Operation::of(OperationVerb::List, &self.kind).selecting(options);
         let mut options = options.clone();
@@ -119,7 +120,7 @@ impl DynamicClient {
         let gvk = self.kind.gvk();
         let object = |value| {
             let mut object: DynamicObject = decoded(&attempt, value)?;
-            // List items of built-in kinds have no apiVersion and kind.
+            // Items in lists of built-in kinds have no apiVersion and kind, so these fields are added.
             object
                 .types
                 .get_or_insert_with(|| TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });
@@ -148,13 +149,13 @@ impl DynamicClient {
         self.write(OperationVerb::Apply, &object).await
     }
 
-    /// Replaces an object with this complete one.
+    /// Replaces an object by this complete object.
     ///
     /// # Errors
     ///
-    /// [`WriteError::View`] for an object read from a cache, which has pruned `managedFields` and may have
-    /// pruned more: use [`patch`](Self::patch) or [`apply`](Self::apply). Otherwise the error of the API
-    /// server.
+    /// Returns [`WriteError::View`] for an object read from a cache, which has pruned `managedFields` and may
+    /// have pruned more fields: use [`patch`](Self::patch) or [`apply`](Self::apply). Otherwise returns the
+    /// error of the API server.
     pub async fn replace(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         let meta = &object.metadata;
         let was_read = meta.uid.is_some() || meta.resource_version.is_some();
@@ -169,7 +170,7 @@ impl DynamicClient {
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn patch(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -227,7 +228,7 @@ impl DynamicClient {
     }
 }
 
-/// Returns the object as interceptors see it.
+/// Returns the object as JSON, for interceptors.
 fn json(operation: &Operation, object: &Dynamic) -> Result<Value, WriteError> {
     let object = object.to_dynamic_object()?;
     serde_json::to_value(object).map_err(|cause| encode(operation, cause))

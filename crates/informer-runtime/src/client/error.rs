@@ -2,14 +2,14 @@ use informer_client::{CallError, DecodeError};
 
 use crate::BoxError;
 
-/// A failed write or live read.
+/// The error of a failed write or live read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The API server rejected the request or did not respond.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The object has no valid name where one is required.
+    /// The object has no valid name, which this operation requires.
     #[error("{attempt}: the object has no name, or an invalid one; set metadata.name")]
     NoName {
         /// The operation.
@@ -27,7 +27,7 @@ pub enum WriteError {
         /// The namespace of the client.
         own: String,
     },
-    /// The [field owner](super::CachedClient::field_owner) of the client is invalid. Nothing was sent.
+    /// The [field owner](super::CachedClient::field_owner) of the client is invalid. No request was sent.
     #[error("{attempt}: field owner {owner:?} {problem}; use 1 to 128 bytes of printable characters")]
     FieldOwner {
         /// The operation.
@@ -37,7 +37,7 @@ pub enum WriteError {
         /// The problem.
         problem: &'static str,
     },
-    /// A replacement by an object that was read.
+    /// The replacing object was read from a cache or the server and may lack fields.
     #[error(
         "{attempt}: the object was read and may lack fields of the stored one, which a replacement would remove; use \
          `edit` and `update`, or `apply`"
@@ -46,7 +46,7 @@ pub enum WriteError {
         /// The operation.
         attempt: String,
     },
-    /// A change of an immutable part of the object's identity.
+    /// The write changes an immutable part of the object's identity.
     #[error("{attempt}: {field} is immutable; create a new object")]
     OtherObject {
         /// The operation.
@@ -63,21 +63,21 @@ pub enum WriteError {
         #[source]
         cause: serde_json::Error,
     },
-    /// The response has an unexpected type. The write has happened.
+    /// The response has an unexpected type. The server has executed the write.
     #[error("{attempt}: the response is not a {expected}")]
     Response {
         /// The operation.
         attempt: String,
         /// The expected type.
         expected: String,
-        /// The location of the problem: a field, never a value.
+        /// The location of the problem, which is a field and never a value.
         #[source]
         cause: Option<BoxError>,
     },
-    /// The object to be changed cannot be decoded.
+    /// The object that should be changed cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The object to be changed could not be read.
+    /// The object that should be changed could not be read.
     #[error("{attempt}: the object cannot be read")]
     Read {
         /// The operation.
@@ -86,7 +86,7 @@ pub enum WriteError {
         #[source]
         cause: Box<crate::ReadError>,
     },
-    /// The [fence](super::CachedClient::fenced) of the client rejected the write. Nothing was sent.
+    /// The [fence](super::CachedClient::fenced) of the client rejected the write. No request was sent.
     #[error("{attempt}: not sent: this process is not allowed to write now")]
     Fenced {
         /// The operation.
@@ -95,7 +95,7 @@ pub enum WriteError {
         #[source]
         cause: BoxError,
     },
-    /// An interceptor, or a closure that changes an object, failed.
+    /// An interceptor returned an error, or a closure that changes an object did.
     #[error("{attempt}: stopped by the program")]
     Stopped {
         /// The operation.
@@ -115,7 +115,7 @@ impl WriteError {
         }
     }
 
-    /// Returns true if a fence rejected the write: another process may write instead.
+    /// Returns true if a fence rejected the write, since another process may now be the one that writes.
     pub fn is_fenced(&self) -> bool {
         match self {
             Self::Fenced { .. } => true,
@@ -135,7 +135,7 @@ impl WriteError {
     }
 
     /// Returns true if the object has changed since it was read, was re-created, or has fields of other field
-    /// managers. Read it again.
+    /// managers. Read the object again and retry.
     pub fn is_conflict(&self) -> bool {
         self.call().is_some_and(CallError::is_conflict)
     }
@@ -151,7 +151,7 @@ impl WriteError {
     }
 }
 
-/// The object is not the one that was read.
+/// Returns the error for an object that is not the one that was read.
 pub(super) fn conflict(operation: &super::Operation) -> WriteError {
     let status = informer_cache::source::ServerStatus {
         code: 409,
@@ -162,7 +162,7 @@ pub(super) fn conflict(operation: &super::Operation) -> WriteError {
     CallError::refused(operation.to_string(), status).into()
 }
 
-/// The object is not in the cache.
+/// Returns the error for an object that is not in the cache.
 pub(super) fn not_found(operation: &super::Operation) -> WriteError {
     let status = informer_cache::source::ServerStatus {
         code: 404,
@@ -173,7 +173,7 @@ pub(super) fn not_found(operation: &super::Operation) -> WriteError {
     CallError::refused(operation.to_string(), status).into()
 }
 
-/// The read from the cache failed.
+/// Returns the error for a failed read from the cache.
 pub(super) fn read_failed(operation: &super::Operation, cause: crate::ReadError) -> WriteError {
     WriteError::Read { attempt: operation.to_string(), cause: Box::new(cause) }
 }
@@ -189,7 +189,7 @@ mod tests {
         Operation::on(OperationVerb::Replace, &ResourceKind::new("", "v1", "Pod", "pods"), "default/web")
     }
 
-    /// Returns the code, reason and message of the status in an error.
+    /// Returns code, reason and message of the status that an error contains.
     fn status(error: &WriteError) -> (u16, &str, &str) {
         let status = error.call().and_then(CallError::status).expect("the error has a status");
         (status.code, &status.reason, &status.message)

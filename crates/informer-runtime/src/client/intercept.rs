@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{CachedClient, Operation, WriteError};
 
-/// Intercepts every operation of a client. Closures implement it:
+/// Intercepts every operation of a client. Closures implement this trait:
 ///
 /// ```
 /// # fn example(client: &informer_runtime::CachedClient) {
@@ -24,12 +24,12 @@ use super::{CachedClient, Operation, WriteError};
 /// ```
 ///
 /// A response is the object, the list, or the Status as JSON. Cached objects are converted to JSON, too, so a
-/// client with interceptors copies shared objects; it is meant for tests. The JSON of a typed object has only
-/// the fields that the type knows.
+/// client with interceptors copies shared objects; interceptors are intended for tests. The JSON of a typed
+/// object has only the fields that the type knows.
 ///
 /// Reads by [`CachedClient::metadata`] are not intercepted.
 pub trait Intercept: Send + Sync + 'static {
-    /// Handles an operation, itself or by [`Next::run`].
+    /// Handles an operation, either directly or by calling [`Next::run`].
     fn intercept(&self, operation: Operation, next: Next) -> BoxFuture<'static, Result<Value, WriteError>>;
 }
 
@@ -43,11 +43,11 @@ where
     }
 }
 
-/// The end of the chain: the cache or the server.
+/// The end of the chain of interceptors: the cache or the API server.
 pub(super) type Endpoint =
     Arc<dyn Fn(Operation) -> BoxFuture<'static, Result<Value, WriteError>> + Send + Sync>;
 
-/// The rest of the chain: the next interceptor, or the cache or API server.
+/// The remaining chain after an interceptor: the next interceptor, or the cache or API server.
 #[must_use = "call `run`, or the operation does not happen"]
 pub struct Next {
     /// The number of remaining interceptors.
@@ -62,11 +62,11 @@ impl Next {
         Self { left: interceptors.len(), interceptors, last }
     }
 
-    /// Runs the rest of the chain.
+    /// Runs the remaining chain with an operation.
     ///
     /// # Errors
     ///
-    /// The error of the next interceptor, the cache or the API server.
+    /// Returns the error of the next interceptor, the cache or the API server.
     pub async fn run(mut self, operation: Operation) -> Result<Value, WriteError> {
         match self.left.checked_sub(1) {
             None => (self.last)(operation).await,

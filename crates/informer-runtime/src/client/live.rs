@@ -9,7 +9,7 @@ use super::write::fetched;
 use super::{CachedClient, Fetched, WriteError};
 use crate::{KubeObject, ListOptions, ResourceKind};
 
-/// Reads the current state from the API server, at the cost of a request each.
+/// Reads the current state from the API server. Each read costs a request.
 #[derive(Clone)]
 pub struct LiveReader {
     client: CachedClient,
@@ -23,7 +23,7 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// The resourceVersion of the list.
     pub resource_version: String,
-    /// The token of the next page; `None` on the last page.
+    /// The continue token of the next page; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl LiveReader {
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -52,7 +52,7 @@ impl LiveReader {
         }
     }
 
-    /// Returns all selected objects, page by page unless there is a limit.
+    /// Returns all selected objects. They are requested page by page unless there is a limit.
     ///
     /// # Errors
     ///

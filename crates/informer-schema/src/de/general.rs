@@ -1,4 +1,4 @@
-//! Deserializes any valid message: its fields are collected and sorted first.
+//! Deserializes any valid message. The fields of the message are collected and sorted first.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,8 @@ impl<'a> Members<'_, 'a, '_> {
         })
     }
 
-    /// Returns true if the message itself has fields that the table does not know, and the policy is to fail.
+    /// Returns true if the message itself has fields that the table does not know, and the policy rejects
+    /// them.
     fn is_refused(&self) -> Result<bool, Error> {
         Ok(self.unknown == Unknown::Rejected && self.message.has_unknown_members()?)
     }
@@ -38,7 +39,7 @@ impl<'a> Members<'_, 'a, '_> {
 impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     type Error = Error;
 
-    /// Called by types that accept any field, such as `serde_json::Value`.
+    /// Types that accept any field, such as `serde_json::Value`, call this method.
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.is_refused()? {
             true => Err(Error::new(Cause::Newer)),
@@ -83,7 +84,7 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     }
 }
 
-/// The message that is being read.
+/// The message that is being deserialized, and its fields.
 struct Frame<'s, 'a> {
     message: MessageView<'s, 'a>,
     found: WireFields<'a>,
@@ -96,7 +97,7 @@ impl<'s, 'a> Frame<'s, 'a> {
     }
 }
 
-/// The fields of a message as in JSON, with those of embedded types.
+/// The fields of a message in the form of a JSON object, including those of embedded types.
 struct MemberAccess<'s, 'a, 't> {
     innermost: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,

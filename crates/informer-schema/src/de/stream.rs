@@ -1,10 +1,11 @@
-//! Deserializes a message in one pass if it is encoded as servers write it.
+//! Deserializes a message in one pass, provided it is encoded as servers write it.
 //!
-//! Fields are yielded in the order of the wire; no serde visitor relies on another order. Fields that JSON
-//! contains although the wire does not come last.
+//! Fields are yielded in the order of the protobuf message; no serde visitor relies on another order. Fields
+//! that JSON contains although the message does not are yielded last.
 //!
-//! Visitors call the method of the type they expect (`deserialize_string`, `deserialize_struct`, ..), which
-//! is nearly always the type of the value: these are fast paths. Everything else goes through [`Slot::any`].
+//! Visitors usually call the method for the type they expect (`deserialize_string`, `deserialize_struct`,
+//! ..), which is nearly always the type of the value. These methods are fast paths; all other cases use
+//! [`Slot::any`].
 
 mod slot;
 mod value;
@@ -78,17 +79,17 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
     }
 }
 
-/// The message that is being read.
+/// The message that is being deserialized, and its progress.
 struct Frame<'s, 'a> {
     reader: Reader<'a>,
-    /// The offset of the field that was read last.
+    /// The offset of the last field that was read.
     before: usize,
     fields: &'s [FieldData],
     numbers: &'s [u8],
-    /// The fields that were read, as bits by index.
+    /// The fields that were read, one bit per field index.
     seen: u64,
-    /// The fields that JSON always contains, as bits by index. After the end of the message: those that were
-    /// neither read nor yielded.
+    /// The fields that JSON always contains, one bit per field index. After the end of the message, only
+    /// those that were neither read nor yielded.
     always: u64,
     depth: usize,
 }
@@ -109,8 +110,8 @@ impl<'s, 'a> Frame<'s, 'a> {
         })
     }
 
-    /// Reads the next field. Unknown and repeated fields are errors; a run of list or map entries was skipped
-    /// as one.
+    /// Reads the next field. Unknown and repeated fields are errors. Consecutive entries of one list or map
+    /// have already been skipped together.
     #[inline]
     fn next(&mut self, raw: &mut Raw<'a>) -> Result<Option<&'s FieldData>, Error> {
         self.before = self.reader.position();
@@ -118,7 +119,7 @@ impl<'s, 'a> Frame<'s, 'a> {
         if number == 0 {
             return Ok(None);
         }
-        // A field of a newer server: `general` decides how to treat it.
+        // The field is from a newer server. `general` applies the policy for unknown fields.
         let Some(place) = place(self.numbers, number) else { return Err(Error::new(Cause::Irregular)) };
         let (field, bit) = (&self.fields[place], 1 << place);
         if self.seen & bit != 0 || is_packed(field, raw) {
@@ -135,8 +136,8 @@ impl<'s, 'a> Frame<'s, 'a> {
         Some(field)
     }
 
-    /// Skips the remaining values of a list or map. Returns their number, including the one that was read
-    /// last, and the bytes from that one on.
+    /// Skips the remaining values of a list or map. Returns the number of its values, including the one that
+    /// was read last, and the bytes from that one on.
     fn run(&mut self, field: &FieldData) -> Result<(u32, &'a [u8]), Problem> {
         let (mut count, mut raw) = (1, Raw::Varint(0));
         loop {
@@ -154,17 +155,17 @@ fn place(numbers: &[u8], number: u32) -> Option<usize> {
     usize::from(*numbers.get(number as usize)?).checked_sub(1)
 }
 
-/// Returns true if the numbers of a list are packed.
+/// Returns true if the field is a list of numbers in packed encoding.
 fn is_packed(field: &FieldData, raw: &Raw<'_>) -> bool {
     field.shape == Shape::List && is_packed_block(field.base, raw)
 }
 
-/// The fields of a message, with those of embedded types.
+/// The fields of a message, including those of embedded types, as a serde map.
 struct Members<'s, 'a, 't> {
     frame: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
-    /// The kind, after `apiVersion` was yielded.
+    /// The kind, which is yielded as a field after `apiVersion`.
     kind: Option<&'t str>,
     /// The name of the field whose value is next.
     name: &'s str,
@@ -213,8 +214,8 @@ impl<'s, 'a> Members<'s, 'a, '_> {
         Ok(())
     }
 
-    /// Prepares a field of the wire. Returns false if JSON omits it, or if it is an embedded type that was
-    /// entered.
+    /// Prepares a field that the message contains. Returns false if JSON omits the field, or if it is an
+    /// embedded type, whose fields follow.
     #[inline]
     fn present(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         match (field.shape, field.base) {
@@ -257,7 +258,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
         Ok(true)
     }
 
-    /// Prepares a field that is absent on the wire. Returns false if JSON omits it.
+    /// Prepares a field that is absent in the message. Returns false if JSON omits the field.
     fn absent(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         if is_type_meta(field) {
             let (kind, api_version) = self.type_meta.take().unwrap_or_default();
@@ -296,7 +297,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
     }
 }
 
-/// Returns true if `omitempty` omits a scalar.
+/// Returns true if Go's `omitempty` omits this scalar.
 fn is_omitted(field: &FieldData, raw: &Raw<'_>) -> bool {
     field.flags.omit_empty
         && field.shape == Shape::Value
@@ -321,7 +322,7 @@ impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        // No `map_err`: it would move the value, which may be large.
+        // `map_err` is avoided because it would move the value, which may be large.
         match seed.deserialize(Value(&mut self.value)) {
             Err(error) => Err(error.within(self.name)),
             read => read,

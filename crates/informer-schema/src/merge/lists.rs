@@ -1,4 +1,4 @@
-//! Merging of lists: entries are matched by merge key or by value, and keep an order.
+//! Merges lists: entries are matched by merge key or by value, and the order of the entries is preserved.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::meta::{FieldMeta, Meta};
 use super::{DIRECTIVE, ELEMENT_ORDER, MergeError, Object, objects, without_directives};
 
-/// The position of each value in a list, by its JSON text: numbers of different types differ, as in Go.
+/// Maps each value of a list, by its JSON text, to its position. Numbers of different types differ, as in Go.
 type Ranks = HashMap<String, usize>;
 
 /// Merges the lists for which the patch contains `$setElementOrder`, and removes them from the patch.
@@ -33,7 +33,7 @@ pub(super) fn ordered(original: &mut Object, patch: &mut Object, meta: Meta<'_>)
     Ok(())
 }
 
-/// Merges two lists that have an order; `None` if neither side has elements.
+/// Merges two lists whose order is given; `None` if both are empty.
 fn in_order(
     old: Option<Vec<Value>>,
     new: Option<Vec<Value>>,
@@ -57,9 +57,9 @@ fn in_order(
     arrange(merged, order, &server, Identity { key: field.key }).map(Some)
 }
 
-/// Returns the order of the server's list after a patch deleted entries of it, as kube-apiserver computes the
-/// order. kube-apiserver deletes and appends in place, in one Go slice, so that the first new entries take
-/// the positions of the deleted ones. Returns `None` if nothing was deleted.
+/// Returns the order of the server's list after a patch deleted entries of it, as kube-apiserver computes
+/// that order. kube-apiserver deletes and appends in place, in one Go slice, so that the first new entries
+/// take the positions of the deleted ones. Returns `None` if no entry was deleted.
 fn order_after_deletions(old: &[Value], new: &[Value], field: &FieldMeta<'_>) -> Option<Vec<Value>> {
     let identity = Identity { key: field.key };
     let directive = |entry: &Value| entry.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
@@ -83,7 +83,7 @@ fn order_after_deletions(old: &[Value], new: &[Value], field: &FieldMeta<'_>) ->
     Some(kept.into_iter().chain(added).collect())
 }
 
-/// Checks that the entries of a patch have the order of its `$setElementOrder`.
+/// Verifies that the entries of a patch list have the order of its `$setElementOrder`.
 fn check_order(entries: &[Value], order: &[Value], list: &str, key: &str) -> Result<(), MergeError> {
     if entries.is_empty() || order.is_empty() {
         return Ok(());
@@ -111,7 +111,7 @@ fn check_order(entries: &[Value], order: &[Value], list: &str, key: &str) -> Res
     }
 }
 
-/// Merges two lists. With `deletes` the second one lists entries that are removed from the first.
+/// Merges two lists. If `deletes` is true, the second list contains entries to remove from the first.
 pub(super) fn merge(
     old: Vec<Value>,
     new: Vec<Value>,
@@ -142,7 +142,7 @@ fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Res
     }
     let identity = Identity { key: field.key };
     let (mut merged, patch) = directives(old, new, identity)?;
-    // The remaining entries of the server keep the order that they have after the deletions.
+    // The remaining entries of the server's list keep the order that they have after the deletions.
     let server = merged.clone();
     let mut places: Ranks = ranks(&merged, identity);
     for entry in &patch {
@@ -157,7 +157,7 @@ fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Res
     arrange(merged, &patch, &server, identity)
 }
 
-/// Applies the directives in a patch list; returns what remains of both lists.
+/// Applies the directives in a patch list. Returns both lists without the entries that were handled.
 fn directives(
     old: Vec<Value>,
     new: Vec<Value>,
@@ -182,7 +182,7 @@ fn directives(
     Ok((old.into_iter().filter(stays).collect(), patch))
 }
 
-/// The identity of a list entry: a merge key, or the entry itself.
+/// The identity of a list entry: its merge key, or the entry itself.
 #[derive(Clone, Copy)]
 struct Identity<'k> {
     key: &'k str,
@@ -226,8 +226,8 @@ fn ranks(list: &[Value], identity: Identity<'_>) -> Ranks {
     ranks
 }
 
-/// Orders a merged list: entries of the patch in the order of the patch, others in the order of the server,
-/// and both together in the order of the server as far as possible.
+/// Orders a merged list: entries of the patch stay in the order of the patch, other entries in the order of
+/// the server, and entries of both are interleaved in the order of the server as far as possible.
 fn arrange(
     merged: Vec<Value>,
     patch_order: &[Value],
@@ -278,7 +278,7 @@ enum ElementType {
     Object,
 }
 
-/// Returns the common type of all entries.
+/// Returns the common JSON type of all entries.
 fn element_type(lists: [&Vec<Value>; 2]) -> Result<ElementType, MergeError> {
     let mut found = None;
     for entry in lists.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! How a field is merged: the merge strategy and keys from the schema table.
+//! Looks up in the schema table how a field is merged: its merge strategy and keys.
 
 use super::MergeError;
 use crate::schema::field::{Base, Field, PatchStrategy, Shape};
@@ -9,15 +9,15 @@ use crate::schema::kind::Message;
 pub(super) enum Meta<'s> {
     /// A struct with fields.
     Struct(Message<'s>),
-    /// A struct with its own unmarshaler, whose fields have no names.
+    /// A Go struct with its own unmarshaler, whose fields have no names in the table.
     Opaque,
-    /// A list of values of the field's type.
+    /// A list whose entries have the field's type.
     List(Field<'s>),
     /// A map, string, number or boolean.
     Other(&'static str),
 }
 
-/// A field: the type of its value, and how it is merged.
+/// A field with the type of its value, and how that value is merged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldMeta<'s> {
     pub(super) meta: Meta<'s>,
@@ -36,7 +36,7 @@ impl FieldMeta<'_> {
 }
 
 impl<'s> Meta<'s> {
-    /// Returns the field with this name. If there is no exact match, case is ignored, as in Go.
+    /// Returns the field with this name. If no name matches exactly, case is ignored, as in Go.
     pub(super) fn field(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
         let no_field =
             |message: &str| MergeError::NoField { message: message.to_owned(), field: name.to_owned() };
@@ -57,12 +57,12 @@ impl<'s> Meta<'s> {
         Ok(FieldMeta { meta, key: field.merge_key().unwrap_or_default(), strategy: field.patch_strategy() })
     }
 
-    /// Returns the list field with this name. The type is that of its entries.
+    /// Returns the list field with this name, with the type of its entries.
     pub(super) fn list(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
         let field = self.field(name)?;
         let meta = match field.meta {
             Self::List(list) => Self::of_one(list),
-            // A field with a pointer type in Go is accepted as a list. Other types that are not lists are
+            // As in Go, a field with a pointer type is accepted as a list. Other types that are not lists are
             // rejected.
             Self::Opaque | Self::Struct(_) | Self::Other(_) if self.is_pointer(name) => field.meta,
             _ => return Err(MergeError::NotAList { found: "struct" }),

@@ -1,10 +1,10 @@
-//! Removes fields of `metadata` from a message and adds them again; all other bytes are unchanged.
+//! Removes fields from the `metadata` of a message and adds them again; all other bytes stay unchanged.
 
 use super::METADATA;
 use crate::error::Problem;
 use crate::wire::{Raw, Reader};
 
-/// Copies a message without some fields of its metadata. It allocates only the result.
+/// Copies a message without some fields of its metadata. Only the result is allocated.
 pub(super) fn without(object: &[u8], unwanted: &[u32]) -> Result<Vec<u8>, Problem> {
     let mut length = object.len();
     each_metadata(object, |whole, metadata| {
@@ -41,7 +41,7 @@ fn kept_length(metadata: &[u8], unwanted: &[u32]) -> Result<usize, Problem> {
     Ok(kept)
 }
 
-/// The range of the fields with one number in a message.
+/// The byte range of all fields with one number in a message.
 #[derive(Clone, Copy)]
 enum Run {
     Not,
@@ -59,7 +59,8 @@ impl Run {
     }
 }
 
-/// Returns the fields of each number, if they are contiguous in the only `metadata` of an object.
+/// Returns the byte ranges of the fields with each number, if they are contiguous and the object has only one
+/// `metadata` field.
 pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[Option<&[u8]>; N], Problem> {
     let mut found: Option<&[u8]> = None;
     let mut several = false;
@@ -84,7 +85,7 @@ pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[O
     }))
 }
 
-/// Returns an object that consists only of `metadata` with these fields.
+/// Returns an object that contains only `metadata` with these fields.
 pub(super) fn object(fields: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(block_length(fields.len()));
     push_head(&mut out, fields.len());
@@ -92,7 +93,7 @@ pub(super) fn object(fields: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns the object with the metadata fields of the others appended to its own.
+/// Returns an object with the metadata fields of the other objects appended to its own metadata.
 pub(super) fn join<'a>(
     object: &[u8],
     others: impl Iterator<Item = &'a [u8]> + Clone,
@@ -126,7 +127,8 @@ pub(super) fn join<'a>(
     Ok(out)
 }
 
-/// Iterates over the fields of an object with their bytes, and the content of those that are its metadata.
+/// Iterates over the fields of an object, as the complete bytes of each field and, for `metadata`, its
+/// content.
 fn each_metadata<'a>(
     object: &'a [u8],
     mut part: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Result<(), Problem>,
@@ -137,7 +139,7 @@ fn each_metadata<'a>(
     })
 }
 
-/// Iterates over the fields of a message with all of their bytes.
+/// Iterates over the fields of a message, as the complete bytes of each field.
 fn each_field<'a>(
     message: &'a [u8],
     mut field: impl FnMut(u32, &'a [u8], Raw<'a>) -> Result<(), Problem>,
@@ -151,7 +153,7 @@ fn each_field<'a>(
     Ok(())
 }
 
-/// Returns the size of a field with this content length, including tag and length.
+/// Returns the size of a length-delimited field with this content length, including its tag and length.
 fn block_length(length: usize) -> usize {
     head_length(length) + length
 }

@@ -1,11 +1,11 @@
-//! Additional fields, to simulate a server that is newer than the table.
+//! Adds fields to the table, to simulate a server that is newer than the table.
 
 use thiserror::Error;
 
 use super::{Releases, Schema, load};
 use crate::schema::field::{FieldData, Flags};
 
-/// A field that a newer server has and the table does not have: a fixture for tests of version skew.
+/// A field that a newer server has and the table does not have, for tests of version skew.
 ///
 /// ```
 /// use informer_schema::{ExtraField, Schema};
@@ -26,7 +26,8 @@ pub struct ExtraField {
 }
 
 impl ExtraField {
-    /// Returns a field of `message` (the last three components of its name, such as `core.v1.PodSpec`).
+    /// Returns a field of the type `message`, which is given by the last three components of its name, such
+    /// as `core.v1.PodSpec`.
     ///
     /// `value` is a type in the notation of the table (`docs/schema.md`): `string`, `*bool`, `int32`,
     /// `[]string`, `{}string`, `quantity`, or another type of the table such as `*core.v1.SecretReference` or
@@ -35,7 +36,7 @@ impl ExtraField {
         Self { message, name, number, value }
     }
 
-    /// Returns the message that has the field, such as `core.v1.PodSpec`.
+    /// Returns the type that has the field, such as `core.v1.PodSpec`.
     pub fn message(self) -> &'static str {
         self.message
     }
@@ -65,8 +66,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Fails if a message or value type does not exist, if the message already has a field with that name or
-    /// number, or if it would have more than 64 fields.
+    /// Returns an error if a message or value type does not exist, if the message already has a field with
+    /// that name or number, or if it would have more than 64 fields.
     pub fn with_extra_fields(fields: &[ExtraField]) -> Result<Self, ExtraFieldError> {
         load::parse_and_extend(super::BUILTIN, Releases::Served, |schema| {
             fields.iter().try_for_each(|field| add(schema, *field))
@@ -82,7 +83,7 @@ fn add(schema: &mut Schema, extra: ExtraField) -> Result<(), ExtraFieldError> {
     if extra.number == 0 || fields.iter().any(|field| field.number == extra.number) {
         return Err(failed("the number is 0 or already used"));
     }
-    // `Message::field` would cache an index of names without this field.
+    // `Message::field` is not used here, because it would cache an index of names without the new field.
     if schema.message_at(id).fields().iter().any(|field| field.name() == extra.name) {
         return Err(failed("the name is already used"));
     }

@@ -5,9 +5,9 @@ use crate::schema::{MessageId, Schema};
 /// The cardinality of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// One value. Absent and zero (`""`, `0`, `false`) are the same.
+    /// One value. An absent value and a zero value (`""`, `0`, `false`) are the same.
     Value,
-    /// An optional value: absent and zero differ.
+    /// An optional value. An absent value and a zero value differ.
     Pointer,
     /// An ordered list of values.
     List,
@@ -15,7 +15,7 @@ pub enum Shape {
     Map,
 }
 
-/// The type of a field's value, or of each of its values.
+/// The type of a field's value, or of each value of a list or map.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum BaseType<'s> {
@@ -41,13 +41,13 @@ pub enum BaseType<'s> {
     Quantity,
     /// An integer or a string.
     IntOrString,
-    /// An object of any kind (`RawExtension`).
+    /// An object of any kind (Go type `RawExtension`).
     RawExtension,
     /// The `FieldsV1` of managed fields.
     FieldsV1,
     /// Any JSON value.
     Json,
-    /// A list of strings, which is a message of its own in protobuf.
+    /// A list of strings that is encoded as a separate message in protobuf.
     Strings,
     /// A `JSONSchemaProps` or a list of them.
     SchemaOrArray,
@@ -59,7 +59,7 @@ pub enum BaseType<'s> {
     Message(Message<'s>),
 }
 
-/// How a list is merged by server-side apply (`x-kubernetes-list-type`).
+/// How server-side apply merges a list (`x-kubernetes-list-type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListType {
     /// Replaced as a whole.
@@ -70,18 +70,18 @@ pub enum ListType {
     Map,
 }
 
-/// How a strategic merge patch treats a field. `merge` and `retain_keys` may both be set.
+/// How a strategic merge patch merges a field. `merge` and `retain_keys` may both be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PatchStrategy {
-    /// Lists are merged instead of replaced.
+    /// Lists are merged instead of being replaced.
     pub merge: bool,
-    /// `$retainKeys` may list the keys that stay.
+    /// The patch may contain `$retainKeys` with the keys to keep.
     pub retain_keys: bool,
     /// Objects and lists are replaced as a whole.
     pub replace: bool,
 }
 
-/// The encoding of a value, with the index of its message.
+/// The encoding of a value. For a message, it contains the index of the message type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     String,
@@ -122,7 +122,7 @@ impl Flags {
 }
 
 impl Base {
-    /// Returns true if a value is a struct in Go, which is never empty.
+    /// Returns true if a value is a struct in Go, which `omitempty` never omits.
     fn is_struct(self) -> bool {
         !matches!(
             self,
@@ -145,15 +145,15 @@ impl Base {
 #[derive(Debug)]
 pub(crate) struct FieldData {
     pub(crate) name: &'static str,
-    /// 0 if the field is not on the wire.
+    /// The protobuf field number; 0 if protobuf does not contain the field.
     pub(crate) number: u8,
     pub(crate) shape: Shape,
     pub(crate) base: Base,
     pub(crate) flags: Flags,
-    /// True if JSON omits the field when it is absent on the wire.
+    /// True if JSON omits the field when protobuf does not contain it.
     pub(crate) quiet: bool,
-    /// The index of the rare attributes of the field in the schema's extras, plus 1. 0 if the field has none,
-    /// which holds for nine of ten fields.
+    /// The index, plus 1, of the rare attributes of the field in the schema's extras. 0 if the field has no
+    /// such attributes, which holds for nine of ten fields.
     pub(crate) extra: u16,
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// Parses `key=value` pairs that are separated by tabs.
+    /// Parses the `key=value` pairs of a field, which are separated by tabs.
     pub(crate) fn parse(text: &'static str) -> Self {
         let mut extra = Self::default();
         for (key, value) in text.split('\t').filter_map(|pair| pair.split_once('=')) {
@@ -230,7 +230,7 @@ impl<'s> Field<'s> {
         self.data.name
     }
 
-    /// Returns the number in protobuf; `None` if the field exists only in JSON (`apiVersion`, `kind`,
+    /// Returns the protobuf field number; `None` if the field exists only in JSON (`apiVersion`, `kind`,
     /// tables).
     pub fn number(self) -> Option<u32> {
         (self.data.number > 0).then_some(u32::from(self.data.number))
@@ -241,7 +241,7 @@ impl<'s> Field<'s> {
         self.data.shape
     }
 
-    /// Returns the type of each value.
+    /// Returns the type of the field's value, or of each value of a list or map.
     pub fn base(self) -> BaseType<'s> {
         match self.data.base {
             Base::String => BaseType::String,
@@ -276,7 +276,7 @@ impl<'s> Field<'s> {
         self.data.flags.omit_empty
     }
 
-    /// Returns true if JSON always contains the field: an absent value is written as zero or `null`.
+    /// Returns true if JSON always contains the field. An absent value is then written as zero or `null`.
     pub fn is_always_written(self) -> bool {
         !self.data.quiet
     }
@@ -290,7 +290,7 @@ impl<'s> Field<'s> {
         self.schema.extras.get(usize::from(self.data.extra).checked_sub(1)?)
     }
 
-    /// Returns the strategy of a strategic merge patch.
+    /// Returns how a strategic merge patch merges the field.
     pub fn patch_strategy(self) -> PatchStrategy {
         self.extra().map_or_else(PatchStrategy::default, |extra| extra.strategy)
     }
@@ -300,7 +300,7 @@ impl<'s> Field<'s> {
         self.extra()?.merge
     }
 
-    /// Returns how server-side apply merges a list; `None` is treated as atomic.
+    /// Returns how server-side apply merges this list; `None` means that the list is treated as atomic.
     pub fn list_type(self) -> Option<ListType> {
         self.extra()?.list
     }
@@ -315,12 +315,12 @@ impl<'s> Field<'s> {
         self.extra().is_some_and(|extra| extra.atomic) || self.message().is_some_and(Message::is_atomic)
     }
 
-    /// Returns the allowed values, if the server publishes them.
+    /// Returns the allowed values of the field, if the server publishes them.
     pub fn enum_values(self) -> Option<Names> {
         self.extra()?.enums.map(Names::new)
     }
 
-    /// Returns the default as JSON, if the server publishes one that is not the zero value.
+    /// Returns the default of the field as JSON, if the server publishes one that is not the zero value.
     pub fn default_json(self) -> Option<&'static str> {
         self.extra()?.default
     }

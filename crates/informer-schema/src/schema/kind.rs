@@ -9,21 +9,21 @@ use crate::schema::{MessageId, Schema};
 
 #[derive(Debug)]
 pub(crate) struct MessageData {
-    /// The last three components of the name.
+    /// The last three components of the type's name.
     pub(crate) short: &'static str,
-    /// The rest of the name before them, with its trailing dot.
+    /// The name before these components, with its trailing dot.
     pub(crate) prefix: &'static str,
     pub(crate) fields: Range<u32>,
     pub(crate) numbers: Range<u32>,
     pub(crate) atomic: bool,
-    /// One bit for each field, by index, that JSON may contain even if it is absent on the wire.
+    /// The fields that JSON may contain even if protobuf does not, one bit per field index.
     pub(crate) always: u64,
     /// An open-addressing hash table from JSON names to field indexes plus 1, which includes embedded fields.
     /// It is built on the first lookup.
     pub(crate) by_name: OnceLock<Box<[u16]>>,
 }
 
-/// Hashes a field name. The names of one type differ mostly in these characters and in length.
+/// Hashes a field name by its length and the characters in which the names of one type mostly differ.
 pub(crate) fn hash(name: &str) -> usize {
     let bytes = name.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
@@ -31,7 +31,7 @@ pub(crate) fn hash(name: &str) -> usize {
     bytes.len() * 7 + usize::from(*first) * 31 + usize::from(*last) * 131 + usize::from(middle) * 17
 }
 
-/// A message type: a kind, or a type nested in one.
+/// A message type: either a kind, or a type nested in a kind.
 #[derive(Clone, Copy)]
 pub struct Message<'s> {
     pub(crate) schema: &'s Schema,
@@ -39,12 +39,12 @@ pub struct Message<'s> {
 }
 
 impl<'s> Message<'s> {
-    /// Returns the name under which servers publish the type: `io.k8s.api.core.v1.PodSpec`.
+    /// Returns the name under which servers publish the type, such as `io.k8s.api.core.v1.PodSpec`.
     pub fn name(self) -> String {
         format!("{}{}", self.data.prefix, self.data.short)
     }
 
-    /// Returns the last three components of the name, which are unique: `core.v1.PodSpec`.
+    /// Returns the last three components of the name, such as `core.v1.PodSpec`, which are unique.
     pub fn short_name(self) -> &'static str {
         self.data.short
     }
@@ -59,7 +59,7 @@ impl<'s> Message<'s> {
     }
 
     /// Returns the fields in the order of JSON. Fields of embedded types (`apiVersion` and `kind`, volume
-    /// sources) are where Go writes them.
+    /// sources) are at the positions at which Go writes them.
     pub fn fields(self) -> Vec<Field<'s>> {
         let mut fields = Vec::with_capacity(self.data.fields.len());
         self.collect(&mut fields);
@@ -96,7 +96,8 @@ impl<'s> Message<'s> {
         Some(Field { schema: self.schema, data: &self.schema.fields[index] })
     }
 
-    /// Returns the index of the field in the schema. The field of an embedded type belongs to that type.
+    /// Returns the index of the field in the schema. A field of an embedded type has the index that it has in
+    /// that type.
     pub(crate) fn index(self, name: &str) -> Option<usize> {
         let table = self.data.by_name.get_or_init(|| self.build_name_index());
         let mask = table.len() - 1;
@@ -115,7 +116,7 @@ impl<'s> Message<'s> {
         self.indexes(&mut indexes);
         let mut table = vec![0; (2 * indexes.len()).next_power_of_two()];
         let mask = table.len() - 1;
-        // Of two fields with equal names, the first one is found.
+        // If two fields have the same name, the first one is found.
         for index in indexes {
             let name = self.schema.fields[index].name;
             let mut at = hash(name) & mask;
@@ -139,7 +140,7 @@ impl<'s> Message<'s> {
         }
     }
 
-    /// Returns the field with this protobuf number. An embedded type is one field there.
+    /// Returns the field with this protobuf number. In protobuf, an embedded type is a single field.
     pub fn field_by_number(self, number: u32) -> Option<Field<'s>> {
         self.own_fields().find(|field| field.number() == Some(number))
     }
@@ -177,7 +178,7 @@ impl<'s> KindSchema<'s> {
         Gvk::new(self.data.group, self.data.version, self.data.kind)
     }
 
-    /// Returns the group; the core group is `""`.
+    /// Returns the group of the kind; the core group is `""`.
     pub fn group(self) -> &'static str {
         self.data.group
     }
@@ -192,17 +193,17 @@ impl<'s> KindSchema<'s> {
         self.data.kind
     }
 
-    /// Returns the type of its objects.
+    /// Returns the message type of the kind's objects.
     pub fn message(self) -> Message<'s> {
         self.schema.message_at(self.data.message)
     }
 
-    /// Returns the fields of its objects; see [`Message::fields`].
+    /// Returns the fields of the kind's objects; see [`Message::fields`].
     pub fn fields(self) -> Vec<Field<'s>> {
         self.message().fields()
     }
 
-    /// Returns the field with this JSON name.
+    /// Returns the field of the kind with this JSON name.
     pub fn field(self, name: &str) -> Option<Field<'s>> {
         self.message().field(name)
     }

@@ -1,4 +1,4 @@
-//! Parses the table. Names are slices of its text.
+//! Parses the text of the schema table. Names are slices of that text and are not copied.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use crate::schema::resource::{GroupVersionData, NameList, ResourceData};
 const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of this crate";
 
 /// The maximum number of fields of a message, because sets of fields are 64-bit masks. The largest type has
-/// 44.
+/// 44 fields.
 pub(super) const MAX_FIELDS: usize = 64;
 
 /// Parses the table.
@@ -58,14 +58,14 @@ pub(super) fn parse_and_extend<E>(
     }
     extend(&mut schema)?;
     number(&mut schema);
-    // The file is sorted as text, where a slash separates the components.
+    // The lines of the table are sorted as strings, in which a slash separates group, version and kind.
     schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
     schema.by_kind = by_kind(&schema.kinds);
     Ok(schema)
 }
 
-/// Returns true if a kind or a field is newer than the server: it has the attribute `since`, which is the
-/// first one after four cells.
+/// Returns true if a kind or a field is newer than the server. It then has the attribute `since`, which is
+/// the first attribute after four columns.
 fn is_newer(rest: &str) -> bool {
     rest.splitn(5, '\t').nth(4).is_some_and(|extra| extra.starts_with("since="))
 }
@@ -125,8 +125,8 @@ fn field(schema: &mut Schema, rest: &'static str) {
     };
     let (shape, base) = base(schema, kind).expect(PARSED_BY_TESTS);
     let flags = Flags::parse(flags);
-    // An older server does not have the field, so JSON has it only if it is on the wire. A newer server
-    // always writes to the wire what it always writes to JSON.
+    // An older server does not have a newer field, so JSON contains it only if protobuf does. A newer server
+    // always writes a field to protobuf if it always writes that field to JSON.
     let quiet = is_newer(rest) || base.is_quiet(shape, flags);
     schema.fields.push(FieldData {
         name: name(json),
@@ -182,7 +182,8 @@ fn kind(schema: &mut Schema, rest: &'static str) {
     schema.kinds.push(KindData { group: name(group), version, kind, message });
 }
 
-/// Parses a line of a group, resource, subresource or column; each belongs to the one before it.
+/// Parses a line of a group, resource, subresource or column. Each line belongs to the preceding line of the
+/// next higher level.
 fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
     match tag {
         "G" => {
@@ -223,7 +224,7 @@ fn last(schema: &mut Schema) -> &mut ResourceData {
     schema.resources.last_mut().expect(PARSED_BY_TESTS)
 }
 
-/// Builds the runs that map field numbers to indexes.
+/// Builds the ranges that map protobuf field numbers to field indexes.
 fn number(schema: &mut Schema) {
     for message in &mut schema.messages {
         let fields = &schema.fields[message.fields.start as usize..message.fields.end as usize];

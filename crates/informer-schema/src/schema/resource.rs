@@ -56,11 +56,12 @@ pub struct ResponseKind {
     pub version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// True if discovery shows group and version, because they differ from those of the resource.
+    /// True if discovery contains group and version of this kind, because they differ from those of the
+    /// resource.
     pub foreign: bool,
 }
 
-/// A resource of an API server: a path under a group and version.
+/// A resource of an API server, which is a path under a group and version.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'s> {
     pub(crate) schema: &'s Schema,
@@ -68,7 +69,7 @@ pub struct Resource<'s> {
 }
 
 impl<'s> Resource<'s> {
-    /// Returns the group; the core group is `""`.
+    /// Returns the group of the resource; the core group is `""`.
     pub fn group(self) -> &'static str {
         self.schema.groups[usize::from(self.data.group_version)].group
     }
@@ -78,7 +79,7 @@ impl<'s> Resource<'s> {
         self.schema.groups[usize::from(self.data.group_version)].version
     }
 
-    /// Returns the plural name in paths: `pods`.
+    /// Returns the plural name of the resource, which is part of its paths: `pods`.
     pub fn plural(self) -> &'static str {
         self.data.plural
     }
@@ -93,13 +94,13 @@ impl<'s> Resource<'s> {
         self.data.namespaced
     }
 
-    /// Returns the kind of its objects.
+    /// Returns the kind of the resource's objects.
     pub fn kind(self) -> Option<KindSchema<'s>> {
         let response = self.response_kind();
         self.schema.kind(&informer_core::Gvk::new(response.group, response.version, response.kind))
     }
 
-    /// Returns the kind of its request and response bodies, as in discovery.
+    /// Returns the kind of the resource's request and response bodies, as in discovery.
     pub fn response_kind(self) -> ResponseKind {
         self.complete(self.data.response)
     }
@@ -126,12 +127,14 @@ impl<'s> Resource<'s> {
         Names::new(self.data.categories.0)
     }
 
-    /// Returns the hash of the storage version, as in legacy discovery; `""` if it has none.
+    /// Returns the hash of the resource's storage version, as in legacy discovery; `""` if the server
+    /// publishes none.
     pub fn storage_version_hash(self) -> &'static str {
         self.data.storage_hash
     }
 
-    /// Returns true if a server without flags serves it. Other resources need `--runtime-config`.
+    /// Returns true if a server without flags serves the resource. Other resources need the flag
+    /// `--runtime-config`.
     pub fn is_served_by_default(self) -> bool {
         !self.data.on_request
     }
@@ -159,9 +162,9 @@ impl<'s> Resource<'s> {
 /// A subresource, such as `status` or `scale`, which clients request under the path of an object.
 #[derive(Clone, Debug)]
 pub struct SubresourceInfo {
-    /// The last segment of the path.
+    /// The last segment of the subresource's path.
     pub name: &'static str,
-    /// The kind of the request and response bodies.
+    /// The kind of the subresource's request and response bodies.
     pub response_kind: ResponseKind,
     /// The verbs, sorted.
     pub verbs: Names,
@@ -174,7 +177,7 @@ pub struct Column {
     pub name: &'static str,
     /// The type in OpenAPI terms.
     pub kind: &'static str,
-    /// `name` for the column of the name, otherwise mostly `""`.
+    /// The format of the column: `name` for the column of the name, otherwise mostly `""`.
     pub format: &'static str,
     /// 0 if the column is always shown; other columns are shown in wide output.
     pub priority: i32,

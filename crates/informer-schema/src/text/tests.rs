@@ -104,7 +104,7 @@ proptest! {
                 let again: serde_json::Value = serde_json::from_str(&ours.unwrap()).unwrap();
                 prop_assert_eq!(again, value);
             }
-            // serde rejects unpaired surrogates and huge numbers; Go accepts them.
+            // serde_json rejects unpaired surrogates and huge numbers, which Go accepts.
             Err(error) => prop_assert!(ours.is_err() || error.to_string().contains("surrogate") || error.to_string().contains("range") || text.contains("\\u")),
         }
     }

@@ -1,5 +1,5 @@
-//! Parses timestamps by a layout, as Go's `time.Parse` does: it accepts more than RFC 3339, and reports the
-//! same errors.
+//! Parses timestamps by a layout, as Go's `time.Parse` does. It accepts more than RFC 3339, and returns the
+//! same errors as Go.
 
 use std::ops::RangeInclusive;
 
@@ -11,11 +11,11 @@ use crate::duration::Quoted;
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// The error for a string that is not a timestamp, with the message of Go, which quotes the string.
+/// The error for a string that is not a timestamp. It has the message of Go, which quotes the string.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeError {
-    /// A component does not match the layout.
+    /// A component of the string does not match the layout.
     #[error(
         "parsing time {} as {}: cannot parse {} as {}",
         Quoted(text),
@@ -28,12 +28,12 @@ pub enum TimeError {
         text: String,
         /// The layout.
         layout: &'static str,
-        /// The rest of the string from that component on.
+        /// The part of the string from the invalid component on.
         rest: String,
         /// The component of the layout.
         element: &'static str,
     },
-    /// A number is out of range.
+    /// A number in the string is out of range.
     #[error("parsing time {}: {part} out of range", Quoted(text))]
     OutOfRange {
         /// The whole string.
@@ -51,7 +51,7 @@ pub enum TimeError {
     },
 }
 
-/// The problem of one component of a timestamp.
+/// The reason for which one component of a timestamp is invalid.
 #[derive(Debug)]
 pub(super) enum TimeProblem<'a> {
     Element { rest: &'a str, element: &'static str },
@@ -60,7 +60,7 @@ pub(super) enum TimeProblem<'a> {
 }
 
 impl TimeProblem<'_> {
-    /// Returns the error for the whole string.
+    /// Returns the error for the whole string, given the problem of one component.
     pub(super) fn into_error(self, text: &str, micro: bool) -> TimeError {
         let text = text.to_owned();
         match self {
@@ -114,7 +114,7 @@ impl<'a> LayoutReader<'a> {
         Ok(())
     }
 
-    /// Parses a number with this count of digits.
+    /// Parses a number with the given count of digits.
     fn number(
         &mut self,
         count: RangeInclusive<usize>,
@@ -141,7 +141,8 @@ impl<'a> LayoutReader<'a> {
         if range.contains(&read) { Ok(read) } else { Err(TimeProblem::Range(part)) }
     }
 
-    /// Parses a fraction that the layout does not have. If it is invalid, it is left to the next component.
+    /// Parses a fraction of a second that the layout does not contain. An invalid fraction is not consumed,
+    /// so that parsing the next component fails.
     fn any_fraction(&mut self) -> i64 {
         let (nanos, length) = fraction(self.rest.as_bytes()).unwrap_or_default();
         self.rest = &self.rest[length..];
@@ -173,7 +174,7 @@ impl<'a> LayoutReader<'a> {
         let &[sign, h, i, b':', m, n, ..] = self.rest.as_bytes() else { return Err(wrong) };
         let hours = number(&[h, i]);
         let minutes = hours.and_then(|_| number(&[m, n]));
-        // Go accepts an offset of 24 hours or 60 minutes.
+        // Go accepts an offset of 24 hours or of 60 minutes.
         if hours > Some(24) {
             return Err(TimeProblem::Range("time zone offset hour"));
         }

@@ -7,7 +7,7 @@ use crate::schema::field::{Base, FieldData};
 use crate::schema::{MessageId, Schema};
 use crate::text;
 
-/// `kind` and `apiVersion` of the outermost object: only that object has them on the wire, in its envelope.
+/// `kind` and `apiVersion` of the outermost object. In protobuf only that object has them, in its envelope.
 type TypeMeta<'a> = Option<(&'a str, &'a str)>;
 
 pub(super) fn write(
@@ -34,7 +34,7 @@ impl JsonWriter<'_> {
         }
         self.out.push(b'{');
         self.members(message, type_meta)?;
-        // Every field is followed by a comma; the closing bracket replaces the last one.
+        // Every field is written with a trailing comma, and the closing bracket replaces the last comma.
         if self.out.last() == Some(&b',') {
             self.out.pop();
         }
@@ -102,7 +102,7 @@ impl JsonWriter<'_> {
     }
 }
 
-/// Returns true for the only embedded type that is not on the wire.
+/// Returns true for `TypeMeta`, the only embedded type that protobuf messages do not contain.
 pub(crate) fn is_type_meta(field: &FieldData) -> bool {
     field.flags.inline && field.number == 0 && matches!(field.base, Base::Message(_))
 }

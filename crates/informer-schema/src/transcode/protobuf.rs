@@ -1,4 +1,5 @@
-//! JSON to protobuf, written backwards from the last field, so that lengths are known.
+//! Converts JSON to protobuf. The message is written backwards from its last field, so that the lengths of
+//! nested messages are known.
 
 use base64::Engine;
 use base64::alphabet;
@@ -13,7 +14,7 @@ use crate::text::{At, JsonKind, Tape};
 use crate::wire::Writer;
 use crate::{quantity, time};
 
-/// Base64 as Go decodes it: padding is required, and trailing bits are ignored.
+/// The variant of Base64 that Go decodes: padding is required, and trailing bits are ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -37,8 +38,8 @@ struct MessageWriter<'w, 't> {
 }
 
 impl<'t> MessageWriter<'_, 't> {
-    /// Writes a message from JSON objects. There are several if the key was duplicate: they are merged into
-    /// one.
+    /// Writes a message from JSON objects. There are several if a key occurred more than once: they are
+    /// merged into one message.
     fn message(&mut self, id: MessageId, objects: &[At]) -> Result<(), Fault> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep.into());
@@ -47,7 +48,8 @@ impl<'t> MessageWriter<'_, 't> {
         let schema = self.schema;
         let fields = schema.fields_of(id);
         let members = self.members(id, objects)?;
-        // A filter with one bit per index modulo 64: most fields of most types are absent.
+        // This mask with one bit per field index modulo 64 skips absent fields quickly: most fields of most
+        // types are absent.
         let there = members.iter().fold(0_u64, |there, (place, _)| there | 1 << (place % 64));
         for place in schema.indexes_by_descending_number(id) {
             let field = &fields[place];
@@ -73,7 +75,7 @@ impl<'t> MessageWriter<'_, 't> {
     }
 
     /// Returns the members of the objects that are known fields, sorted by the index of the field in its
-    /// message. Duplicates keep their order in the document.
+    /// message. Duplicate keys keep their order in the document.
     fn members(&self, id: MessageId, objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
         let mut members = Vec::with_capacity(self.schema.fields_of(id).len().min(16));
         for object in objects {
@@ -92,7 +94,7 @@ impl<'t> MessageWriter<'_, 't> {
 
     fn field(&mut self, field: &FieldData, members: &[(u8, At)]) -> Result<(), Fault> {
         let null = |member: &(u8, At)| self.tape.kind(member.1) == JsonKind::Null;
-        // A later null removes earlier values, if the field can be absent.
+        // A later null removes earlier values of the key, if the field can be absent.
         let cleared = match field.shape {
             Shape::Value if !matches!(field.base, Base::Bytes | Base::Strings(_)) => 0,
             _ => members.iter().rposition(null).map_or(0, |at| at + 1),
@@ -121,7 +123,7 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes a value that cannot be absent; null is written as zero.
+    /// Writes a value of a field that cannot be absent in protobuf; a JSON null is written as zero.
     fn nullable(&mut self, number: u8, base: Base, value: At) -> Result<(), Fault> {
         match self.tape.kind(value) {
             JsonKind::Null => self.value(number, base, &[]),
@@ -141,7 +143,7 @@ impl<'t> MessageWriter<'_, 't> {
         }
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (index, (key, value)) in entries.iter().enumerate().rev() {
-            // The last duplicate of a map key wins.
+            // If a map key occurs more than once, the last value is used.
             if entries.get(index + 1).is_some_and(|(next, _)| next == key) {
                 continue;
             }
@@ -156,7 +158,7 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes one value. If there is no value, zero is written.
+    /// Writes one value. An absent value is written as zero.
     fn value(&mut self, number: u8, base: Base, values: &[At]) -> Result<(), Fault> {
         let last = values.last().copied();
         match base {
@@ -201,7 +203,7 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes the content of a type with its own protobuf marshaler.
+    /// Writes the content of a type that has its own protobuf marshaler in Go.
     fn own_encoding(&mut self, base: Base, last: Option<At>) -> Result<(), Fault> {
         match base {
             Base::Time | Base::MicroTime => {
@@ -252,7 +254,7 @@ impl<'t> MessageWriter<'_, 't> {
         const EXPECTED: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
         let text = match last.map(|at| (self.tape.kind(at), self.tape.slice(at))) {
             None => "0",
-            // Go parses the text between the quotes, whatever it is.
+            // Go parses the text between the quotes as a quantity, without unescaping it.
             Some((JsonKind::String, text)) => text[1..text.len() - 1].trim(),
             Some((JsonKind::Number, text)) => text,
             Some(_) => return Err(EXPECTED.into()),
@@ -281,7 +283,7 @@ impl<'t> MessageWriter<'_, 't> {
             }
             (Base::SchemaOrArray(_), JsonKind::Array) => self.list(2, Base::Message(id), at),
             (Base::SchemaOrStrings(_), JsonKind::Array) => self.list(2, Base::String, at),
-            // Any other value is treated as absent.
+            // A value of any other type is treated as absent.
             _ => Ok(()),
         }
     }

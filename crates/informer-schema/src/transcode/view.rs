@@ -1,6 +1,7 @@
-//! A protobuf message interpreted by the table: its fields and their values.
+//! Interprets a protobuf message by the schema table, as fields and their values.
 //!
-//! The JSON writer and the serde deserializer both use this view, so that they yield the same fields.
+//! The JSON writer and the serde deserializer both use this view, which ensures that they yield the same
+//! fields.
 
 use std::borrow::Cow;
 
@@ -14,14 +15,14 @@ use crate::schema::{MessageId, Schema};
 use crate::wire::{Raw, Reader, each_field};
 use crate::{duration, quantity, time};
 
-/// The bytes of one message. Protobuf allows a message to be split into pieces, which are merged.
+/// The bytes of one message. Protobuf allows a message to be split into several pieces, which are merged.
 #[derive(Clone, Debug)]
 pub(crate) enum Pieces<'a> {
     /// No bytes: every field is absent.
     None,
     /// One piece, as every encoder writes it.
     One(&'a [u8]),
-    /// Several pieces, which the format allows.
+    /// Several pieces, which the protobuf format allows.
     Many(Vec<&'a [u8]>),
 }
 
@@ -65,7 +66,7 @@ pub(crate) enum View<'s, 'a> {
     Message(MessageView<'s, 'a>),
     /// An ordered list of values of one type.
     List(Many<'s, 'a>),
-    /// The undecoded entries of a map.
+    /// The entries of a map, which are not decoded yet.
     Map(Many<'s, 'a>),
 }
 
@@ -78,15 +79,15 @@ pub(crate) struct Many<'s, 'a> {
     pub(crate) depth: usize,
 }
 
-/// A field on the wire with its index in the message.
+/// The value of a field in the protobuf message, with the index of the field in its message type.
 pub(crate) type IndexedRaw<'a> = (u8, Raw<'a>);
 
-/// The fields of a message on the wire, sorted by index, and by position within an index.
+/// The fields of a protobuf message, sorted by field index, and by position for equal indexes.
 #[derive(Debug)]
 pub(crate) struct WireFields<'a> {
     pairs: Vec<IndexedRaw<'a>>,
     at: usize,
-    /// The fields that JSON may have and that were not returned yet, one bit each.
+    /// The fields that JSON may contain and that were not returned yet, one bit per field index.
     remaining: u64,
 }
 
@@ -144,7 +145,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(unknown)
     }
 
-    /// Returns the value of a key in a map; the last duplicate wins.
+    /// Returns the value of a key in a map; if the key occurs more than once, the last value is used.
     pub(crate) fn entry(&self, field: &FieldData, wanted: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let mut found = None;
         for piece in self.pieces.as_slice() {
@@ -180,8 +181,8 @@ impl<'s, 'a> MessageView<'s, 'a> {
         let absent = if field.flags.omit_empty { None } else { Some(View::Null) };
         let many = |raws| Many { schema: self.schema, base: field.base, raws, depth: self.depth + 1 };
         match field.shape {
-            // A server always sends the items of a list of objects, and the wire cannot distinguish absent
-            // from empty.
+            // A server always writes the items of a list of objects to JSON, because protobuf cannot
+            // distinguish an absent list from an empty one.
             Shape::List if raws.is_empty() && self.depth == 0 && field.name == "items" => {
                 Ok(Some(View::List(many(Vec::new()))))
             }
@@ -197,7 +198,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
     }
 }
 
-/// Returns true if `omitempty` omits this value. Structs and pointers are never empty.
+/// Returns true if Go's `omitempty` omits this value. Structs and pointers are never omitted.
 fn is_empty(field: &FieldData, view: &View<'_, '_>) -> bool {
     match (field.shape, view) {
         (Shape::Value, View::Bool(value)) => !value,
@@ -233,7 +234,7 @@ fn unpacked<'a>(base: Base, raws: &[IndexedRaw<'a>]) -> Result<Vec<IndexedRaw<'a
 }
 
 impl<'a> WireFields<'a> {
-    /// Returns the index of the next field that JSON may have, and its values on the wire.
+    /// Returns the index of the next field that JSON may contain, and its values in the message.
     pub(crate) fn next(&mut self) -> Option<(usize, &[IndexedRaw<'a>])> {
         let place = self.remaining.trailing_zeros() as usize;
         if self.remaining == 0 {
@@ -254,7 +255,7 @@ impl<'s, 'a> Many<'s, 'a> {
         Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
     }
 
-    /// Returns the value of a key; the last duplicate wins.
+    /// Returns the value of a key; if the key occurs more than once, the last value is used.
     pub(crate) fn get(&self, name: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         for (_, raw) in self.raws.iter().rev() {
@@ -266,7 +267,7 @@ impl<'s, 'a> Many<'s, 'a> {
         Ok(None)
     }
 
-    /// Returns the entries of a map, sorted by key; the last duplicate wins.
+    /// Returns the entries of a map, sorted by key; of a duplicate key the last value is used.
     pub(crate) fn sorted(&self) -> Result<Vec<(&'a str, View<'s, 'a>)>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         let mut entries = Vec::with_capacity(self.raws.len());
@@ -287,7 +288,7 @@ impl<'s, 'a> Many<'s, 'a> {
     }
 }
 
-/// Returns one value from its bytes on the wire.
+/// Returns one value from its bytes in the protobuf message.
 pub(crate) fn one<'s, 'a>(
     schema: &'s Schema,
     base: Base,
@@ -299,7 +300,7 @@ pub(crate) fn one<'s, 'a>(
 
 /// Returns the key and value of a map entry.
 pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<IndexedRaw<'_>>), Problem> {
-    // Fast path: every encoder writes the key before the value.
+    // Fast path: every known encoder writes the key before the value.
     let mut reader = Reader::new(raw.bytes()?);
     if let Some((1, key)) = reader.next()?
         && let Some((2, value)) = reader.next()?
@@ -326,8 +327,8 @@ struct Context<'s> {
 }
 
 impl<'s> Context<'s> {
-    /// Returns one value. If it is absent, it is zero. If it occurs several times, the last one wins, but
-    /// messages are merged.
+    /// Returns one value. An absent value is zero. If the field occurs several times, the last value is used,
+    /// but messages are merged.
     fn one<'a>(self, base: Base, raws: &[IndexedRaw<'a>]) -> Result<View<'s, 'a>, Fault> {
         if let Base::Message(id) = base {
             let pieces = Pieces::of(raws)?;
@@ -337,7 +338,7 @@ impl<'s> Context<'s> {
         Ok(match base {
             Base::String => View::Text(last.map_or(Ok(""), Raw::text)?.into()),
             Base::Bool => View::Bool(last.map_or(Ok(0), Raw::varint)? != 0),
-            // Go truncates to the lower 32 bits.
+            // The value is truncated to its lower 32 bits, as in Go.
             Base::Int32 => View::Integer(i64::from(last.map_or(Ok(0), Raw::varint)? as i32)),
             Base::Int64 => View::Integer(last.map_or(Ok(0), Raw::varint)?.cast_signed()),
             Base::Double => View::Double(last.map_or(Ok(0.0), Raw::double)?),
@@ -364,7 +365,7 @@ impl<'s> Context<'s> {
         Ok(Many { schema: self.schema, base: Base::String, raws, depth: self.depth })
     }
 
-    /// Returns the value of an apiextensions union type, which is one of its fields.
+    /// Returns the value of a union type of apiextensions, which is the value of the only field that is set.
     fn union<'a>(self, base: Base, id: MessageId, pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Fault> {
         let schema_at = if matches!(base, Base::SchemaOrBool(_)) { 2 } else { 1 };
         let other_at = 3 - schema_at;
@@ -386,7 +387,7 @@ fn block(raw: Option<Raw<'_>>) -> Result<&[u8], Problem> {
     raw.map_or(Ok(&[]), Raw::bytes)
 }
 
-/// Returns all values of one field.
+/// Returns all values of one field of a message.
 pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<IndexedRaw<'a>>, Problem> {
     let mut raws = Vec::new();
     for piece in pieces.as_slice() {
@@ -400,7 +401,7 @@ pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<In
     Ok(raws)
 }
 
-/// A timestamp other than Go's zero time.
+/// A timestamp that is not Go's zero time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instant {
     seconds: i64,
@@ -408,7 +409,7 @@ pub(crate) struct Instant {
 }
 
 impl Instant {
-    /// Parses a timestamp; `None` for the zero time.
+    /// Parses a timestamp; `None` for Go's zero time.
     pub(crate) fn read(data: &[u8], micro: bool) -> Result<Option<Self>, Problem> {
         if data.is_empty() {
             return Ok(None);
@@ -430,7 +431,7 @@ impl Instant {
         Ok((!is_zero).then_some(Self { seconds, micros }))
     }
 
-    /// Calls a function with the timestamp as in JSON.
+    /// Calls a function with the timestamp as formatted in JSON.
     pub(crate) fn with_text<R>(self, read: impl FnOnce(&str) -> R) -> R {
         let mut text = Vec::with_capacity(28);
         time::write(&mut text, self.seconds, self.micros);
@@ -491,7 +492,7 @@ fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
     }
 }
 
-/// Returns the JSON in a message that contains nothing else.
+/// Returns the JSON in a message whose only field contains JSON.
 fn embedded<'a>(pieces: &Pieces<'a>) -> Result<&'a [u8], Problem> {
     let mut json: &[u8] = &[];
     for piece in pieces.as_slice() {

@@ -1,5 +1,5 @@
-//! Keyed objects behind one handle, and the functions that compute their keys.
-//! See `README.md` in this folder.
+//! Example of a `Store`: keyed objects behind one handle, and the functions that compute their keys. See
+//! `README.md` in this folder.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn main() -> Result {
     let before = machines.update(machine("room-1", "a", "2", 32)?)?;
     println!("room-1/a had {:?} cores", before.map(|machine| machine.cores));
 
-    // Several changes that readers see together or not at all; each returns the previous object.
+    // A transaction: readers see all of these changes or none. Each change returns the previous object.
     machines.transaction([
         StoreChange::upsert(machine("room-1", "b", "3", 64)?),
         StoreChange::upsert(machine("room-2", "c", "4", 64)?),
@@ -43,17 +43,17 @@ pub fn main() -> Result {
     ])?;
     println!("keys: {:?}", machines.keys());
 
-    // Replaces the whole content, like a list.
+    // `replace` replaces the whole content of the store, like a list.
     machines.replace([machine("room-2", "c", "4", 64)?, machine("room-2", "d", "5", 8)?], "5")?;
     println!("after replace: {:?} at version {}", machines.keys(), machines.resource_version());
     assert!(!machines.contains("room-1/b") && machines.contains("room-2/d"));
 
-    // A custom key function; `key_by` makes one from an index function.
+    // A store with a custom key function, which `key_by` creates from an index function.
     let by_vendor: Store<Machine> = StoreBuilder::new().key(key_by(label("vendor"))).build();
     by_vendor.add(machine("room-1", "a", "1", 16)?)?;
     println!("by vendor: {:?}", by_vendor.keys());
 
-    // An object without a key is rejected with an error that contains it; the store is unchanged.
+    // An object without a key is rejected with an error that describes the object; the store is unchanged.
     let nameless = Machine { header: Header::new("room-9/x".parse()?), cores: 1 };
     let Err(error) = by_vendor.add(Arc::new(nameless)) else { return Err("a key without a vendor".into()) };
     println!("rejected: {error}, object {:?}", error.object());

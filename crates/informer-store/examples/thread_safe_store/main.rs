@@ -1,5 +1,5 @@
-//! A store under concurrent use: no reader observes a partial transaction.
-//! See `README.md` in this folder.
+//! Example of a store under concurrent use: no reader observes a partial transaction. See `README.md` in this
+//! folder.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ type Result<T = (), E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E
 
 const TRANSACTIONS: u32 = 2000;
 
-/// Demonstrates the store under concurrent use.
+/// Runs concurrent readers and a writer on one store.
 pub fn main() -> Result {
     let store: ThreadSafeStore<Header> = StoreBuilder::new().index("side", label("side")).thread_safe();
     let sides = [("left", ObjectKey::new("scales", "left")?), ("right", ObjectKey::new("scales", "right")?)];
@@ -33,7 +33,7 @@ pub fn main() -> Result {
     Ok(())
 }
 
-/// Moves one object from one key to the other in each transaction.
+/// In each transaction, moves one object from one key to the other.
 fn write(store: &ThreadSafeStore<Header>, sides: &[(&str, ObjectKey); 2]) {
     let mut moves = sides.iter().cycle();
     let mut from = &sides[1].1;
@@ -45,7 +45,7 @@ fn write(store: &ThreadSafeStore<Header>, sides: &[(&str, ObjectKey); 2]) {
     }
 }
 
-/// Reads one version of the store. Its objects and its indexes agree.
+/// Reads one version of the store, in which objects and indexes are consistent.
 fn read(store: &ThreadSafeStore<Header>) -> Result {
     let snapshot = store.snapshot();
     let (left, right) = (snapshot.by_index("side", "left")?.len(), snapshot.by_index("side", "right")?.len());

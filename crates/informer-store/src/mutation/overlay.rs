@@ -1,5 +1,5 @@
-//! The entries of a mutation cache. Pure: no lock, no clock, and no user code. Removed entries are returned,
-//! so that the caller decides where to drop them.
+//! The own writes of a mutation cache. This type has no lock and no clock, and runs no user code. Removed
+//! entries are returned, so that the caller decides where to drop them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,14 +8,14 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 
 use super::MAX_OVERLAY_ENTRIES;
 
-/// Ordered from least to most recently used. A vector: scanning a hundred keys costs less than maintaining
-/// two maps.
+/// The entries, from least to most recently used. In a vector, scanning a hundred keys costs less than
+/// maintaining two maps.
 pub(super) struct Overlay<O> {
     entries: Vec<(ObjectKey, Entry<O>)>,
 }
 
 pub(super) struct Entry<O> {
-    /// `None` if the object was deleted.
+    /// The written object; `None` if the object was deleted.
     pub(super) object: Option<Arc<O>>,
     pub(super) uid: Box<str>,
     pub(super) version: ResourceVersion,
@@ -42,7 +42,7 @@ impl<O> Overlay<O> {
         Some(&self.entries.last()?.1)
     }
 
-    /// Sets the entry of a key; returns the evicted entries.
+    /// Sets the entry of a key, and returns the entries that were evicted for it.
     pub(super) fn put(&mut self, key: ObjectKey, entry: Entry<O>, now: Instant) -> Vec<Entry<O>> {
         let mut left: Vec<Entry<O>> = Vec::new();
         left.extend(self.position(key.as_str()).map(|at| self.entries.remove(at).1));

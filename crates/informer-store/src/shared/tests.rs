@@ -1,5 +1,5 @@
-//! Tests of the store against a naive model that recomputes its indexes for each query, and of each guarantee
-//! in the module docs.
+//! Tests of the store: comparison with a naive model that recomputes its indexes for each query, and a test
+//! of each guarantee in the module docs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::{Indexer, Snapshot, StoreBuilder, StoreChange, ThreadSafeStore};
 type Pod = Header;
 
 impl<O: Object> Shared<O> {
-    /// Checks all invariants of the modules `shared`, `ledger`, `state`, `sharded` and `posting`.
+    /// Asserts all invariants of the modules `shared`, `ledger`, `state`, `sharded` and `posting`.
     pub(crate) fn assert_invariants(&self) {
         let ledger = self.ledger.lock();
         let sides = [self.sides[0].read().clone(), self.sides[1].read().clone()];
@@ -42,7 +42,8 @@ fn pod(name: &str, version: u64, words: &str) -> Arc<Pod> {
     Arc::new(Header::new(key).with_version(version).with_labels([("words", words), ("app", &name[1..])]))
 }
 
-/// Returns many values from one label, with duplicates; fails or panics on demand.
+/// An index function that returns several values from one label, with duplicates. Special values make it fail
+/// or panic.
 fn words(pod: &Pod) -> Vec<Cow<'_, str>> {
     pod.labels().get("words").unwrap_or_default().split('-').map(Into::into).collect()
 }
@@ -79,7 +80,7 @@ enum Step {
     Snapshot,
 }
 
-/// Few names, so that keys repeat.
+/// The pattern of object names. It has few matches, so that keys occur repeatedly.
 const NAME: &str = "[ab][a-f]";
 const WORDS: &str = "[a-ep]?(-[a-c]){0,2}";
 
@@ -154,7 +155,7 @@ impl Model {
     }
 }
 
-/// A store, its model, and the snapshots taken so far with their expected content.
+/// A store with its model, and the snapshots taken so far with their expected content.
 struct World {
     store: ThreadSafeStore<Pod>,
     model: Model,
@@ -211,7 +212,7 @@ impl World {
 }
 
 proptest! {
-    // A case has up to forty steps, and each one checks everything.
+    // The number of cases is small, because a case has up to forty steps, and each step verifies everything.
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
@@ -255,8 +256,8 @@ fn readers_see_the_old_version_until_the_new_one_is_whole_and_wait_for_neither_s
     let mut seen = Vec::new();
     let mut look = |at| seen.push((at, shared.read(|state| state.version), shared.get("a/aa").is_some()));
     let look = std::cell::RefCell::new(&mut look);
-    // Each closure runs while one side is locked for writing, in the thread that reads: blocking would
-    // deadlock.
+    // Each closure runs while one side is locked for writing, on the thread that reads, so a blocking read
+    // would deadlock.
     shared.publish(
         &mut shared.ledger.lock(),
         |_, _| look.borrow_mut()("first side being written"),
@@ -272,7 +273,8 @@ fn transactions_during_the_filling_of_an_index_are_in_it() {
         store.add(pod(name, 1, "old").key().clone(), pod(name, 1, "old"));
     }
     let (writes, inner) = (Arc::new(AtomicUsize::new(0)), store.clone());
-    // Called under no lock, so it may write: after the snapshot was taken, before the index is complete.
+    // This index function runs under no lock, so it may write: after the snapshot was taken and before the
+    // index is complete.
     let meddling = move |pod: &Pod| {
         if writes.fetch_add(1, Ordering::Relaxed) == 0 {
             inner.add(pod_key("ab"), super::tests::pod("ab", 2, "new"));
@@ -323,7 +325,7 @@ fn a_transaction_that_meets_a_new_index_is_computed_again() {
     assert_eq!(store.index_keys("words", "old").unwrap(), [pod_key("aa")]);
 }
 
-/// Records whether the store was locked when it was dropped.
+/// An object that records whether the store was locked when the object was dropped.
 struct Watched {
     header: Header,
     store: Weak<Shared<Watched>>,

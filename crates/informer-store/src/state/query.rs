@@ -1,4 +1,4 @@
-//! Queries of one version, used by live lookups and snapshots.
+//! Queries of one version of the store, used by live lookups and snapshots.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Slot, State};
 use crate::values::Definition;
 
 impl<O> State<O> {
-    /// Returns how many objects have a value; 0 if there is no such index.
+    /// Returns how many objects have a value in an index; 0 if there is no such index.
     pub(crate) fn size_of(&self, name: &str, value: &str) -> usize {
         let posting = self.index(name).and_then(|index| self.posting(index, value));
         posting.map_or(0, |posting| posting.len())
@@ -22,7 +22,7 @@ impl<O> State<O> {
         self.of_value(name, value, |entry| entry.key.clone())
     }
 
-    /// Returns the objects that have at least one of the values, each once.
+    /// Returns the objects that have at least one of the values in an index, each of them once.
     pub(crate) fn by_index_any(&self, name: &str, values: &[String]) -> Option<Vec<Arc<O>>> {
         if let [value] = values {
             return self.by_index(name, value);

@@ -1,4 +1,5 @@
-//! Readers on separate threads while a writer never pauses. Bounded by the number of transactions.
+//! Tests with readers on separate threads while a writer writes without a pause. The number of transactions
+//! is limited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -12,7 +13,7 @@ use crate::{Pod, bare, key};
 const PODS: usize = 100;
 const ROUNDS: usize = 150;
 const READERS: usize = 3;
-/// Indexes added at run time; each makes every later write dearer.
+/// The number of indexes that are added during the test; each one makes later writes more expensive.
 const INDEXES: usize = 8;
 
 fn pod(number: usize, round: usize) -> Arc<Pod> {
@@ -20,7 +21,8 @@ fn pod(number: usize, round: usize) -> Arc<Pod> {
     Header::new(key).with_version(round as u64).with_labels([("round", round.to_string())]).into()
 }
 
-/// One transaction: every second round by changes, else by a replacement; odd rounds lack the first pod.
+/// Writes one transaction. Every second round consists of changes, the others of a replacement; odd rounds do
+/// not contain the first pod.
 fn write(writer: &mut informer_store::StoreWriter<Pod>, round: usize) {
     if round.is_multiple_of(2) {
         writer.apply((0..PODS).map(|number| StoreChange::upsert(pod(number, round)))).unwrap();
@@ -33,7 +35,7 @@ fn write(writer: &mut informer_store::StoreWriter<Pod>, round: usize) {
     }
 }
 
-/// All objects are of one round, and their number and index are those of that round. Returns the round.
+/// Asserts that all objects, their number and their index entries are from the same round. Returns the round.
 fn is_one_version(pods: &[Arc<Pod>]) -> usize {
     let round = pods.first().and_then(|pod| pod.resource_version().as_u64()).unwrap();
     assert!(pods.iter().all(|pod| *pod.resource_version() == *round.to_string()), "half a transaction");

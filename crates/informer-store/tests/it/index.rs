@@ -188,7 +188,7 @@ fn a_claim_holds_its_names_until_it_is_installed_or_dropped() {
     assert!(indexer.add_index("values", values).is_err(), "it is there now");
 }
 
-/// Fails where the value is `error`, panics where it is `panic`.
+/// An index function that fails if the value is `error`, and panics if it is `panic`.
 fn picky(pod: &Pod) -> Result<Vec<std::borrow::Cow<'_, str>>, informer_store::IndexFnError> {
     match pod.labels().get("values") {
         Some("error") => Err("not today".into()),

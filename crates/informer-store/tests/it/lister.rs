@@ -29,7 +29,7 @@ fn a_list_finds_a_tenth_by_label_everything_and_nothing() {
     assert_eq!(lister.list(&"tenth=none".parse().unwrap()).len(), 0);
 }
 
-/// An object whose labels must not be looked at.
+/// An object that panics when its labels are read.
 struct Unlabelled(Header);
 
 impl Object for Unlabelled {

@@ -1,5 +1,5 @@
 //! Tests of the stores through their public API: the behavior that client-go's tests of its stores specify,
-//! and the stronger guarantees of these stores. `docs/parity.md` maps client-go's tests to these tests.
+//! and the stronger guarantees of this crate. `docs/parity.md` maps client-go's tests to these tests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by its panic, in helpers too")]
 
@@ -32,7 +32,7 @@ fn versioned(text: &str, version: &str) -> Arc<Pod> {
     Header::new(key(text)).with_version(version).into()
 }
 
-/// An object whose values in the index [`by_label`] of `values` are those given, separated by dots.
+/// Returns an object that has the given values, separated by dots, in the index [`by_label`] of `values`.
 fn valued(text: &str, values: &str) -> Arc<Pod> {
     Header::new(key(text)).with_labels([("values", values)]).into()
 }
@@ -43,7 +43,7 @@ fn values(pod: &Pod) -> Vec<String> {
     text.split('.').filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
-/// Sorted texts of what a list found.
+/// Returns the keys of the found objects, sorted.
 fn names(found: impl IntoIterator<Item = Arc<Pod>>) -> Vec<String> {
     use informer_core::Object;
     let mut names: Vec<String> = found.into_iter().map(|pod| pod.key().to_string()).collect();

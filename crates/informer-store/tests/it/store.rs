@@ -7,7 +7,7 @@ use informer_store::{Store, StoreBuilder, StoreChange, store};
 
 use crate::{Pod, bare, key, names, valued, values, versioned};
 
-/// The contract that every store keeps.
+/// Tests the contract that every store keeps.
 fn keeps_the_contract(store: &Store<Pod>) {
     assert!(store.add(valued("default/a", "1")).unwrap().is_none());
     let current = store.get("default/a").unwrap();
@@ -62,7 +62,7 @@ fn a_transform_decides_what_is_stored_and_under_which_key() {
     assert_eq!(names(store.list()), ["default/c-x"]);
 }
 
-/// Keys by the label `key`; objects without it have none.
+/// Returns a builder for stores that key objects by the label `key`; objects without the label have no key.
 fn keyed_by_label() -> StoreBuilder<Pod> {
     StoreBuilder::new().key(|pod: &Pod| match pod.labels().get("values") {
         Some(text) => Ok(ObjectKey::explicit(text)),

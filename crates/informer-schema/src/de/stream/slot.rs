@@ -1,4 +1,4 @@
-//! The value that the visitor reads next.
+//! The value that a serde visitor reads next.
 
 use serde::de::{Deserializer, Visitor};
 
@@ -16,11 +16,12 @@ pub(super) struct Slot<'s, 'a, 't> {
     /// The nesting depth of the value.
     pub(super) depth: usize,
     pub(super) content: Content,
-    /// The type of the value, or of its elements.
+    /// The type of the value, or of the elements of a list or map.
     pub(super) base: Base,
     /// The number of values.
     pub(super) count: u32,
-    /// The value on the wire; for several values the message from the first one on.
+    /// The value in the protobuf message. For several values, the bytes of the message from the first value
+    /// on.
     pub(super) raw: Raw<'a>,
     pub(super) name: &'t str,
     pub(super) instant: Option<Instant>,
@@ -37,7 +38,7 @@ pub(super) enum Content {
     Null,
     Name,
     Instant,
-    /// Any other value, which is read through a view because it is rare.
+    /// A value of any other type. These are rare and are read through a view.
     View,
 }
 
@@ -56,7 +57,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// Returns a slot for one value, which is not read yet.
+    /// Returns a slot for one value that has not been read yet.
     pub(super) fn of(schema: &'s Schema, depth: usize, base: Base) -> Self {
         Self { content: Content::One, base, ..Self::new(schema, depth) }
     }
@@ -77,7 +78,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         self.view.take().map_or(View::Null, |view| *view)
     }
 
-    /// Returns the bytes of a value of this type, if it is one.
+    /// Returns the bytes of the value, if it is a single value of this type.
     #[inline]
     pub(super) fn bytes_of(&self, base: Base) -> Option<&'a [u8]> {
         match self.raw {
@@ -86,7 +87,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// Returns the message, if it is one.
+    /// Returns the value as an object, if it is a single message.
     #[inline]
     pub(super) fn message(&self) -> Option<Object<'s, 'a, 'static>> {
         match (self.content, self.base, self.raw) {
@@ -99,7 +100,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
     }
 
-    /// Returns the values, if there are several.
+    /// Returns the values as a list, if there are several.
     #[inline]
     pub(super) fn entries(&self) -> Option<Entries<'s, 'a>> {
         match (self.content, self.raw) {
@@ -110,7 +111,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// Returns the map entries, if it is a map.
+    /// Returns the entries of the value, if it is a map.
     #[inline]
     pub(super) fn map(&self) -> Option<Map<'s, 'a>> {
         match (self.content, self.raw) {
@@ -157,7 +158,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
     }
 }
 
-/// Go truncates to the lower 32 bits.
+/// Truncates a varint to its lower 32 bits, as Go does.
 pub(super) fn truncated(value: u64) -> i64 {
     i64::from(value as i32)
 }

@@ -1,4 +1,4 @@
-//! Deserializers for one value, a list, and a map.
+//! Deserializers for one value, for a list, and for a map.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
@@ -10,7 +10,7 @@ use crate::schema::field::Base;
 use crate::transcode::view::{View, map_entry, one};
 use crate::wire::{Raw, Reader};
 
-/// Returns true if `raw` holds the packed numbers of a list. Kubernetes writes each number of type `base` as
+/// Returns true if `raw` is a list of packed numbers. Kubernetes instead writes each number of type `base` as
 /// a varint field of its own.
 pub(super) fn is_packed_block(base: Base, raw: &Raw<'_>) -> bool {
     matches!((base, raw), (Base::Int32 | Base::Int64 | Base::Bool, Raw::Bytes(_)))
@@ -180,7 +180,7 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
 pub(super) struct Map<'s, 'a> {
     reader: Reader<'a>,
     left: u32,
-    /// The key that was read last; `None` before the first entry.
+    /// The last key that was read; `None` before the first entry.
     key: Option<&'a str>,
     value: Slot<'s, 'a, 'static>,
 }
@@ -198,7 +198,7 @@ impl<'s, 'a> Map<'s, 'a> {
         let mut raw = Raw::Varint(0);
         self.reader.read(&mut raw)?;
         let key = self.enter(raw)?;
-        // Servers sort the keys. Strictly ascending keys also have no duplicates.
+        // Servers sort the keys of a map. Strictly ascending keys also contain no duplicates.
         if self.key.is_some_and(|last| last >= key) {
             return Err(Error::new(Cause::Irregular));
         }
@@ -206,9 +206,9 @@ impl<'s, 'a> Map<'s, 'a> {
         Ok(self.key)
     }
 
-    /// Parses the key and value of an entry.
+    /// Parses the key and value of a map entry.
     fn enter(&mut self, entry: Raw<'a>) -> Result<&'a str, Error> {
-        // Fast path: every encoder writes the key before the value.
+        // Fast path: every known encoder writes the key before the value.
         let (mut reader, mut key) = (Reader::new(entry.bytes()?), Raw::Varint(0));
         if reader.read(&mut key)? == 1 && reader.read(&mut self.value.raw)? == 2 && reader.is_at_end() {
             self.value.content = Content::One;
