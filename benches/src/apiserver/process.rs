@@ -20,7 +20,7 @@ impl Processes {
         self.server.iter().map(of).sum::<f64>() / 1024.0
     }
 
-    /// Returns the processor time of `server` and `beside` in seconds; zero if the system does not report it.
+    /// Returns the processor time of all these processes in seconds; zero if the system does not report it.
     pub(crate) fn cpu(&self) -> f64 {
         /// The unit of processor times in `/proc`: ticks per second; constant since Linux 2.6.
         const TICKS: f64 = 100.0;

@@ -10,8 +10,8 @@
 //!
 //! # Lock order
 //!
-//! A handler is copied from `routes` under the lock and runs without it. The lock of `slots.rs` is never
-//! combined with another lock.
+//! A handler is copied from `routes` under the lock and runs without it. The lock of `slots.rs` is never held
+//! together with another lock.
 //!
 //! # Shutdown
 //!

@@ -7,8 +7,8 @@
 //!
 //! # Lock order
 //!
-//! The lock of `health.rs` is never held together with another lock. [`Leadership`] is published through a watch
-//! channel.
+//! The lock of `health.rs` is never held together with another lock. [`Leadership`] is published through a
+//! watch channel.
 //!
 //! # Shutdown
 //!

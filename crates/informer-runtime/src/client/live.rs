@@ -56,7 +56,7 @@ impl LiveReader {
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Fetched<K>>, WriteError> {
         let values = self.client.list_values(&ResourceKind::of::<K>(), options).await?;
         let attempt = format!("list {}", K::plural(&()));
@@ -68,7 +68,7 @@ impl LiveReader {
     ///
     /// # Errors
     ///
-    /// The error of the API server; an expired token is rejected with 410.
+    /// Returns the error of the API server, which rejects an expired token with 410.
     pub async fn page<K: KubeObject>(
         &self,
         options: &ListOptions,
@@ -88,7 +88,7 @@ impl LiveReader {
 /// The page size of a full list, as in other Kubernetes clients.
 const PAGE_SIZE: usize = 500;
 
-/// The maximum number of pages of one list; a longer one is considered endless.
+/// The maximum number of pages of one list. A list with more pages is considered endless and fails.
 const MAX_PAGES: usize = 20_000;
 
 impl CachedClient {
@@ -154,7 +154,7 @@ impl CachedClient {
     }
 }
 
-/// Adds `apiVersion` and `kind`, which list items of built-in kinds do not have.
+/// Adds `apiVersion` and `kind` to a list item, since items of built-in kinds do not have them.
 fn with_type(mut item: Value, kind: &ResourceKind) -> Value {
     if let Some(members) = item.as_object_mut() {
         members.entry("apiVersion").or_insert_with(|| kind.gvk().api_version().into());

@@ -10,20 +10,21 @@ use informer_core::Gvk;
 use super::OperationVerb;
 use crate::instrumentation::Observers;
 
-/// Receives the metrics of clients. They never contain object names.
+/// Receives the metrics of clients. Metrics never contain object names.
 pub trait ClientMetrics: Send + Sync + 'static {
-    /// A request to the API server ended. `code` is the status code of an error, 0 without a response, and
-    /// 200 otherwise.
+    /// Called when a request to the API server ended. `code` is the status code of an error, 0 without a
+    /// response, and 200 otherwise.
     fn request(&self, verb: OperationVerb, kind: &Gvk, code: u16, took: Duration) {
         let _ = (verb, kind, code, took);
     }
 
-    /// A read waited for the cache to show own writes; `shown` is false if the wait reached its bound.
+    /// Called when a read has waited for the cache to contain own writes; `shown` is false if the wait
+    /// reached its bound.
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         let _ = (kind, waited, shown);
     }
 
-    /// The server sends fields of a kind that this version of the library does not know. Reported once per
+    /// Called when the server sends fields of a kind that this version of the library does not know, once per
     /// kind and client. Updates of such objects may cost a read from the server.
     fn unknown_fields(&self, kind: &Gvk) {
         let _ = kind;

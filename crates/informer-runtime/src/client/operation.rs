@@ -39,12 +39,12 @@ impl OperationVerb {
         !matches!(self, Self::Get | Self::List)
     }
 
-    /// Returns true if the operation writes fields, which then have an owner.
+    /// Returns true if the operation writes fields, so that it has a field owner.
     pub(super) fn writes_fields(&self) -> bool {
         matches!(self, Self::Create | Self::Replace | Self::Patch(_) | Self::Apply)
     }
 
-    /// Returns the verb as used in errors and metrics.
+    /// Returns the name of the verb in errors and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -59,8 +59,8 @@ impl OperationVerb {
     }
 }
 
-/// One operation of a client. An [interceptor](super::Intercept) may inspect it, change it, respond to it, or
-/// pass it on.
+/// One operation of a client. An [interceptor](super::Intercept) may inspect the operation, change it,
+/// respond to it, or pass it on.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Operation {
@@ -68,9 +68,9 @@ pub struct Operation {
     pub verb: OperationVerb,
     /// The kind.
     pub kind: ResourceKind,
-    /// The namespace; `None` for all namespaces and for cluster-scoped kinds.
+    /// The namespace of the object or collection; `None` for all namespaces and for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// The name; `None` for collections, and for a created object with a generated name.
+    /// The name of the object; `None` for collections, and for a created object with a generated name.
     pub name: Option<String>,
     /// The subresource, for example `status`.
     pub subresource: Option<String>,
@@ -93,7 +93,7 @@ impl Operation {
         }
     }
 
-    /// Creates an operation on the object with a key.
+    /// Creates an operation on the object with the given key.
     pub(super) fn on(verb: OperationVerb, kind: &ResourceKind, key: &str) -> Self {
         let (namespace, name) = match scoped_key(kind, key).split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),

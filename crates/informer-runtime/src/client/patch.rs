@@ -17,7 +17,8 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Creates a JSON merge patch: fields replace fields, null removes them, lists are replaced whole.
+    /// Creates a JSON merge patch: fields replace fields, null removes a field, lists are replaced as a
+    /// whole.
     pub fn merge(body: Value) -> Self {
         Self { format: PatchFormat::Merge, body }
     }
@@ -27,7 +28,8 @@ impl Patch {
         Self { format: PatchFormat::Json, body: operations }
     }
 
-    /// Creates a strategic merge patch, for built-in kinds only: lists merge by the keys of the schema.
+    /// Creates a strategic merge patch, which only built-in kinds support: lists are merged by the keys of
+    /// the schema.
     pub fn strategic(body: Value) -> Self {
         Self { format: PatchFormat::Strategic, body }
     }

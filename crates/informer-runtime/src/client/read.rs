@@ -18,13 +18,13 @@ use crate::cache::own_writes::Scope;
 use crate::{KubeObject, ListOptions, ReadError, ResourceKind};
 
 impl CachedClient {
-    /// Returns one object; `None` if it does not exist. Reads the lazy representation, unless the cache is
+    /// Returns one object; `None` if it does not exist. The lazy representation is read, unless the cache is
     /// [pinned](crate::CacheBuilder::pin_representation) to the typed or packed one.
     ///
     /// # Errors
     ///
-    /// The same errors as [`Cache::get`](crate::Cache::get), and an error if the object does not match its
-    /// type. For uncached kinds, the error of the API server.
+    /// Returns the same errors as [`Cache::get`](crate::Cache::get), and an error if the object cannot be
+    /// decoded as its type. For uncached kinds, returns the error of the API server.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -62,8 +62,8 @@ impl CachedClient {
         self.complete(operation, object.map(Fetched::of_lazy)).await
     }
 
-    /// Returns a cached object, or reads it from the API server if it needs JSON that the cache does not hold
-    /// yet.
+    /// Returns a cached object. If the client needs the object's complete JSON and the cache does not have
+    /// it, the object is read from the API server.
     async fn complete<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -79,7 +79,7 @@ impl CachedClient {
         }
     }
 
-    /// Returns one object of an existing informer. Waits for own writes of the object.
+    /// Returns one object of an existing informer, after the cache contains own writes of the object.
     pub(crate) async fn get_as<K: KubeObject, O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -91,7 +91,7 @@ impl CachedClient {
         self.complete(&operation, object.map(fetched)).await
     }
 
-    /// Returns one cached object, after own writes of it.
+    /// Returns one cached object, after the cache contains own writes of the object.
     pub(super) async fn cached<O: Representation>(
         &self,
         operation: &Operation,
@@ -101,7 +101,7 @@ impl CachedClient {
         informer.get(&key)
     }
 
-    /// Returns the selected cached objects, after own writes of the kind.
+    /// Returns the selected cached objects, after the cache contains own writes of the kind.
     pub(super) async fn cached_list<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -112,12 +112,12 @@ impl CachedClient {
         self.caught_up::<O>(kind, scope).await?.select(options)
     }
 
-    /// Waits until the cache shows a written object or a later state of it. The wait also ends when the cache
-    /// follows a restore of the server from a backup.
+    /// Waits until the cache contains a written object or a later state of it. The wait also ends when the
+    /// cache follows a restore of the server from a backup.
     ///
     /// # Errors
     ///
-    /// The same errors as [`get`](Self::get), and [`ReadError::Behind`] after `timeout`.
+    /// Returns the same errors as [`get`](Self::get), and [`ReadError::Behind`] after `timeout`.
     pub async fn wait_until_cached<K: KubeObject>(
         &self,
         written: &Fetched<K>,
@@ -135,7 +135,7 @@ impl CachedClient {
         self.shows::<Lazy<K>, K>(&operation, written, timeout).await
     }
 
-    /// Waits until the informer of a representation shows a written object.
+    /// Waits until the informer of a representation has cached a written object.
     async fn shows<O: Representation, K: KubeObject>(
         &self,
         operation: &Operation,
@@ -157,8 +157,8 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// The same errors as [`Cache::list`](crate::Cache::list). For uncached kinds, the error of the API
-    /// server.
+    /// Returns the same errors as [`Cache::list`](crate::Cache::list). For uncached kinds, returns the error
+    /// of the API server.
     pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Arc<Lazy<K>>>, ReadError> {
         let kind = ResourceKind::of::<K>();
         let operation = Operation::of(OperationVerb::List, &kind).selecting(options);
@@ -207,7 +207,7 @@ fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>
     })
 }
 
-/// Reads of a client with interceptors, which see the objects as JSON.
+/// Reads of a client with interceptors, which receive the objects as JSON.
 impl CachedClient {
     /// Reads one object from the cache. If the interceptors do not change it, the cached object is returned.
     async fn intercepted_get<K: KubeObject>(
@@ -232,7 +232,7 @@ impl CachedClient {
         let read = read.lock().take();
         match read {
             Some((passed, object)) if passed == value => Ok(Some(object)),
-            // An interceptor changed a view that may lack fields of the object.
+            // An interceptor changed a view of an object that may have more fields than the view.
             Some((_, object)) if object.whole().is_none() => {
                 Ok(Some(Fetched::of_partial(value).map_err(|cause| wrong_type::<K>(&attempt, &cause))?))
             }
@@ -269,8 +269,8 @@ impl CachedClient {
         Ok(items_of(self.intercepted(operation, last).await?))
     }
 
-    /// Passes a read of the cache through the interceptors. `None` if the cache or an interceptor responds
-    /// that the object does not exist.
+    /// Passes a read of the cache through the interceptors. Returns `None` if the cache or an interceptor
+    /// responds that the object does not exist.
     pub(super) async fn intercepted(
         &self,
         operation: Operation,
@@ -286,14 +286,14 @@ impl CachedClient {
 }
 
 impl CachedClient {
-    /// Returns the complete object as JSON: from the cache, or from the API server if the cached one may lack
-    /// fields. `get` is a read of this object.
+    /// Returns the complete object as JSON: from the cache, or from the API server if the cached object may
+    /// lack fields. `get` is the operation that reads this object.
     async fn whole_value<K: KubeObject>(
         &self,
         get: Operation,
         object: &Lazy<K>,
     ) -> Result<Value, WriteError> {
-        // Called first: it makes the cache read a partial object again.
+        // `json` is called first, because it makes the cache read a partial object again.
         let json = object.json().map_err(<serde_json::Error as serde::de::Error>::custom);
         if object.is_partial() {
             return self.send(get).await;
@@ -302,7 +302,7 @@ impl CachedClient {
     }
 }
 
-/// Returns the items of a list after the interceptors.
+/// Returns the items of a list that has passed through the interceptors.
 pub(super) fn items_of(list: Option<Value>) -> Vec<Value> {
     match list.map(|mut list| list["items"].take()) {
         Some(Value::Array(items)) => items,

@@ -8,20 +8,21 @@ use crate::BoxError;
 /// The longest field owner that the API server accepts, in bytes.
 pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 
-/// The settings of a client, applied to all its requests.
+/// The settings of a client, which apply to all its requests.
 #[derive(Clone)]
 pub(super) struct ClientSettings {
     pub(super) dry_run: bool,
-    /// Whether a server-side apply is forced; `None` if `default_owner` decides.
+    /// Sets or clears `force` of a server-side apply; `None` if `default_owner` decides.
     pub(super) force: Option<bool>,
     /// The field owner that the program has set; `None` if `default_owner` applies.
     pub(super) field_owner: Option<Arc<str>>,
     pub(super) default_owner: DefaultOwner,
     pub(super) field_validation: Option<FieldValidation>,
     pub(super) namespace: Option<Arc<str>>,
-    /// The interceptors, in the order in which they were added. The last one is called first.
+    /// The interceptors, in the order in which they were added. The interceptor that was added last is called
+    /// first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
-    /// The checks before a write. If one fails, the write is not sent.
+    /// The functions that are called before each write. If one of them fails, the write is not sent.
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 
@@ -93,18 +94,18 @@ impl CachedClient {
         Self { shared: Arc::clone(&self.shared), settings: Arc::new(settings) }
     }
 
-    /// Returns a client whose writes are validated and admitted by the server, but not stored.
+    /// Returns a client whose writes the server validates and admits, but does not store.
     pub fn dry_run(&self) -> Self {
         self.with(|settings| settings.dry_run = true)
     }
 
-    /// Returns a client whose writes own their fields under this name (`fieldManager` on the wire).
+    /// Returns a client whose writes own their fields under this name (query parameter `fieldManager`).
     ///
-    /// The client of a [controller](crate::Context) uses the name of the controller by default. Any other
-    /// client uses the [name of the program](informer_client::program_name).
+    /// By default, the client of a [controller](crate::Context) uses the name of the controller, and any
+    /// other client uses the [name of the program](informer_client::program_name).
     ///
-    /// An owner has 1 to 128 bytes of printable characters. Writes of a client with an invalid one fail with
-    /// [`WriteError::FieldOwner`], and nothing is sent.
+    /// A valid field owner has 1 to 128 bytes of printable characters. Writes of a client with an invalid
+    /// field owner fail with [`WriteError::FieldOwner`], and no request is sent.
     pub fn field_owner(&self, owner: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.field_owner = Some(owner.into()))
     }
@@ -112,7 +113,7 @@ impl CachedClient {
     /// Returns a client that takes over fields of other owners when it [applies](Self::apply), instead of
     /// failing with a conflict.
     ///
-    /// The client of a [controller](crate::Context) does so by default, so that it restores fields that it
+    /// The client of a [controller](crate::Context) forces by default, so that it restores fields that it
     /// owns after another field manager changed them.
     pub fn force(&self) -> Self {
         self.with(|settings| settings.force = Some(true))
@@ -124,25 +125,26 @@ impl CachedClient {
         self.with(|settings| settings.force = Some(false))
     }
 
-    /// Returns the client for the reconciler of a controller. Explicit settings of this client are kept.
+    /// Returns the client for the reconciler of a controller. Explicit settings of this client stay in
+    /// effect.
     pub(crate) fn of_controller(&self, name: &str) -> Self {
         self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
     }
 
-    /// Returns a client whose writes choose how the server treats unknown fields. [`apply`](Self::apply) is
-    /// not affected: the server always rejects unknown fields in it.
+    /// Returns a client whose writes tell the server how to treat unknown fields. This does not affect
+    /// [`apply`](Self::apply), for which the server always rejects unknown fields.
     pub fn field_validation(&self, validation: FieldValidation) -> Self {
         self.with(|settings| settings.field_validation = Some(validation))
     }
 
-    /// Returns a client of one namespace: objects and keys without a namespace get it, those with another one
-    /// are rejected. Cluster-scoped kinds are not affected.
+    /// Returns a client of one namespace. It is added to objects and keys without a namespace; those with
+    /// another namespace are rejected. Cluster-scoped kinds are not affected.
     pub fn in_namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.namespace = Some(namespace.into()))
     }
 
-    /// Returns a client that calls `fence` immediately before each write is sent, and does not send it if
-    /// `fence` fails: for programs that may write only while they hold a lease. Reads are not affected.
+    /// Returns a client that calls `fence` immediately before each write, and does not send the write if
+    /// `fence` fails, for programs that may write only while they hold a lease. Reads are not affected.
     pub fn fenced(&self, fence: impl Fn() -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.fences.push(Arc::new(fence)))
     }
@@ -168,7 +170,7 @@ impl ClientSettings {
         }
     }
 
-    /// Fails if a write would have an invalid field owner.
+    /// Returns an error if a write would have an invalid field owner.
     pub(super) fn check_field_owner(&self, operation: &Operation) -> Result<(), WriteError> {
         let Some(owner) = self.field_owner.as_deref().filter(|_| operation.verb.writes_fields()) else {
             return Ok(());
@@ -183,12 +185,12 @@ impl ClientSettings {
         }
     }
 
-    /// Returns the namespace of a request: `requested`, or the namespace of this client if it is unset.
-    /// Returns `None` for a cluster-scoped kind.
+    /// Returns the namespace of a request: `requested`, or the namespace of this client if `requested` is
+    /// unset. Returns `None` for a cluster-scoped kind.
     ///
     /// # Errors
     ///
-    /// If both are set and differ.
+    /// Returns an error if both namespaces are set and differ.
     pub(super) fn namespace_of(
         &self,
         operation: &Operation,

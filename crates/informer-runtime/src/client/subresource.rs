@@ -20,7 +20,7 @@ pub struct Subresource {
 }
 
 impl CachedClient {
-    /// Returns the status subresource, which the server writes separately.
+    /// Returns the status subresource, through which the server accepts changes of the status.
     ///
     /// ```no_run
     /// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -44,18 +44,18 @@ impl CachedClient {
 }
 
 impl Subresource {
-    /// Writes the difference of the subresource, as [`CachedClient::update`] does for the object. For
-    /// `status`, changes of other fields are not sent.
+    /// Writes the difference of the subresource between the original and the edited copy, as
+    /// [`CachedClient::update`] does for the object. For `status`, changes of other fields are not sent.
     ///
     /// # Errors
     ///
-    /// The same errors as [`CachedClient::update`]. The error is a 404 (`NotFound`) if the kind has no such
-    /// subresource.
+    /// Returns the same errors as [`CachedClient::update`]. The error is a 404 (`NotFound`) if the kind does
+    /// not have this subresource.
     pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
         self.client.update_under(edited, Some(&self.name)).await
     }
 
-    /// Applies the subresource, as [`CachedClient::apply`] does for the object.
+    /// Applies the subresource by server-side apply, as [`CachedClient::apply`] does for the object.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Subresource {
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn patch<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -79,11 +79,12 @@ impl Subresource {
         fetched(&operation.to_string(), response)
     }
 
-    /// Reads a subresource with its own type, for example `Scale`, from the API server.
+    /// Reads a subresource whose type differs from that of the object, for example `Scale`, from the API
+    /// server.
     ///
     /// # Errors
     ///
-    /// The error of the API server, including not found.
+    /// Returns the error of the API server, also if the object does not exist.
     pub async fn read<K: KubeObject, S: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -92,11 +93,11 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone()).await?)
     }
 
-    /// Replaces a subresource with its own type, for example `Scale`.
+    /// Replaces a subresource whose type differs from that of the object, for example `Scale`.
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn replace<K: KubeObject, S: Serialize + DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -107,11 +108,11 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone().sending(body)).await?)
     }
 
-    /// Patches a subresource with its own type by a JSON merge patch.
+    /// Patches a subresource whose type differs from that of the object by a JSON merge patch.
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn merge<K: KubeObject, S: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -121,12 +122,12 @@ impl Subresource {
         decoded(&operation.to_string(), self.client.execute(operation.clone().sending(patch)).await?)
     }
 
-    /// Creates a subresource, for example an `Eviction` or a `TokenRequest`, and returns the response: an
-    /// object or a Status.
+    /// Creates a subresource, for example an `Eviction` or a `TokenRequest`, and returns the response, which
+    /// is an object or a Status.
     ///
     /// # Errors
     ///
-    /// The error of the API server: an eviction that a PodDisruptionBudget forbids fails with 429.
+    /// Returns the error of the API server. If a PodDisruptionBudget forbids an eviction, the error is a 429.
     pub async fn create<K: KubeObject, R: DeserializeOwned>(
         &self,
         key: &(impl AsRef<str> + ?Sized),

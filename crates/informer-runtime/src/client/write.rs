@@ -13,12 +13,12 @@ use informer_client::{CallError, ListKeys, PatchFormat};
 use informer_core::Gvk;
 
 impl CachedClient {
-    /// Creates an object in the namespace of its metadata. Returns it as stored.
+    /// Creates an object in the namespace of its metadata. Returns the object as the server stored it.
     ///
     /// # Errors
     ///
-    /// If the object exists ([`is_already_exists`](WriteError::is_already_exists)), if its metadata has a
-    /// resourceVersion, or if the server rejects it.
+    /// Returns an error if the object exists ([`is_already_exists`](WriteError::is_already_exists)), if its
+    /// metadata has a resourceVersion, or if the server rejects the object.
     pub async fn create<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         let kind = ResourceKind::of::<K>();
         let meta = object.meta();
@@ -28,17 +28,17 @@ impl CachedClient {
         self.write(operation, object).await
     }
 
-    /// Updates an object that was read: sends a JSON merge patch of the difference between the original and
+    /// Updates an object that was read. Sends a JSON merge patch of the difference between the original and
     /// the edited copy, with the uid and the resourceVersion of the original as preconditions. Fields that
     /// the type does not know are kept, in lists too, and so are pruned fields. For kinds with a status
     /// subresource, write the status with [`status`](Self::status).
     ///
-    /// Sends no request if nothing changed.
+    /// If the edited copy does not differ from the original, no request is sent.
     ///
     /// # Errors
     ///
-    /// A [conflict](WriteError::is_conflict) if the object has changed since it was read, or was deleted and
-    /// re-created; otherwise the error of the API server.
+    /// Returns a [conflict](WriteError::is_conflict) if the object has changed since it was read, or was
+    /// deleted and re-created; otherwise the error of the API server.
     pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
         self.update_under(edited, None).await
     }
@@ -64,8 +64,7 @@ impl CachedClient {
         fetched(&operation.to_string(), response)
     }
 
-    /// Returns the patch, computed on whole objects; `None` if there is no difference. All updates compute it
-    /// here.
+    /// Returns the patch of an update, computed on whole objects; `None` if there is no difference.
     pub(super) async fn difference<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -74,7 +73,8 @@ impl CachedClient {
     ) -> Result<Option<Value>, WriteError> {
         let (mut old, mut new) = edited.values().map_err(|cause| encode(operation, cause))?;
         if subresource == Some("status") {
-            // Through the status subresource the server writes only the status.
+            // Only the status is compared, since the server writes nothing else through the status
+            // subresource.
             for value in [&mut old, &mut new] {
                 *value = json!({"status": value["status"].take()});
             }
@@ -98,8 +98,8 @@ impl CachedClient {
         self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| self.shared.api.list_keys(kind))
     }
 
-    /// Reads the whole object from the API server as JSON, for a view that does not know all fields. If its
-    /// version differs, the patch fails with a conflict.
+    /// Reads the whole object from the API server as JSON, for a view that does not have all fields. If the
+    /// version of the object differs from that of the view, the patch fails with a conflict.
     async fn whole_of<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -118,15 +118,15 @@ impl CachedClient {
     }
 
     /// Applies an object by server-side apply. The fields of `object` are set and owned by the [field
-    /// owner](Self::field_owner); fields that it owned before and that `object` no longer has are removed;
+    /// owner](Self::field_owner); fields that it owned before and that are absent in `object` are removed;
     /// all others are kept. The object is created if it does not exist. `object` should contain only the
     /// desired fields.
     ///
     /// # Errors
     ///
-    /// A [conflict](WriteError::is_conflict) if fields belong to another owner and have another value, unless
-    /// [`force`](Self::force) is on, as it is by default in controllers. Otherwise the error of the API
-    /// server.
+    /// Returns a [conflict](WriteError::is_conflict) if fields belong to another owner and have another
+    /// value, unless [`force`](Self::force) is on, as it is by default in controllers. Otherwise returns the
+    /// error of the API server.
     pub async fn apply<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         self.apply_under(object, None).await
     }
@@ -139,7 +139,7 @@ impl CachedClient {
         let operation = on_object(OperationVerb::Apply, object)?.under(subresource);
         let mut body = serde_json::to_value(object).map_err(|cause| encode(&operation, cause))?;
         if let Some(metadata) = body["metadata"].as_object_mut() {
-            // The server rejects applied objects with managed fields.
+            // Managed fields are removed, because the server rejects applied objects that contain them.
             metadata.remove("managedFields");
         }
         let response = self.execute(operation.clone().sending(body)).await?;
@@ -150,7 +150,7 @@ impl CachedClient {
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// Returns the error of the API server.
     pub async fn patch<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -162,14 +162,14 @@ impl CachedClient {
         fetched(&operation.to_string(), response)
     }
 
-    /// Replaces an object with a complete one made by the program; fields that `object` does not have are
-    /// removed.
+    /// Replaces an object by a complete one that the program has created. Fields that `object` does not have
+    /// are removed.
     ///
     /// # Errors
     ///
-    /// [`WriteError::View`] for an object that was read (it has a uid or a resourceVersion): see
-    /// [`update`](Self::update) and [`apply`](Self::apply). Otherwise the error of the API server; some kinds
-    /// reject a replacement without a resourceVersion.
+    /// Returns [`WriteError::View`] for an object that was read (it has a uid or a resourceVersion): see
+    /// [`update`](Self::update) and [`apply`](Self::apply). Otherwise returns the error of the API server;
+    /// some kinds reject a replacement without a resourceVersion.
     pub async fn replace<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         let operation = on_object(OperationVerb::Replace, object)?;
         let meta = object.meta();
@@ -189,7 +189,7 @@ impl CachedClient {
         fetched(&operation.to_string(), response)
     }
 
-    /// Executes an operation: settings, interceptors, request.
+    /// Executes an operation: applies the settings, calls the interceptors, and sends the request.
     pub(super) async fn execute(&self, mut operation: Operation) -> Result<Value, WriteError> {
         self.apply_settings(&mut operation)?;
         let client = self.clone();
@@ -207,7 +207,8 @@ impl CachedClient {
         for (name, value) in self.settings.parameters(&operation.verb) {
             operation.query.push((name.to_owned(), value));
         }
-        // The server ignores query parameters of a deletion with a body: without this it would delete.
+        // `dryRun` is set in the body, because the server ignores query parameters of a deletion with a body
+        // and would delete the object.
         let deletes = matches!(operation.verb, OperationVerb::Delete | OperationVerb::DeleteCollection);
         if self.settings.dry_run && deletes {
             operation.body["dryRun"] = json!(["All"]);
@@ -239,7 +240,8 @@ impl CachedClient {
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
         })?;
-        // Recorded before the response is returned: reads that begin after that must show the write.
+        // The write is recorded before the response is returned, because reads that begin after that must
+        // wait for it.
         if operation.is_own_write()
             && let Some(write) = operation.own_write(&response, began)
         {
@@ -279,12 +281,13 @@ pub(super) fn encode(operation: &Operation, cause: serde_json::Error) -> WriteEr
     WriteError::Encode { attempt: operation.to_string(), cause }
 }
 
-/// Decodes the response as an object of the type.
+/// Decodes the response as an object of the type `K`.
 pub(super) fn fetched<K: KubeObject>(attempt: &str, response: Value) -> Result<Fetched<K>, WriteError> {
     Fetched::of_whole(response).map_err(|cause| wrong_type::<K>(attempt, &cause))
 }
 
-/// Reports only the category of the serde error: its message may contain a value.
+/// Returns the error for a response of an unexpected type. It contains only the category of the serde error,
+/// because its message may contain a value.
 pub(super) fn wrong_type<K: KubeObject>(attempt: &str, cause: &serde_json::Error) -> WriteError {
     let expected = K::kind(&()).into_owned();
     WriteError::Response { attempt: attempt.to_owned(), expected, cause: Some(problem(cause).into()) }

@@ -25,7 +25,7 @@ type Deferred<R> = Box<dyn FnOnce(&SourceContext) -> Option<Arc<dyn Source<R>>> 
 
 /// A controller: its sources and its reconciler. Pass it to a [`Manager`](crate::Manager).
 ///
-/// An invalid configuration (two reconciled kinds, nothing to watch) is reported when it is added to the
+/// An invalid configuration (two reconciled kinds, no source) is reported when the controller is added to the
 /// manager.
 #[must_use = "add it to a manager"]
 pub struct Controller<R: ReconcileRequest = Request> {
@@ -89,9 +89,9 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         }
     }
 
-    /// Sets the name, which is unique within the manager. It appears in logs, metrics and events, and is the
-    /// [field owner](crate::CachedClient::field_owner) of what the controller writes: 1 to 128 bytes of printable
-    /// characters.
+    /// Sets the name of the controller, which is unique within the manager. It appears in logs, metrics and
+    /// events, and is the [field owner](crate::CachedClient::field_owner) of the controller's writes. A name
+    /// has 1 to 128 bytes of printable characters.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -114,7 +114,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Filters the events of all watched kinds. Predicates of a single kind belong to its [`Watch`].
+    /// Filters the events of all watched kinds. To filter a single kind, add predicates to its [`Watch`].
     pub fn event_filter(mut self, filter: impl Fn(&GenericEvent) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(filter));
         self
@@ -130,9 +130,9 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     /// reconciled by one replica, and all replicas run the controller without leader election.
     ///
     /// A request whose key belongs to another replica is dropped before the reconciler is called. When this
-    /// replica gains keys, because a replica joined or left, it reconciles the present objects of all watched
-    /// kinds with these keys, and requests that both replicas rejected while the keys moved. The [`Context`]
-    /// has a client that does not send writes once the lease is uncertain
+    /// replica gains keys, because a replica joined or left, it reconciles the existing objects of all
+    /// watched kinds with these keys, and requests that both replicas rejected while the keys moved. The
+    /// [`Context`] has a client that does not send writes once the lease is uncertain
     /// ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned`](Context::owned) for other writes. The
     /// member of the group is a runnable of the manager and needs the permissions of [`ShardGroup`].
     ///
@@ -161,8 +161,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     /// Shards the requests by a custom key: requests with the same key, for example their namespace, are
     /// reconciled by the same replica.
     ///
-    /// `key_of` runs in the workers, under no lock, and should be fast. A panic of it counts as a panic of
-    /// the reconcile: the owner of the request is unknown then, so that every replica that has the request
+    /// `key_of` runs in the workers, under no lock, and should be fast. A panic of `key_of` counts as a panic
+    /// of the reconcile. The owner of the request is then unknown, so every replica that has the request
     /// reports the panic and retries it.
     ///
     /// ```
@@ -183,7 +183,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Completes the controller with an async closure.
+    /// Completes the controller with an async closure as its reconciler.
     ///
     /// ```
     /// use informer_runtime::{Controller, Outcome};
@@ -203,8 +203,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self.reconciler(reconcile)
     }
 
-    /// Completes the controller with an async closure or function that also receives a shared state, such as
-    /// settings or a client of another service.
+    /// Completes the controller with an async closure or function as its reconciler, which also receives a
+    /// shared state, such as settings or a client of another service.
     ///
     /// All reconciles share the state, and reconciles of different requests run concurrently.
     ///
@@ -240,12 +240,13 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self.reconciler(move |request, context| reconcile(request, context, Arc::clone(&state)))
     }
 
-    /// Completes the controller with a [`Reconciler`].
+    /// Completes the controller with a [`Reconciler`] implementation.
     pub fn reconciler(self, reconciler: impl Reconciler<R>) -> Controller<R> {
         Controller { builder: self, reconciler: Box::new(reconciler) }
     }
 
-    /// Returns the given name, or that of the reconciled kind. Fails if it is not a valid field owner.
+    /// Returns the configured name, or that of the reconciled kind. Returns an error if the name is not a
+    /// valid field owner.
     pub(super) fn final_name(&self) -> Result<String, BuildError> {
         let of_kind = || self.kind.as_ref().map(|kind| kind.gvk().kind.to_lowercase());
         let name = self.name.clone().or_else(of_kind).filter(|name| !name.is_empty());
@@ -256,7 +257,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         }
     }
 
-    /// Returns the sources, or an error if the configuration is invalid.
+    /// Returns the sources of the controller, or an error if the configuration is invalid.
     pub(super) fn take_sources(&mut self, name: &str) -> Result<Vec<Arc<dyn Source<R>>>, BuildError> {
         let controller = name.to_owned();
         if self.for_twice {
@@ -277,7 +278,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
 }
 
 impl ControllerBuilder<Request> {
-    /// Sets the reconciled kind; every change of such an object enqueues a request.
+    /// Sets the reconciled kind. Every change of an object of this kind enqueues a request for it.
     pub fn for_<K: KubeObject>(self) -> Self {
         self.for_with(watch::<K>())
     }
@@ -319,7 +320,7 @@ impl SourceContext {
                 Trigger::Event(event) => passes(event),
                 Trigger::Generic(_) => true,
             };
-            // Before the predicates of the watch, as in controller-runtime.
+            // This predicate runs before those of the watch, as in controller-runtime.
             watch.predicates.insert(0, Box::new(holds));
         }
         Arc::new(kind(watch, handler))

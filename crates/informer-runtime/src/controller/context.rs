@@ -14,7 +14,7 @@ use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ResourceKin
 pub struct Context {
     pub(super) shared: Arc<ControllerContext>,
     pub(super) id: ReconcileId,
-    /// Set if the controller is sharded.
+    /// The owned key of the request; set if the controller is sharded.
     pub(super) owned: Option<Arc<OwnedKey>>,
 }
 
@@ -23,7 +23,7 @@ pub struct Context {
 pub(super) struct ControllerContext {
     pub(super) controller: Arc<str>,
     pub(super) services: Services,
-    /// Cancelled when the drain time is over.
+    /// Cancelled when the drain time of a stopped controller has elapsed.
     pub(super) cancel: CancellationToken,
 }
 
@@ -38,8 +38,8 @@ impl Context {
         self.id
     }
 
-    /// Cancelled when the controller has stopped and the drain time
-    /// ([`drain_within`](super::ControllerOptions::drain_within)) is over. The reconcile then has some
+    /// Returns a token that is cancelled when the controller has stopped and its drain time
+    /// ([`drain_within`](super::ControllerOptions::drain_within)) has elapsed. The reconcile then has some
     /// seconds to clean up before its future is dropped.
     pub fn stopping(&self) -> &CancellationToken {
         &self.shared.cancel
@@ -48,15 +48,15 @@ impl Context {
 
 impl Context {
     /// Returns the key that this replica owns while the context exists, if the controller is
-    /// [sharded](super::ControllerBuilder::sharded). `ctx.client` checks it before each write. For other
-    /// writes, call [`check`](OwnedKey::check) before each, and pass on the returned fence if the target can
-    /// reject older ones.
+    /// [sharded](super::ControllerBuilder::sharded). `ctx.client` checks the key before each write. For other
+    /// writes, call [`check`](OwnedKey::check) before each write, and pass on the returned fence if the
+    /// target can reject older ones.
     pub fn owned(&self) -> Option<&OwnedKey> {
         self.owned.as_deref()
     }
 }
 
-/// A failed read of a watched object.
+/// The error of a failed read of a watched object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
@@ -73,7 +73,7 @@ pub enum LookupError {
     /// The cache cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The object does not match its type.
+    /// The object cannot be decoded as its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -81,23 +81,24 @@ pub enum LookupError {
 impl Context {
     /// Reads an object of a watched kind from the cache. Returns `None` if it does not exist.
     ///
-    /// The object shows the program's own writes: as [`CachedClient::get`](crate::CachedClient::get), the
-    /// read waits until the cache shows the writes to this object that have returned before. It waits at most
-    /// for the [bound](crate::ClientBuilder::read_your_writes), usually for milliseconds, and not at all
-    /// without such a write. It creates no informer, and sends no request unless the cache could not read all
-    /// fields of the object. Of several representations of the kind in the cache, the lazy one is read before
-    /// the typed and the packed one.
+    /// The returned object contains the program's own writes: like
+    /// [`CachedClient::get`](crate::CachedClient::get), the read waits until the cache contains the writes to
+    /// this object that have returned before. It waits at most for the
+    /// [bound](crate::ClientBuilder::read_your_writes), usually for milliseconds, and not at all without such
+    /// a write. It creates no informer, and sends no request unless the cache could not read all fields of
+    /// the object. If the cache has several representations of the kind, the lazy one is preferred to the
+    /// typed and the packed one.
     ///
     /// # Errors
     ///
     /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these
     ///   representations.
-    /// - [`LookupError::Read`] otherwise, as [`CachedClient::get`](crate::CachedClient::get): with
-    ///   [`ReadError::Behind`] if the cache does not show an own write within the bound.
+    /// - [`LookupError::Read`] for other errors, as in [`CachedClient::get`](crate::CachedClient::get): with
+    ///   [`ReadError::Behind`] if the cache does not receive an own write within the bound.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect, because it only waits.
+    /// Dropping the future has no effect, because this method only waits.
     pub async fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -121,16 +122,16 @@ impl Context {
     /// Reads an object of a watched kind from the cache without waiting. Returns `None` if the cache does not
     /// have it.
     ///
-    /// The object may be older than this controller's own writes: an object that it has just created may be
-    /// missing, and one that it has just changed may be shown as before. [`get`](Self::get) waits for own
-    /// writes.
+    /// The object may be older than this controller's own writes: an object that the controller has just
+    /// created may be missing, and one that it has just changed may be returned in its old state.
+    /// [`get`](Self::get) waits for own writes.
     ///
     /// # Errors
     ///
     /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these
     ///   representations, or it is not synced.
     /// - [`LookupError::Read`] if the namespace is not cached.
-    /// - [`LookupError::Decode`] if the object does not match the type.
+    /// - [`LookupError::Decode`] if the object cannot be decoded as the type.
     pub fn get_cached<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -149,8 +150,8 @@ impl Context {
         Err(LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })
     }
 
-    /// Returns true if the cache has the kind in this representation; if `synced` is set, only after its
-    /// first list.
+    /// Returns true if the cache has an informer of the kind in this representation; if `synced` is true,
+    /// only if that informer has synced.
     fn holds<O: Representation>(&self, kind: &ResourceKind, synced: bool) -> bool {
         self.cache.existing_informer::<O>(kind.gvk()).is_some_and(|informer| !synced || informer.has_synced())
     }
@@ -169,7 +170,7 @@ impl Deref for Context {
     }
 }
 
-/// Identifies a reconcile: the run of the controller, and a number.
+/// Identifies a reconcile by the run of the controller and a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReconcileId {
     pub(super) run: u64,

@@ -1,4 +1,4 @@
-//! A running controller: its sources, workers and shutdown.
+//! A running controller, with its sources, workers and shutdown.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -32,7 +32,8 @@ use crate::leader::driver::sleep_until;
 use crate::source::{Enqueuer, Source};
 use crate::{ReconcileRequest, Services};
 
-/// How much longer than the sync timeout the controller waits, so that the source's own error comes first.
+/// The time that the controller waits longer than the sync timeout, so that the source itself reports the
+/// reason for the timeout first.
 const REASON_GRACE: Duration = Duration::from_secs(1);
 
 /// The components of an [`Engine`].
@@ -56,9 +57,9 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) context: Arc<ControllerContext>,
     pub(super) instruments: Instruments,
     pub(super) sharded: Option<Sharded<R>>,
-    /// The current request of each worker.
+    /// The request that each worker currently reconciles.
     pub(super) slots: Vec<WorkerSlot<R>>,
-    /// Identifies this run in reconcile ids.
+    /// The number of this run, which is part of reconcile ids.
     pub(super) run: u64,
     pub(super) next: AtomicU64,
     lifecycle: Mutex<ControllerLifecycle>,
@@ -110,7 +111,7 @@ impl<R: ReconcileRequest> Engine<R> {
         self.name().to_owned()
     }
 
-    /// Runs until `stop` is cancelled and all reconciles have ended.
+    /// Runs the controller until `stop` is cancelled and all reconciles have ended.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
         if !self.lifecycle.lock().run() {
             return Err(ControllerError::StartedTwice { controller: self.controller() });
@@ -123,7 +124,8 @@ impl<R: ReconcileRequest> Engine<R> {
         ended
     }
 
-    /// Starts the sources before the run and keeps them for it. Ends them if the run does not start.
+    /// Starts the sources before the run and keeps them for it. If the run does not start, the sources are
+    /// stopped.
     pub(super) async fn warm_up(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
         let _detach = DetachOnDrop { engine: &self, only_unused: true };
         tokio::select! {
@@ -173,7 +175,7 @@ impl<R: ReconcileRequest> Engine<R> {
         self.drain(workers).await
     }
 
-    /// Waits for all workers, or for the first that fails.
+    /// Waits for all workers to end, or for the first one that fails.
     async fn join(&self, workers: &mut JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         while let Some(joined) = workers.join_next().await {
             match joined {
@@ -190,7 +192,7 @@ impl<R: ReconcileRequest> Engine<R> {
         Ok(())
     }
 
-    /// Lets running reconciles finish, then cancels them, then drops them.
+    /// Lets running reconciles finish, then cancels the remaining ones, then drops them.
     async fn drain(&self, mut workers: JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         loop {
             let deadline = self.lifecycle.lock().next_deadline();
@@ -213,12 +215,13 @@ impl<R: ReconcileRequest> Engine<R> {
         Err(ControllerError::NotDrained { controller: self.controller(), count: left.len(), after, request })
     }
 
-    /// Starts all sources concurrently and waits until they have synced. A second caller waits for the first.
+    /// Starts all sources concurrently and waits until they have synced. A second caller waits until the
+    /// first has finished.
     async fn start_sources(&self) -> Result<(), ControllerError> {
         let _gate = self.starting.lock().await;
         let sources = {
-            // `watch` pushes under this lock: it sees either that the sources are not started, or starts its
-            // source itself.
+            // `watch` adds a source under this lock. Either the sources are not started yet and this function
+            // starts the new one too, or `watch` starts it.
             let sources = self.sources.lock();
             match self.lifecycle.lock().start_sources() {
                 SourceStart::Start => sources.clone(),
@@ -246,7 +249,7 @@ impl<R: ReconcileRequest> Engine<R> {
         Err(ControllerError::Source { controller, name, cause })
     }
 
-    /// Adds a source. It starts with the other sources, or at once if they were started.
+    /// Adds a source. It starts with the other sources, or immediately if they were started.
     pub(super) async fn watch(self: Arc<Self>, source: Arc<dyn Source<R>>) -> Result<(), ControllerError> {
         {
             let mut sources = self.sources.lock();
@@ -257,7 +260,7 @@ impl<R: ReconcileRequest> Engine<R> {
         }
         let (result_sender, result) = tokio::sync::oneshot::channel();
         let engine = Arc::clone(&self);
-        // A task starts the source, so that it starts even if the caller drops this future.
+        // A spawned task starts the source, so that the start continues even if the caller drops this future.
         self.enqueuer.spawn(async move {
             let started = engine.start_source(&*source).await;
             if let Err(error) = &started {
@@ -266,11 +269,11 @@ impl<R: ReconcileRequest> Engine<R> {
             }
             let _ = result_sender.send(started);
         });
-        // The channel was closed without a result, because the controller stopped.
+        // If the channel was closed without a result, the controller has stopped.
         result.await.unwrap_or(Ok(()))
     }
 
-    /// Returns true while requests are reconciled.
+    /// Returns true while the controller reconciles requests.
     pub(super) fn accepts_requests(&self) -> bool {
         self.lifecycle.lock().accepts_requests()
     }
@@ -279,7 +282,7 @@ impl<R: ReconcileRequest> Engine<R> {
         self.sources.lock().clone()
     }
 
-    /// Detaches the sources: no more events reach the queue.
+    /// Detaches the sources, so that no more events reach the queue.
     fn detach(&self) {
         self.enqueuer.stop.cancel();
         let sources = std::mem::take(&mut *self.sources.lock());
@@ -300,8 +303,8 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 
     pub(super) fn state(&self) -> ControllerState {
-        // Calls the sources under no lock, not even a temporary one of the expression below: a source may
-        // read this state and would deadlock.
+        // The sources are called under no lock, not even a temporary one of the expression below: a source
+        // may read this state, which would deadlock.
         let sources = self.sources().iter().map(|source| source.name()).collect();
         let phase = self.lifecycle.lock().phase();
         ControllerState {
@@ -319,12 +322,12 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 }
 
-/// Detaches the sources when a run or a warm-up ends. A future that is dropped before it was stopped, for
-/// example at the deadline of the manager, cannot do it itself, and attached sources keep their tasks and the
-/// cache alive.
+/// A guard that detaches the sources when a run or a warm-up ends. A future that is dropped before it was
+/// stopped, for example at the deadline of the manager, cannot detach them itself, and attached sources keep
+/// their tasks and the cache alive.
 struct DetachOnDrop<'a, R: ReconcileRequest> {
     engine: &'a Engine<R>,
-    /// Leaves the sources to a run that has started.
+    /// If true, the sources are not detached once a run has started, since they then belong to the run.
     only_unused: bool,
 }
 

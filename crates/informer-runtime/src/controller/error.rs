@@ -6,7 +6,7 @@ use crate::BoxError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The controller has no name, and no reconciled kind from which a name is derived.
+    /// The controller has neither a name nor a reconciled kind from which a name is derived.
     #[error("build a controller: it has no name for logs and metrics; call `named`")]
     NoName,
     /// The name of the controller is not a valid field owner.
@@ -54,11 +54,11 @@ pub enum BuildError {
     },
 }
 
-/// A controller failed or did not stop in time.
+/// The error of a controller that failed or did not stop in time.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// The controller is running or has run before.
+    /// The controller was started a second time.
     #[error("run controller {controller}: it was started before; create a new one to run it again")]
     StartedTwice {
         /// The controller.
@@ -87,13 +87,13 @@ pub enum ControllerError {
         /// The timeout.
         after: Duration,
     },
-    /// The sources of the controller failed during the warm-up.
+    /// The sources of the controller had already failed during the warm-up.
     #[error("controller {controller}: its sources failed before; see the first error")]
     SourcesFailed {
         /// The controller.
         controller: String,
     },
-    /// A reconcile panicked, and panics are not recovered.
+    /// A reconcile panicked, and the controller does not recover from panics.
     #[error("controller {controller}: the reconcile of {request} panicked: {message}")]
     Panicked {
         /// The controller.
@@ -111,14 +111,14 @@ pub enum ControllerError {
         /// The panic message.
         message: String,
     },
-    /// Reconciles did not end after the stop.
+    /// Reconciles did not end within the time after the stop.
     #[error(
         "controller {controller}: {count} reconciles did not end within {after:?} and were dropped, among them {request}"
     )]
     NotDrained {
         /// The controller.
         controller: String,
-        /// The number of requests that were still being reconciled.
+        /// The number of reconciles that were still running.
         count: usize,
         /// The timeout.
         after: Duration,

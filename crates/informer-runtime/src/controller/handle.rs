@@ -8,8 +8,8 @@ use super::{ControllerError, ControllerState};
 use crate::source::Source;
 use crate::{ReconcileRequest, Request};
 
-/// A handle to a controller: adds sources and requests and reads its state. Available before the controller
-/// is added to its manager. Cheap to clone.
+/// A handle to a controller, which adds sources and requests and reads its state. It is available before the
+/// controller is added to its manager. Cheap to clone.
 pub struct ControllerHandle<R: ReconcileRequest = Request> {
     shared: Arc<HandleInner<R>>,
 }
@@ -25,7 +25,7 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
         Self { shared: Arc::new(HandleInner { engine: OnceLock::new(), early: Mutex::default() }) }
     }
 
-    /// Takes the early sources; later ones go to the engine.
+    /// Returns the sources that were added so far. Later ones are passed to the engine.
     pub(super) fn take_early(&self) -> Vec<Arc<dyn Source<R>>> {
         std::mem::take(&mut *self.shared.early.lock())
     }
@@ -34,16 +34,18 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
         let _ = self.shared.engine.set(Arc::clone(engine));
     }
 
-    /// Adds a source. Before the controller's sources start, it is added to them. After that it starts at
-    /// once, concurrently with reconciles, and the future resolves when it has synced.
+    /// Adds a source. Before the controller's sources start, the new source is added to them. After that it
+    /// starts immediately, concurrently with reconciles, and the future resolves when the source has synced.
     ///
     /// # Errors
     ///
-    /// If the source cannot be started or does not sync in time. The controller keeps running without it.
+    /// Returns an error if the source cannot be started or does not sync in time. The controller keeps
+    /// running without the source.
     ///
     /// # Cancel safety
     ///
-    /// The source is added at the first poll; dropping the future after that only ends the wait.
+    /// The source is added when the future is first polled; dropping the future after that only ends the
+    /// wait.
     pub async fn watch(&self, source: impl Source<R>) -> Result<(), ControllerError> {
         let source: Arc<dyn Source<R>> = Arc::new(source);
         match self.shared.engine.get() {
@@ -55,8 +57,8 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
         }
     }
 
-    /// Adds a request with priority 0. No effect before the controller is added to its manager and after it
-    /// stopped.
+    /// Adds a request with priority 0. The call has no effect before the controller is added to its manager
+    /// and after it stopped.
     pub fn enqueue(&self, request: R) {
         if let Some(engine) = self.shared.engine.get() {
             engine.queue.add(request);

@@ -13,12 +13,12 @@ use informer_workqueue::QueueMetrics;
 use crate::instrumentation::Instrumentation;
 use crate::shard::ShardMetrics;
 
-/// The result of a reconcile, as in the label `result` of controller-runtime.
+/// The result of a reconcile, with the values that the label `result` has in controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileResult {
     /// The reconcile succeeded, and the request is not requeued.
     Success,
-    /// An error (including terminal ones), a panic or a timeout.
+    /// The reconcile failed with an error (including terminal ones), a panic or a timeout.
     Error,
     /// The reconcile succeeded, and the rate limiter requeues the request.
     Requeue,
@@ -44,7 +44,7 @@ impl ReconcileResult {
     }
 }
 
-/// Receives the metrics of a controller. Called by its workers; must be fast.
+/// Receives the metrics of a controller. The workers of the controller call it, so it must be fast.
 pub(crate) trait ControllerMetrics: Send + Sync + 'static {
     /// Workers were started.
     fn workers_started(&self, workers: usize);
@@ -55,10 +55,10 @@ pub(crate) trait ControllerMetrics: Send + Sync + 'static {
     /// A reconcile began.
     fn began(&self);
 
-    /// A reconcile ended or was dropped.
+    /// Called when a reconcile has ended or was dropped.
     fn ended(&self);
 
-    /// A reconcile ended, with its result and duration.
+    /// Called when a reconcile has ended, with its result and duration.
     fn reconciled(&self, result: ReconcileResult, took: Duration);
 
     /// An error was terminal.
@@ -85,7 +85,8 @@ pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
 }
 
-/// The metrics of a manager: controllers in its registry, if it has one; queues also on its debug pages.
+/// The metrics of a manager. Controllers report to the manager's registry, if it has one; queues are also on
+/// its debug pages.
 struct ManagerMetrics {
     instrumentation: Arc<Instrumentation>,
     #[cfg(feature = "prometheus")]
@@ -132,7 +133,7 @@ impl ControllerMetricsProvider for ManagerMetrics {
     }
 }
 
-/// Counters of a controller that are always kept.
+/// Counters of a controller that exist even without a metrics registry.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     results: [AtomicU64; 4],
@@ -148,9 +149,9 @@ pub(super) struct Counters {
 pub struct ReconcileCounts {
     /// Successful reconciles.
     pub success: u64,
-    /// Failed reconciles, including panics and timeouts.
+    /// Number of failed reconciles, including panics and timeouts.
     pub error: u64,
-    /// Reconciles requeued by the rate limiter.
+    /// Number of reconciles whose request the rate limiter requeued.
     pub requeue: u64,
     /// Reconciles requeued after a delay.
     pub requeue_after: u64,
@@ -180,7 +181,7 @@ impl Counters {
     }
 }
 
-/// The counters of a controller and its optional metrics.
+/// The counters of a controller, and its metrics if there is a registry.
 pub(super) struct Instruments {
     pub(super) counters: Counters,
     pub(super) metrics: Option<Arc<dyn ControllerMetrics>>,
@@ -197,13 +198,13 @@ impl Instruments {
         }
     }
 
-    /// Counts the workers of a running controller until the guard is dropped.
+    /// Counts the workers of a running controller, until the returned guard is dropped.
     pub(super) fn start_workers(&self, workers: usize) -> WorkersGuard<'_> {
         self.report(|metrics| metrics.workers_started(workers));
         WorkersGuard { instruments: self, workers }
     }
 
-    /// Counts a running reconcile until the guard is dropped.
+    /// Counts a running reconcile, until the returned guard is dropped.
     pub(super) fn begin(&self) -> ActiveGuard<'_> {
         self.counters.active.fetch_add(1, Ordering::Relaxed);
         self.report(|metrics| metrics.began());

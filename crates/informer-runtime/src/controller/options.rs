@@ -8,46 +8,46 @@ use informer_workqueue::{Aging, ExponentialPerItem, RateLimiter, WorkQueue, Work
 
 use crate::{ReconcileRequest, Request};
 
-/// The default sync timeout of sources: long enough for a busy server, and for a CRD that is installed
+/// The default sync timeout of sources. It is long enough for a busy server, and for a CRD that is installed
 /// together with the controller.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The default drain time of reconciles: two thirds of the default grace period of a Pod, so that everything
-/// else can stop in the rest.
+/// The default drain time of reconciles. It is two thirds of the default grace period of a Pod, so that the
+/// other components can stop in the remaining time.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first delay of a failed request.
+/// The delay before the first retry of a failed request.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// The maximum delay of a failed request.
+/// The maximum delay before a retry of a failed request.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
 /// The defaults for the controllers of a manager.
 ///
-/// [`ControllerOptions`] take precedence over these values, and these over the built-in defaults.
+/// [`ControllerOptions`] take precedence over these values, which take precedence over the built-in defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControllerDefaults {
-    /// Number of workers; 1 by default.
+    /// The number of workers; 1 by default.
     pub workers: Option<usize>,
-    /// Timeout for sources to sync; 2 min by default.
+    /// The timeout for sources to sync; 2 min by default.
     pub sync_timeout: Option<Duration>,
-    /// Timeout of a reconcile; none by default.
+    /// The timeout of a reconcile; by default there is none.
     pub reconcile_timeout: Option<Duration>,
     /// Whether a panic of a reconcile counts as an error; true by default.
     pub recover_panic: Option<bool>,
     /// Whether only the leader runs the controller; true by default.
     pub leader_only: Option<bool>,
-    /// Whether sources start before leadership; false by default.
+    /// Whether sources start before this process is the leader; false by default.
     pub warm_up: Option<bool>,
     /// Whether requests have priorities; true by default.
     pub priorities: Option<bool>,
-    /// How long reconciles may run after the stop; 20 s by default.
+    /// How long running reconciles may continue after the stop; 20 s by default.
     pub drain_within: Option<Duration>,
     /// Whether several controllers may have the same name; false by default.
     pub skip_name_validation: Option<bool>,
-    /// Number of workers by kind: `Kind` in the core group, `Kind.group` in others. Applies to controllers of
-    /// that kind without an explicit number.
+    /// The number of workers by kind: `Kind` in the core group, `Kind.group` in other groups. It applies to
+    /// controllers of that kind that do not set their own number.
     pub workers_by_kind: std::collections::BTreeMap<String, usize>,
 }
 
@@ -95,18 +95,19 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.workers = Some(count))
     }
 
-    /// Sets the timeout for sources to sync; after it, the controller and its manager end with an error.
+    /// Sets the timeout for sources to sync. When it elapses, the controller and its manager end with an
+    /// error.
     pub fn sync_timeout(self, timeout: Duration) -> Self {
         self.set(|own| own.sync_timeout = Some(timeout))
     }
 
-    /// Sets the timeout of a reconcile. After it, the future is dropped at its next await, which counts as an
-    /// error. Zero means no timeout.
+    /// Sets the timeout of a reconcile. When it elapses, the future of the reconcile is dropped at its next
+    /// await, which counts as an error. Zero means no timeout.
     pub fn reconcile_timeout(self, timeout: Duration) -> Self {
         self.set(|own| own.reconcile_timeout = Some(timeout))
     }
 
-    /// Sets whether a panic of a reconcile counts as an error. If not, it ends the controller and its
+    /// Sets whether a panic of a reconcile counts as an error. If not, the panic ends the controller and its
     /// manager. The same applies to panics of the [rate limiter](Self::rate_limiter) and of the function of
     /// [`sharded_by`](crate::ControllerBuilder::sharded_by).
     pub fn recover_panic(self, recover: bool) -> Self {
@@ -118,42 +119,43 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.leader_only = Some(leader_only))
     }
 
-    /// Starts the sources before leadership, so that a new leader begins with a synced cache and a filled
-    /// queue. Each standby then has the leader's watches and memory use.
+    /// Sets whether the sources start before this process is the leader, so that a new leader begins with a
+    /// synced cache and a filled queue. Each standby then has the leader's watches and memory use.
     pub fn warm_up(self, warm_up: bool) -> Self {
         self.set(|own| own.warm_up = Some(warm_up))
     }
 
-    /// Enables priorities: changes are handled before initial lists. [`Aging`] keeps low priorities from
-    /// starving.
+    /// Sets whether requests have priorities, so that changes are handled before initial lists. [`Aging`]
+    /// prevents low priorities from starving.
     pub fn priorities(self, priorities: bool) -> Self {
         self.set(|own| own.priorities = Some(priorities))
     }
 
-    /// Sets how low priorities are kept from starving.
+    /// Sets how the queue prevents low priorities from starving.
     pub fn aging(mut self, aging: Aging) -> Self {
         self.aging = aging;
         self
     }
 
-    /// Sets how long running reconciles may go on after the stop before they are cancelled.
+    /// Sets how long running reconciles may continue after the stop before they are cancelled.
     pub fn drain_within(self, deadline: Duration) -> Self {
         self.set(|own| own.drain_within = Some(deadline))
     }
 
-    /// Allows another controller of the same name in the manager. Their metrics are summed.
+    /// Allows other controllers of the same name in the manager. The metrics of these controllers are summed.
     pub fn skip_name_validation(self) -> Self {
         self.set(|own| own.skip_name_validation = Some(true))
     }
 
-    /// Sets the rate limiter of failed requests. By default 5 ms, doubled with each failure, at most 1000 s.
+    /// Sets the rate limiter of failed requests. The default delays are 5 ms, doubled with each failure, at
+    /// most 1000 s.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<R> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Serves groups of requests round-robin, so that a namespace or tenant with many requests does not delay
-    /// others.
+    /// Processes groups of requests round-robin, so that a namespace or tenant with many requests does not
+    /// delay others.
     pub fn fair_by(
         mut self,
         group_of: impl for<'r> Fn(&'r R) -> Cow<'r, str> + Send + Sync + 'static,
@@ -162,8 +164,8 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self
     }
 
-    /// Rejects new requests while the queue holds this many, to bound its memory. A rejected request is
-    /// enqueued again with the next change or resync of the object.
+    /// Rejects new requests while the queue contains this number of requests, which limits its memory. A
+    /// rejected request is enqueued again with the next change or resync of the object.
     pub fn keys_max(mut self, keys: u32) -> Self {
         self.keys_max = Some(keys);
         self
@@ -202,7 +204,7 @@ pub(super) struct ControllerSettings {
     pub(super) skip_name_validation: bool,
 }
 
-/// Resolves options: those of the controller, then those of the manager, then the defaults.
+/// Resolves each option: first from the controller, then from the manager, then from the defaults.
 pub(super) fn resolve(
     own: &ControllerDefaults,
     manager: &ControllerDefaults,

@@ -6,9 +6,9 @@ use crate::BoxError;
 
 pub use informer_control::controller::Outcome;
 
-/// A failed reconcile: any error, so that `?` needs no annotation.
+/// The error of a failed reconcile. Every error type converts to it, so that `?` needs no annotation.
 ///
-/// The request is requeued by the rate limiter unless the error is [terminal](Self::terminal).
+/// The rate limiter requeues the request unless the error is [terminal](Self::terminal).
 ///
 /// ```
 /// use informer_runtime::{Outcome, ReconcileError};
@@ -30,8 +30,8 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// Creates an error that is not retried: the request is handed out again only after another event. Its
-    /// failure count is kept.
+    /// Creates an error that is not retried: the request is reconciled again only after another event. The
+    /// failure count of the request is kept.
     pub fn terminal(cause: impl Into<BoxError>) -> Self {
         Self { cause: TerminalError::new(cause).into(), terminal: true, priority: None }
     }
@@ -96,7 +96,7 @@ fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn 
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// An error that is not retried, at any position in the chain of causes.
+/// Marks an error as not to be retried, at any position in the chain of causes.
 #[derive(Debug, thiserror::Error)]
 #[error("terminal error")]
 pub struct TerminalError {

@@ -3,19 +3,20 @@ use futures_util::future::BoxFuture;
 use super::{Context, Outcome, ReconcileError};
 use crate::{ReconcileRequest, Request};
 
-/// Moves the actual state towards the desired state.
+/// Changes the actual state of objects towards the desired state.
 ///
-/// It is level-based: a request names an object, not an event. The reconciler reads the current state,
-/// compares it with the desired state, and acts on the difference. It must be idempotent.
+/// Reconciling is level-based: a request names an object, not an event. The reconciler reads the current
+/// state, compares it with the desired state, and acts on the difference. It must be idempotent.
 ///
 /// A request is reconciled by one worker at a time. After an error or a panic the request is retried with
 /// increasing delays; after a success, [`Outcome`] decides whether it is requeued.
 ///
-/// Async closures with two arguments implement it: see [`reconcile`](super::ControllerBuilder::reconcile).
+/// Async closures with two arguments implement this trait: see
+/// [`reconcile`](super::ControllerBuilder::reconcile).
 ///
 /// # Cancel safety
 ///
-/// The future is dropped at an await if it exceeds the reconcile timeout, or if it does not end after the
+/// The future is dropped at an await if the reconcile timeout elapses, or if it does not end after the
 /// controller stopped: see [`Context::stopping`](super::Context::stopping).
 pub trait Reconciler<R: ReconcileRequest = Request>: Send + Sync + 'static {
     /// Reconciles one request.

@@ -1,4 +1,4 @@
-//! A controller as a runnable of a manager.
+//! Runs a controller as a runnable of a manager.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Environment {
 /// A controller that is ready to run.
 pub(crate) struct ControllerRunnable<R: ReconcileRequest> {
     pub(super) engine: Arc<Engine<R>>,
-    /// The member of its shard group, which runs along with it.
+    /// The member of the controller's shard group, which runs along with the controller.
     pub(super) member: Option<ShardMember>,
 }
 
@@ -100,7 +100,7 @@ impl<R: ReconcileRequest> Runnable for ControllerRunnable<R> {
     }
 }
 
-/// The warm-up of a controller, in [`RunnableGroup::WarmUp`].
+/// The runnable that starts the sources of a controller in [`RunnableGroup::WarmUp`].
 struct WarmUp<R: ReconcileRequest> {
     engine: Arc<Engine<R>>,
 }
@@ -134,7 +134,7 @@ fn shard<R: ReconcileRequest>(
     Ok(Some((group.member(client.clone()).map_err(refused)?, key_of)))
 }
 
-/// Returns `Kind` for the core group, `Kind.group` for others.
+/// Returns the name of a kind: `Kind` in the core group, `Kind.group` in other groups.
 fn group_kind(kind: &crate::ResourceKind) -> String {
     let gvk = kind.gvk();
     match gvk.group.as_str() {

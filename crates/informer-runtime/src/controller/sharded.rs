@@ -1,23 +1,24 @@
-//! Sharded controllers. Before each reconcile, the controller checks that this replica owns the key of the
-//! request and holds the key until the reconcile ends (`enter`). When the replica gains keys, the controller
+//! Sharded controllers. Before each reconcile, the controller verifies that this replica owns the key of the
+//! request, and keeps the key until the reconcile ends (`enter`). When the replica gains keys, the controller
 //! enqueues their requests.
 //!
 //! # Invariants
 //!
 //! 1. No reconcile begins for a key that the replica does not own, and no write for it is sent once the lease
 //!    is uncertain.
-//! 2. A rejected request is stored before the replica checks whether the key was gained meanwhile, so that
-//!    one of the two paths handles it.
+//! 2. A rejected request is stored before the replica checks whether the key was gained meanwhile. So either
+//!    that check or the task that enqueues gained keys handles the request.
 //!
 //! # Lock order
 //!
-//! `rejected` is never nested; requests are cloned, compared and dropped outside of it. The lock of the
-//! [`Sharding`] is never taken under it.
+//! The lock of `rejected` is never held together with another lock, in particular that of the [`Sharding`];
+//! requests are cloned, compared and dropped without it.
 //!
 //! # Shutdown
 //!
-//! The task that follows changes of the shard ends with the sources. The member is a runnable of the manager
-//! in a group before that of controllers and leaves when their reconciles have ended.
+//! The task that follows changes of the shard ends with the sources. The member of the shard group is a
+//! runnable in a group of the manager before that of controllers, so it leaves the shard group after their
+//! reconciles have ended.
 
 mod rejected;
 
@@ -37,10 +38,10 @@ use crate::source::Enqueuer;
 use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};
 use rejected::RejectedRequests;
 
-/// Returns the shard key of a request.
+/// A function that returns the shard key of a request.
 pub(super) type KeyOf<R> = Arc<dyn Fn(&R) -> String + Send + Sync>;
 
-/// Calls `key_of`; returns the message if it panics.
+/// Calls `key_of` for a request. Returns the panic message if it panics.
 fn shard_key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
     let key = catch_unwind(AssertUnwindSafe(|| key_of(request)));
     key.map(Into::into).map_err(|panic| format!("the shard key function: {}", panic_text(&*panic)))
@@ -48,14 +49,14 @@ fn shard_key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
 
 /// The reason why a request is not reconciled by this replica now.
 pub(super) enum EnterError<R> {
-    /// This replica does not own the key of the request. Contains the request if the replica gained the key
-    /// while the request was being stored.
+    /// This replica does not own the key of the request. The variant contains the request if the replica
+    /// gained the key while the request was being stored.
     Refused(Option<R>),
     /// The shard key function panicked with this message.
     KeyPanicked(String),
 }
 
-/// The shard of a controller, and counters of rejected requests and writes.
+/// The shard of a controller, with counters of rejected requests and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardState {
@@ -63,11 +64,12 @@ pub struct ShardState {
     pub active: bool,
     /// The number of replicas in the group.
     pub members: usize,
-    /// Requests that were not reconciled here, since no replica, or another one, owns their keys.
+    /// Number of requests that were not reconciled by this replica, since another replica, or none, owns
+    /// their keys.
     pub refused: u64,
-    /// Rejected requests that are stored in case this replica gains their keys.
+    /// Number of rejected requests that are stored in case this replica gains their keys.
     pub remembered: usize,
-    /// Writes that were not sent, since the lease was uncertain.
+    /// Number of writes that were not sent, since the lease was uncertain.
     pub writes_refused: u64,
 }
 
@@ -95,7 +97,7 @@ impl ShardCounters {
     }
 }
 
-/// Reports an empty shard when it is dropped.
+/// Reports an empty shard to the metrics when it is dropped.
 struct ClearSharesOnDrop(Arc<ShardCounters>);
 
 impl Drop for ClearSharesOnDrop {
@@ -110,7 +112,8 @@ impl<R: ReconcileRequest> Sharded<R> {
         key_of: KeyOf<R>,
         metrics: Option<Arc<dyn ShardMetrics>>,
     ) -> Self {
-        // Replicas agree on a change of shards within a lease and some seconds; twice the lease is enough.
+        // Replicas agree on a change of shards within a lease duration and some seconds, so it is enough to
+        // store requests for two lease durations.
         let keep = member.lease_duration() * 2;
         let counters =
             ShardCounters { refused: AtomicU64::new(0), writes_refused: AtomicU64::new(0), metrics };
@@ -123,7 +126,7 @@ impl<R: ReconcileRequest> Sharded<R> {
         }
     }
 
-    /// Begins work on a request, or stores it as rejected.
+    /// Begins work on a request. If this replica does not own its key, the request is stored as rejected.
     pub(super) fn enter(&self, request: &R) -> Result<OwnedKey, EnterError<R>> {
         let key = shard_key(&self.key_of, request).map_err(EnterError::KeyPanicked)?;
         let refused = match self.sharding.enter(&key) {
@@ -140,8 +143,8 @@ impl<R: ReconcileRequest> Sharded<R> {
         Err(EnterError::Refused(gained.then(|| self.rejected.lock().take(&text)).flatten()))
     }
 
-    /// Returns the services of one reconcile: those of the controller, with a client that writes only while
-    /// the key is certainly owned.
+    /// Returns the services of one reconcile. They are those of the controller, with a client that writes
+    /// only while this replica certainly owns the key.
     pub(super) fn services(&self, services: &Services, owned: &Arc<OwnedKey>) -> Services {
         let (owned, counters) = (Arc::downgrade(owned), Arc::clone(&self.counters));
         let client = services.client.fenced(move || {
@@ -172,14 +175,14 @@ impl<R: ReconcileRequest> Sharded<R> {
     }
 }
 
-/// Fails if the reconcile has ended: a client that outlives its reconcile must not write.
+/// Returns an error if the reconcile has ended, because a client that outlives its reconcile must not write.
 fn check_key(owned: &Weak<OwnedKey>) -> Result<(), BoxError> {
     let owned = owned.upgrade().ok_or("the reconcile of this client has ended")?;
     owned.check()?;
     Ok(())
 }
 
-/// Enqueues requests of gained keys after each change of the shard, until it is dropped.
+/// Enqueues requests of gained keys after each change of the shard, until the returned future is dropped.
 pub(super) async fn follow_shares<R: ReconcileRequest>(engine: Arc<Engine<R>>, enqueuer: Enqueuer<R>) {
     let Some(sharded) = &engine.sharded else { return };
     let _clear = ClearSharesOnDrop(Arc::clone(&sharded.counters));
@@ -220,7 +223,8 @@ async fn handle_gained_keys<R: ReconcileRequest>(
     let count = Arc::new(AtomicU64::new(0));
     let (view, key_of, counter) = (Arc::clone(after), Arc::clone(&sharded.key_of), Arc::clone(&count));
     let only = move |request: &R| {
-        // The owner is unknown: the worker that gets the request reports the panic.
+        // The owner of the request is unknown, so the request is enqueued, and the worker that gets it
+        // reports the panic.
         let Ok(key) = shard_key(&key_of, request) else { return true };
         let gained = view.gained_since(&before, &key);
         counter.fetch_add(u64::from(gained), Ordering::Relaxed);

@@ -36,7 +36,7 @@ fn key(text: &str) -> Request {
     text.parse().unwrap()
 }
 
-/// A source that enqueues these keys with these priorities.
+/// Returns a source that enqueues these keys with these priorities.
 fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
     source::function("keys", move |enqueuer| async move {
         for (text, priority) in keys {
@@ -46,7 +46,7 @@ fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
     })
 }
 
-/// When each key was reconciled, relative to the start of the controller.
+/// Records when each key was reconciled, relative to the start of the controller.
 #[derive(Clone)]
 struct Calls {
     begin: Instant,
@@ -58,7 +58,7 @@ impl Calls {
         Self { begin: Instant::now(), list: Arc::default() }
     }
 
-    /// Records a call; returns the number of earlier calls with this key.
+    /// Records a reconcile; returns the number of earlier reconciles of this key.
     fn note(&self, request: &Request) -> usize {
         let mut list = self.list.lock();
         let before = list.iter().filter(|(key, _)| *key == request.to_string()).count();
@@ -74,7 +74,7 @@ impl Calls {
         self.list.lock().iter().filter(|(other, _)| other == key).map(|(_, at)| *at).collect()
     }
 
-    /// The intervals between the calls with a key, in milliseconds.
+    /// Returns the intervals between the reconciles of a key, in milliseconds.
     fn pauses(&self, key: &str) -> Vec<u128> {
         self.times(key).windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect()
     }
@@ -114,7 +114,8 @@ impl Running {
     }
 }
 
-/// A controller with some keys and a function of the key and the number of earlier calls.
+/// Returns a controller that reconciles the given keys by calling a function with the key and the number of
+/// its earlier reconciles.
 fn scripted(
     keys: &'static [(&'static str, i32)],
     calls: &Calls,

@@ -1,4 +1,4 @@
-//! A worker: takes a request, reconciles it, and acts on the outcome.
+//! A worker of a controller: takes a request, reconciles it, and acts on the outcome.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -53,14 +53,14 @@ impl<R: ReconcileRequest> WorkerSlot<R> {
     }
 }
 
-/// How the call of a reconciler ended.
+/// How the call of a reconciler ended: with a result, a panic, or a timeout.
 enum CallResult {
     Returned(Result<Outcome, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// Processes requests until the queue is shut down.
+/// Processes requests until the queue of the controller is shut down.
 pub(super) async fn work<R: ReconcileRequest>(
     engine: Arc<Engine<R>>,
     slot: usize,
@@ -69,14 +69,14 @@ pub(super) async fn work<R: ReconcileRequest>(
     while let Some(item) = next {
         let done = match engine.accepts_requests() {
             true => process(&engine, slot, item).await?,
-            // The next run lists everything again.
+            // The item is marked as done without a reconcile, since the next run lists all objects again.
             false => Some(item),
         };
         next = match done {
             Some(mut item) => item.done_then_next().await.then_some(item),
             None => {
-                // Otherwise a queue that is never empty and a reconciler that never waits would occupy the
-                // thread.
+                // The task yields regularly; otherwise a queue that is never empty and a reconciler that
+                // never waits would block the thread.
                 tokio::task::coop::consume_budget().await;
                 engine.queue.get().await
             }
@@ -85,8 +85,8 @@ pub(super) async fn work<R: ReconcileRequest>(
     Ok(())
 }
 
-/// Processes one request. Returns it if it only needs to be marked done: the caller then takes the next one
-/// in the same step.
+/// Processes one request. If the request only needs to be marked as done, its item is returned, so that the
+/// caller can do that and take the next item in one step.
 async fn process<R: ReconcileRequest>(
     engine: &Engine<R>,
     slot: usize,
@@ -133,8 +133,8 @@ async fn process<R: ReconcileRequest>(
     })
 }
 
-/// Handles a panic of the program's rate limiter while the outcome was acted on. The guard of the request was
-/// dropped, so the request is retried.
+/// Handles a panic of the program's rate limiter, which is called for the outcome of a request. The guard of
+/// the request was dropped, so the request is retried.
 fn handle_limiter_panic<R: ReconcileRequest>(
     engine: &Engine<R>,
     request: Option<&R>,
@@ -223,7 +223,8 @@ fn finish<R: ReconcileRequest>(
     Ok(done)
 }
 
-/// Acts on a decision. Returns the item if it only needs to be marked done.
+/// Requeues or finishes an item according to a decision. If the item only needs to be marked as done, it is
+/// returned.
 fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
     if decision.forget {
@@ -231,7 +232,8 @@ fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecis
     }
     match decision.requeue {
         Requeue::Never => return Some(item),
-        // False if the queue is shut down: the next run lists everything again.
+        // The result is false if the queue is shut down. It is ignored, since the next run lists all objects
+        // again.
         Requeue::After(delay) => drop(item.requeue_after(delay)),
         Requeue::RateLimited => drop(item.retry()),
     }
@@ -251,8 +253,8 @@ fn finish_success<R: ReconcileRequest>(
     (apply_decision(item, decision), result)
 }
 
-/// Retries a request, unless its error is terminal. A terminal error keeps the failure count: the next
-/// attempt may well fail again.
+/// Retries a failed request, unless its error is terminal. After a terminal error the failure count is kept,
+/// because the next attempt is likely to fail again.
 fn finish_failure<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
@@ -262,7 +264,8 @@ fn finish_failure<R: ReconcileRequest>(
     let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
     let decision = RequeueDecision::of(state::ReconcileEnd::Failed { terminal, priority: error.priority() });
     let done = apply_decision(item, decision);
-    // The fields repeat those of the span, which a subscriber for warnings or errors only does not record.
+    // These fields are also in the span, but a subscriber that records only warnings or errors does not
+    // record the span.
     let (controller, kind) = (engine.name(), &*engine.kind);
     if terminal {
         engine.instruments.terminal_error();

@@ -17,20 +17,20 @@ use super::state::{EventState, EventWrite, WriteResult};
 use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The interval between two checks for series that are due.
+/// The interval between two checks for series whose update is due.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// Attempts per event, and the delay between them with its jitter, as in client-go.
+/// The number of attempts per event, and the delay between them with its jitter, as in client-go.
 const TRIES: u32 = 12;
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_JITTER: f64 = 0.25;
 
-/// The timeout of one request. Nothing waits for an event.
+/// The timeout of one request that writes an event.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Sent = (EventWrite, Option<WriteResult>);
 
-/// Sends the events of an [`EventRecorder`]. A runnable of every manager; it stops last, so that events
+/// Sends the events of an [`EventRecorder`]. Every manager has this runnable; it stops last, so that events
 /// recorded during the stop are sent.
 pub(crate) struct EventSender {
     client: Client,
@@ -65,8 +65,8 @@ impl EventSender {
                 on_their_way.push(self.send(write, TRIES));
             }
             let free = on_their_way.len() < MAX_REQUESTS;
-            // Completed requests make room for new events. A check may find many due series: they are queued,
-            // and no new events are accepted.
+            // Completed requests are handled first, to make room for new events. If a check finds many due
+            // series, their requests are queued, and no new events are accepted meanwhile.
             let writes = tokio::select! {
                 biased;
                 Some(sent) = on_their_way.next() => self.sent(sent).into_iter().collect(),
@@ -82,7 +82,7 @@ impl EventSender {
         }
     }
 
-    /// Sends waiting events and repeats requests in flight once more.
+    /// Sends the recorded events that were not sent yet, and sends requests that were in flight once more.
     async fn flush(mut self) {
         self.events.close();
         let mut writes = self.state.interrupted(now());
@@ -127,7 +127,7 @@ impl EventSender {
                 let sent =
                     tokio::time::timeout(REQUEST_TIMEOUT, wire::send(&client, &write, &instance)).await;
                 match sent {
-                    // The event was created by an earlier attempt whose response was lost.
+                    // An earlier attempt, whose response was lost, has created the event.
                     Ok(Ok(WriteResult::NameTaken)) if repeats => return (write, Some(WriteResult::Done)),
                     Ok(Ok(outcome)) => return (write, Some(outcome)),
                     Ok(Err(problem)) => {
@@ -137,7 +137,8 @@ impl EventSender {
                 }
                 repeats = true;
                 if attempt < tries {
-                    // The first delay is random, so that a restarted server does not get all events at once.
+                    // The first delay is random, so that a restarted server does not receive the events of
+                    // all clients at the same time.
                     let factor = if attempt == 1 {
                         rand::random()
                     } else {

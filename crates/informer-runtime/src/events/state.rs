@@ -1,10 +1,12 @@
-//! Decides which events are sent and when, as a pure state machine.
+//! Decides which events are sent and when. This is a pure state machine without a clock.
 //!
 //! # Invariants
 //!
 //! 1. At most one request per series is in flight.
-//! 2. All events of a process have different names. If a name is taken on the server, another one is tried.
-//! 3. There are at most [`MAX_SERIES`] series and as many objects; the least recently used one is evicted.
+//! 2. All events of a process have different names. If an event with a name already exists on the server,
+//!    another name is tried.
+//! 3. There are at most [`MAX_SERIES`] series, and rate limits for as many objects; the least recently used
+//!    entry is evicted.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,21 +18,23 @@ use super::{EventKey, EventSubject, Recorded};
 /// The maximum number of series and of objects, as in client-go.
 pub(super) const MAX_SERIES: usize = 4096;
 
-/// A series ends when no event was added to it for this long, as in client-go.
+/// A series ends when no event was added to it for this time, as in client-go.
 pub(super) const SERIES_IDLE: Duration = Duration::from_secs(6 * 60);
 
 /// The interval at which the count of a running series is updated, as in client-go.
 pub(super) const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
 
-/// The burst of different events per object, and the time to refill one, as in client-go's `record` package.
+/// The number of different events that an object may get at once, and the time after which it may get one
+/// more, as in client-go's `record` package.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
-/// The maximum number of names tried for one event: if all are taken, the cause is another problem.
+/// The maximum number of names that are tried for one event. If all of them exist, the cause is a different
+/// problem.
 const MAX_NAMES: u32 = 5;
 
-/// The maximum length of the object's name within an event's name: with the timestamp it stays below 253
-/// bytes.
+/// The maximum length of the object's name within an event's name. With the timestamp, the event's name stays
+/// below 253 bytes.
 const MAX_STEM: usize = 200;
 
 /// A request to send.
@@ -42,9 +46,9 @@ pub(crate) struct EventWrite {
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
     pub(crate) count: u32,
-    /// Whether the event exists, and only its series is updated.
+    /// True if the event exists on the server, so that only its series is updated.
     pub(crate) exists: bool,
-    /// Whether it may have been sent before, so that the event may exist.
+    /// True if this write may have been sent before, so that the event may exist.
     pub(crate) repeats: bool,
 }
 
@@ -52,7 +56,7 @@ pub(crate) struct EventWrite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteResult {
     Done,
-    /// The event does not exist any more: events are deleted after an hour.
+    /// The event does not exist any more, since servers delete events after an hour.
     NotFound,
     /// Another event has the name.
     NameTaken,
@@ -81,12 +85,12 @@ struct Bucket {
     at: Instant,
 }
 
-/// The state of all series and rate limits.
+/// The state of all event series and rate limits.
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
     series: HashMap<EventKey, Series>,
     buckets: HashMap<EventSubject, Bucket>,
-    /// The last timestamp used in a name, in nanoseconds.
+    /// The last timestamp that was used in the name of an event, in nanoseconds.
     stamp: u64,
 }
 
@@ -96,7 +100,7 @@ impl EventState {
         self.series.len() + self.buckets.len()
     }
 
-    /// Records an event; returns a request if one is due. `Err` if the rate of the object is exceeded.
+    /// Records an event. Returns a request if one is due, and `Err` if the rate of the object is exceeded.
     pub(crate) fn record(
         &mut self,
         event: Recorded,
@@ -106,7 +110,8 @@ impl EventState {
         if let Some(series) = self.series.get_mut(&event.key) {
             series.count = series.count.saturating_add(1);
             (series.last, series.last_at) = (wall, now);
-            // The second event turns it into a series; later ones are counted until the next update.
+            // The second event turns the event into a series. Later ones are only counted until the next
+            // update.
             let due = series.sent_count < 2;
             return Ok(if due { self.write(&event.key, now) } else { None });
         }
@@ -132,7 +137,7 @@ impl EventState {
         Ok(self.write(&event.key, now))
     }
 
-    /// Handles the result of a request; returns another one if an update is due.
+    /// Handles the result of a request. Returns another request if an update is due.
     pub(crate) fn written(
         &mut self,
         write: &EventWrite,
@@ -164,7 +169,8 @@ impl EventState {
         }
     }
 
-    /// Returns due updates: counts of running series, and final counts of ended ones, which are removed.
+    /// Returns the requests that are due: updates of the counts of running series, and final counts of ended
+    /// series, which are removed.
     pub(crate) fn tick(&mut self, now: Instant) -> Vec<EventWrite> {
         let due = |series: &Series| {
             let idle = now.saturating_duration_since(series.last_at) >= SERIES_IDLE;
@@ -180,7 +186,7 @@ impl EventState {
         writes
     }
 
-    /// Returns the writes that were in flight and everything else that was not sent.
+    /// Returns the requests that were in flight, and all recorded events and counts that were not sent.
     pub(crate) fn interrupted(&mut self, now: Instant) -> Vec<EventWrite> {
         for series in self.series.values_mut() {
             (series.interrupted, series.on_its_way) = (series.on_its_way, false);
@@ -188,7 +194,7 @@ impl EventState {
         self.flush(now)
     }
 
-    /// Returns everything that was not sent.
+    /// Returns all recorded events and counts that were not sent.
     pub(crate) fn flush(&mut self, now: Instant) -> Vec<EventWrite> {
         self.pending(now, |_| true)
     }
@@ -232,15 +238,15 @@ fn refilled(bucket: &Bucket, now: Instant) -> f64 {
     now.saturating_duration_since(bucket.at).as_secs_f64() / REFILL.as_secs_f64()
 }
 
-/// Returns a unique timestamp for an event name: the time, or the last value plus one if the clock has not
-/// advanced.
+/// Returns a unique timestamp for an event name: the current time, or the last value plus one if the clock
+/// has not advanced.
 fn next_stamp(last: &mut u64, wall: Timestamp) -> u64 {
     *last = (wall.as_nanosecond() as u64).max(last.saturating_add(1));
     *last
 }
 
-/// Returns the name of an event: the object's name and a timestamp. Some kinds allow names that are not valid
-/// here.
+/// Returns the name of an event: the object's name and a timestamp. If the object's name is not valid in an
+/// event's name, `event` replaces it.
 fn event_name(object: &str, stamp: u64) -> String {
     let stem: String = object.chars().take(MAX_STEM).collect();
     // Truncation may leave an invalid last character.
@@ -256,7 +262,8 @@ fn is_subdomain(name: &str) -> bool {
     name.split('.').all(is_label)
 }
 
-/// If the map is full, evicts the oldest eighth, so that a burst does not search for the oldest each time.
+/// Makes room in a full map by evicting the oldest eighth of its entries, so that a burst does not search for
+/// the oldest entry each time.
 fn make_room<K: Clone + Eq + std::hash::Hash, V>(map: &mut HashMap<K, V>, at: impl Fn(&V) -> Instant) {
     if map.len() < MAX_SERIES {
         return;

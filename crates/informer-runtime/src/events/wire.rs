@@ -13,7 +13,7 @@ use super::{EventKey, EventSubject, EventType};
 /// The namespace of events about cluster-scoped objects, as in client-go.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Sends a request. `Err` if it may succeed later.
+/// Sends a request that writes an event. Returns `Err` if a later attempt may succeed.
 pub(super) async fn send(client: &Client, write: &EventWrite, instance: &str) -> Result<WriteResult, String> {
     let Ok(request) = request(write, instance) else {
         warn(write, "the namespace of its object is invalid");

@@ -4,18 +4,18 @@ use super::{Enqueue, Handler};
 use crate::kind::object_key;
 use crate::{KubeObject, Request, ResourceKind, Trigger};
 
-/// Enqueues the owners of kind `K`; for an update, those of both states.
+/// Returns a handler that enqueues the owners of kind `K`; for an update, those of both states.
 pub fn enqueue_owner<K: KubeObject>() -> EnqueueOwner {
     enqueue_owner_of(ResourceKind::of::<K>())
 }
 
-/// Enqueues the owners of a kind that is known at run time only.
+/// Returns a handler that enqueues the owners of a kind that is known only at run time.
 pub fn enqueue_owner_of(kind: impl Into<ResourceKind>) -> EnqueueOwner {
     EnqueueOwner { kind: kind.into(), only_controller: false }
 }
 
 /// The handler returned by [`enqueue_owner`]. Group and kind of an owner reference must match; its version is
-/// ignored, since all versions are the same object.
+/// ignored, since the same object exists in all versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnqueueOwner {
     kind: ResourceKind,
@@ -23,7 +23,7 @@ pub struct EnqueueOwner {
 }
 
 impl EnqueueOwner {
-    /// Restricts it to the controller owner, whose reference has `controller: true`.
+    /// Restricts the handler to the controller owner, whose reference has `controller: true`.
     pub fn only_controller(mut self) -> Self {
         self.only_controller = true;
         self
@@ -36,12 +36,13 @@ impl EnqueueOwner {
     }
 
     fn request(&self, object: &ObjectKey, owner: &OwnerReference) -> Option<Request> {
-        // A reference with a missing or invalid name is ignored.
+        // An owner reference with a missing or invalid name is ignored.
         object_key(&self.kind, object.namespace(), owner.name()).map(Request::new)
     }
 }
 
-/// Returns the group of `group/version`, or the core group for `version`. `None` if invalid.
+/// Returns the group of `group/version`, or the core group for `version`. Returns `None` if the string is
+/// invalid.
 fn group(api_version: &str) -> Option<&str> {
     match api_version.split_once('/') {
         None => Some(""),

@@ -1,4 +1,4 @@
-//! The health endpoints, with kube-apiserver's messages.
+//! The responses of the health endpoints, with kube-apiserver's messages.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::BoxError;
 use crate::http_server::text;
 
 impl HealthChecks {
-    /// Responds to a request for an endpoint, or for one check below it.
+    /// Responds to a request to an endpoint, or to the path of one check below it.
     pub(crate) async fn respond(&self, probe: Probe, uri: &Uri) -> Response<Bytes> {
         let below = uri.path().trim_start_matches('/').strip_prefix(probe.page()).unwrap_or_default();
         match below.trim_matches('/') {
@@ -81,8 +81,8 @@ impl HealthChecks {
     }
 }
 
-/// Returns the values of a query parameter. Names of checks are plain text, so only `%2F` and similar are
-/// decoded.
+/// Returns the values of a query parameter. Names of checks are plain text, so only a few percent-encodings
+/// such as `%2F` are decoded.
 fn parameters(query: &str, parameter: &str) -> BTreeSet<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     pairs.filter(|(name, _)| name == parameter).map(|(_, value)| value.into_owned()).collect()

@@ -17,7 +17,7 @@ fn body(response: &Response<bytes::Bytes>) -> String {
     String::from_utf8_lossy(response.body()).into_owned()
 }
 
-/// Readiness checks: one that succeeds and one that fails.
+/// Returns two readiness checks: one that succeeds and one that fails.
 fn checks() -> HealthChecks {
     let checks = HealthChecks::default();
     checks.add(Probe::Ready, "well", || async { Ok(()) });
@@ -91,7 +91,7 @@ async fn livez_fails_without_heartbeat() {
     assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK, "a loop that has ended");
 }
 
-/// A runnable that is ready once its token is cancelled.
+/// Returns a runnable that is ready once the token `open` is cancelled.
 fn gate(group: RunnableGroup, open: &tokio_util::sync::CancellationToken) -> impl crate::Runnable + use<> {
     Gate { group, open: open.clone() }
 }
@@ -178,7 +178,7 @@ async fn stalled_manager_loop_fails_all_endpoints() {
     let pages = [(Probe::Health, "/healthz"), (Probe::Ready, "/readyz"), (Probe::Live, "/livez")];
     let manager = manager();
     let checks = manager.handle().health().clone();
-    // The loop only runs while it is polled here.
+    // The manager's loop runs only while it is polled here.
     let mut running = std::pin::pin!(manager.run_until(std::future::pending::<()>()));
     let started = async {
         sleep(Duration::from_secs(5)).await;

@@ -3,14 +3,14 @@
 //!
 //! # Invariants
 //!
-//! 1. No request is served that the API server has not allowed within [`PERMISSION_TTL`].
-//! 2. Tokens are in no log and in no error, and none is kept in memory: the cache stores a keyed hash.
+//! 1. The server responds only to requests that the API server has allowed within [`PERMISSION_TTL`].
+//! 2. No log and no error contains a token, and no token is kept in memory: the cache stores a keyed hash.
 //! 3. Requests that the API server rejects cause at most [`limit::UNKNOWN_BURST`] reviews of each type at
 //!    once, and [`limit::UNKNOWN_PER_SECOND`] after that.
 //!
 //! # Lock order
 //!
-//! One lock at a time. No request is sent under a lock.
+//! At most one lock is held at a time. No request is sent under a lock.
 //!
 //! # Shutdown
 //!
@@ -37,15 +37,17 @@ use crate::leader::lease::{exchange, json_request};
 use limit::Limit;
 use review_cache::{CachedReview, ReviewCache};
 
-/// How long the user of a token is cached, as in controller-runtime.
+/// How long the user of a token is cached; the same as in controller-runtime.
 const USER_TTL: Duration = Duration::from_secs(60);
-/// How long a permission is cached, as in controller-runtime.
+/// How long a permission is cached; the same as in controller-runtime.
 const PERMISSION_TTL: Duration = Duration::from_secs(300);
-/// How long a denial is cached, as in controller-runtime: short, so that a new permission takes effect soon.
+/// How long a denial is cached; the same as in controller-runtime. It is short, so that a new permission
+/// takes effect soon.
 const DENIAL_TTL: Duration = Duration::from_secs(30);
-/// The maximum size of a review. Reviews are small; a user may have some hundred groups.
+/// The maximum size of the response to a review. Reviews are small; a user may have some hundred groups.
 const MAX_REVIEW_BYTES: usize = 1 << 20;
-/// Longer tokens are rejected without a review: API servers do not accept such headers.
+/// The maximum size of a token. Longer tokens are rejected without a review, since API servers do not accept
+/// such long headers.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
 /// The reason for which a request is rejected.
@@ -83,7 +85,7 @@ pub(super) struct Access {
     client: Client,
     /// The random keys of [`TokenHash`].
     keys: [RandomState; 2],
-    /// The users by token; `None` for an invalid token.
+    /// The users by the hash of their token; `None` for an invalid token.
     users: Mutex<ReviewCache<TokenHash, Option<Value>>>,
     permissions: Mutex<ReviewCache<ReviewSpec, bool>>,
     unknown_tokens: Mutex<Limit>,
@@ -102,7 +104,7 @@ impl Access {
         }
     }
 
-    /// Checks whether a request is allowed.
+    /// Checks whether the API server allows a request.
     pub(super) async fn check(&self, head: &Parts) -> Result<(), Rejection> {
         let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.split_once(' ')).and_then(|(scheme, token)| {
@@ -126,12 +128,12 @@ impl Access {
         }
     }
 
-    /// Returns the user of a token; `None` for an invalid token.
+    /// Returns the user to whom a token belongs; `None` for an invalid token.
     async fn user(&self, token: &str) -> Result<Option<Value>, Rejection> {
         let hash = self.keys.each_ref().map(|key| key.hash_one(token));
         let known = self.users.lock().get(&hash, now());
-        // A token that was valid before is reviewed without the rate limit: it is not part of a flood of
-        // guessed tokens.
+        // The rate limit does not apply to a token that was valid before, because it does not belong to a
+        // flood of guessed tokens.
         let limited = match known {
             CachedReview::Valid(user) => return Ok(user),
             CachedReview::Expired(Some(_)) => None,
@@ -167,7 +169,7 @@ impl Access {
         Ok(allowed)
     }
 
-    /// Sends a review and returns its status.
+    /// Sends a review to the API server and returns the status of the review.
     async fn review(
         &self,
         (group, kind, resource): (&str, &str, &str),

@@ -1,4 +1,4 @@
-//! The accept loop of a server, and the task of each connection.
+//! The loop that accepts connections to a server, and the task of each connection.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -30,7 +30,8 @@ use super::{
 };
 use crate::BoxError;
 
-/// The delay after a failed `accept`: mostly for lack of file descriptors, which ending connections release.
+/// The delay after a failed `accept`. The usual reason is a lack of file descriptors, which are released when
+/// connections end.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The state shared by the connections of a server.
@@ -88,8 +89,8 @@ async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError
     }
 }
 
-/// Accepts connections until it is dropped. A connection is accepted even if no slot is free, since it may
-/// displace an idle one.
+/// Accepts connections until the future is dropped. A connection is accepted even if no slot is free, since
+/// it may displace an idle one.
 async fn accept(
     listener: &TcpListener,
     tls: Option<&Acceptor>,
@@ -137,8 +138,8 @@ async fn connection(
     }
 }
 
-/// Serves the requests of a connection. A peer is disconnected if it sends no complete request head within
-/// [`HEADER_TIMEOUT`], at first or after a response.
+/// Serves the requests of a connection. The connection is closed if its peer sends no complete request head
+/// within [`HEADER_TIMEOUT`] after connecting or after a response.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     context: ConnectionContext,

@@ -1,16 +1,16 @@
-//! Limits the connections of a server. When all slots are taken, the connection that has waited longest for
-//! its peer is closed.
+//! Limits the number of connections to a server. When all slots are taken, the connection whose peer has been
+//! idle for the longest time is closed.
 //!
 //! # Invariants
 //!
 //! 1. At most `max` connections are open.
-//! 2. A connection whose handler runs is never closed to make room. Every other one waits for its peer: for
-//!    the TLS handshake, a request head, a body, or for the peer to read a response.
+//! 2. A connection whose handler runs is never closed to make room. Every other connection waits for its
+//!    peer: for the TLS handshake, a request head, a body, or for the peer to read a response.
 //! 3. At most one connection at a time is being closed to make room for a new one.
 //!
 //! # Lock order
 //!
-//! The position of a slot, then `state`.
+//! The lock of a slot's `position` is taken before `state`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,22 +27,22 @@ pub(super) struct Slots {
 
 struct SlotsInner {
     state: Mutex<SlotsState>,
-    /// Notified when there may be room, or a connection to close.
+    /// Notified when a slot may be free, or when a connection must close.
     changed: Notify,
 }
 
 struct SlotsState {
     max: usize,
     open: usize,
-    /// Connections that are closing to make room.
+    /// The number of connections that are closing to make room for new ones.
     closing: usize,
     next: u64,
-    /// Connections that wait for their peer, the longest waiting first.
+    /// Connections that wait for their peer, ordered by the time since which they wait.
     waiting: BTreeMap<u64, CancellationToken>,
 }
 
 impl SlotsState {
-    /// Adds a connection behind the waiting ones. Returns its position.
+    /// Adds a connection after all waiting ones. Returns its position.
     fn wait(&mut self, close: CancellationToken) -> u64 {
         let position = self.next;
         self.next += 1;
@@ -50,7 +50,8 @@ impl SlotsState {
         position
     }
 
-    /// Takes a slot, if one is free. Otherwise closes the connection that has waited longest.
+    /// Takes a slot if one is free. Otherwise tells the connection that has waited longest to close, and
+    /// returns false.
     fn take(&mut self) -> bool {
         if self.open < self.max {
             self.open += 1;
@@ -72,11 +73,11 @@ impl Slots {
         Self { shared: Arc::new(SlotsInner { state: Mutex::new(state), changed: Notify::new() }) }
     }
 
-    /// Takes a slot for a connection. Waits until there is room.
+    /// Takes a slot for a connection. Waits until a slot is free.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no slot; a connection may have been closed in vain.
+    /// Dropping the future takes no slot; a waiting connection may have been closed unnecessarily.
     pub(super) async fn take(&self) -> Slot {
         while !self.shared.state.lock().take() {
             self.shared.changed.notified().await;
@@ -91,17 +92,17 @@ impl Slots {
 pub(super) struct Slot {
     shared: Arc<SlotsInner>,
     close: CancellationToken,
-    /// The position among the waiting connections; `None` while a handler runs.
+    /// The position of the connection among the waiting ones; `None` while its handler runs.
     position: Mutex<Option<u64>>,
 }
 
 impl Slot {
-    /// Resolves when the connection must close.
+    /// Resolves when the connection must close to make room for another one.
     pub(super) async fn closed(&self) {
         self.close.cancelled().await;
     }
 
-    /// Marks the connection as served until the guard is dropped.
+    /// Marks the connection as serving a request until the returned guard is dropped.
     pub(super) fn serve(&self) -> Serving<'_> {
         if let Some(position) = self.position.lock().take() {
             self.shared.state.lock().waiting.remove(&position);
@@ -124,13 +125,13 @@ impl Drop for Slot {
     }
 }
 
-/// A guard that is held while the handler of a connection runs.
+/// A guard that exists while the handler of a connection runs.
 pub(super) struct Serving<'a>(&'a Slot);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         let Slot { shared, close, position } = self.0;
-        // The connection was closed before its handler began; it is ending.
+        // If the connection was closed before its handler began, it is ending and does not wait again.
         if !close.is_cancelled() {
             *position.lock() = Some(shared.state.lock().wait(close.clone()));
         }

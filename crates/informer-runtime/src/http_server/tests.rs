@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{HttpServer, Tls, text};
 use crate::{Manager, Runnable};
 
-/// Runs a server; returns its address.
+/// A running server, with its address.
 pub(super) struct Running {
     pub(super) address: std::net::SocketAddr,
     stop: CancellationToken,
@@ -119,7 +119,7 @@ async fn port_in_use_stops_the_manager_with_an_error_naming_it() {
     );
 }
 
-/// Writes a self-signed certificate to files; returns roots that trust it.
+/// Writes a self-signed certificate to files. Returns root certificates with which a client trusts it.
 pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
     std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("a writable folder");
@@ -129,7 +129,7 @@ pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     (Tls::files(folder.join("tls.crt"), folder.join("tls.key"), default_provider()), roots)
 }
 
-/// Returns true if a client that trusts `roots` can complete a handshake.
+/// Returns true if a client that trusts `roots` can complete a TLS handshake.
 async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) -> bool {
     shake_hands(acceptor, roots, None).await.0
 }
@@ -151,7 +151,8 @@ pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>)
     TlsConnector::from(Arc::new(config))
 }
 
-/// Returns true if client and server both complete the handshake; the client has this certificate.
+/// Returns true if client and server both complete the TLS handshake. The client presents the given
+/// certificate.
 async fn shake_hands(
     acceptor: &super::tls::Acceptor,
     roots: &RootCertStore,

@@ -19,12 +19,13 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::BoxError;
 
-/// The reload interval, as in controller-runtime: certificates are replaced hours before they expire.
+/// The interval between two reads of the certificate files, as in controller-runtime. It is short compared
+/// with the hours before expiry at which certificates are usually replaced.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A certificate chain and its key in PEM files, which are reloaded every 10 s: a certificate replaced by
-/// cert-manager or in a mounted Secret is used for the next connection. While the files cannot be read or do
-/// not match, the previous pair stays in use, and a warning states the reason.
+/// A certificate chain and its key in PEM files. The files are reloaded every 10 s, so a certificate that
+/// cert-manager or a mounted Secret replaces is used for the next connection. While the files cannot be read
+/// or do not match, the previous pair stays in use, and a warning states the reason.
 #[derive(Clone)]
 #[must_use = "pass it to a server"]
 pub struct Tls {
@@ -36,7 +37,7 @@ pub struct Tls {
     reads: Option<CertificateReads>,
 }
 
-/// Counters of certificate reads, by controller-runtime's names.
+/// Counters of certificate reads, under their names in controller-runtime.
 #[cfg(feature = "prometheus")]
 #[derive(Clone, Default)]
 pub(crate) struct CertificateReads {
@@ -60,7 +61,8 @@ impl CertificateReads {
 }
 
 impl Tls {
-    /// Creates it from the files and a provider of TLS primitives; no process-wide provider is used.
+    /// Creates a configuration from the files and a provider of TLS primitives; no process-wide provider is
+    /// used.
     pub fn files(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -76,9 +78,9 @@ impl Tls {
         }
     }
 
-    /// Accepts only clients with a certificate of one of the authorities in this PEM file, which is reloaded
-    /// with the others: for webhooks that only the API server may call. The API server needs a client
-    /// certificate for them (`--admission-control-config-file`).
+    /// Accepts only clients with a certificate of one of the authorities in this PEM file, for webhooks that
+    /// only the API server may call. The file is reloaded with the others. The API server needs a client
+    /// certificate for such webhooks (`--admission-control-config-file`).
     pub fn client_authority(mut self, authorities: impl Into<PathBuf>) -> Self {
         self.authorities = Some(authorities.into());
         self
@@ -170,7 +172,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A certificate that cannot be served.
+/// The error for a certificate that a server cannot use.
 #[derive(Debug, thiserror::Error)]
 #[error("serve {} with {}: {problem}", .certificate.display(), .key.display())]
 pub struct TlsError {
@@ -189,7 +191,7 @@ struct Files {
     authorities: Option<Vec<u8>>,
 }
 
-/// Accepts TLS connections and reloads the certificate.
+/// Accepts TLS connections, and reloads the certificate files periodically.
 pub(super) struct Acceptor {
     tls: Tls,
     files: RwLock<Files>,
@@ -197,12 +199,12 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Returns the acceptor for the next connection.
+    /// Returns the TLS acceptor for the next connection, with the current certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config.read()))
     }
 
-    /// Reloads the files periodically. Never returns.
+    /// Reloads the files periodically. The future never resolves.
     pub(super) async fn watch(&self) {
         loop {
             tokio::time::sleep(RELOAD_INTERVAL).await;

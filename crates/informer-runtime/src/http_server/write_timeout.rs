@@ -1,4 +1,4 @@
-//! A connection with a timeout for the peer to read what is written.
+//! A connection on which the peer must read the written data within a timeout.
 
 use std::io;
 use std::pin::Pin;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream on which writes fail if the peer does not read in time.
+/// A stream on which writes fail if the peer does not read the data in time.
 ///
-/// The timeout starts when a write is blocked and ends when all pending data is written: a peer that reads a
-/// byte now and then does not extend it.
+/// The timeout starts when a write is blocked and ends when all pending data is written. A peer that reads a
+/// byte from time to time therefore does not extend it.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// The deadline, while a write is blocked.
+    /// The time at which the timeout elapses; set while a write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -63,7 +63,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
-            // hyper flushes when it has written everything.
+            // hyper calls `flush` when it has written all data.
             self.deadline = None;
         }
         self.check_deadline(context, flushed)

@@ -1,4 +1,4 @@
-//! The receivers of a component's metrics: the one set by its builder, and its manager.
+//! The receivers of a component's metrics: the one that its builder set, and its manager.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,12 +14,12 @@ impl<M: ?Sized> Observers<M> {
         Self { own, manager: OnceLock::new() }
     }
 
-    /// Sets the manager. Returns false if one was set before.
+    /// Sets the manager as a receiver. Returns false if a manager was set before.
     pub(crate) fn set_manager(&self, manager: Arc<M>) -> bool {
         self.manager.set(manager).is_ok()
     }
 
-    /// Returns the receiver set by the builder.
+    /// Returns the receiver that the component's builder set.
     pub(crate) fn own(&self) -> Option<&Arc<M>> {
         self.own.as_ref()
     }

@@ -1,5 +1,5 @@
-//! The task of an election candidate. It sends the requests of the state machine and passes the responses to
-//! it.
+//! The task of an election candidate. The task sends the requests of the election's state machine and passes
+//! the responses to it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,11 +22,11 @@ use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observe
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
 
-/// The delay before a failed or ended watch of the Lease is retried. Nothing depends on the watch: the Lease
-/// is also read periodically.
+/// The delay before a failed or ended watch of the Lease is retried. The election does not depend on the
+/// watch, since the Lease is also read periodically.
 const WATCH_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// A candidate of an election. Created by [`LeaderElection::elector`]; a manager creates its own.
+/// A candidate of an election. [`LeaderElection::elector`] creates it; a manager creates its own.
 #[must_use = "call `run`, or it does nothing"]
 pub struct LeaderElector {
     name: String,
@@ -36,7 +36,7 @@ pub struct LeaderElector {
     lock: LeaseLock,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
-    /// The time until which a leader's lease excludes other candidates.
+    /// The time until which this leader's lease excludes other candidates.
     held_until: watch::Sender<Option<Instant>>,
     pub(crate) recorder: Option<EventRecorder>,
     health: Arc<LeaseHealth>,
@@ -81,7 +81,7 @@ impl LeaderElector {
         Arc::clone(&self.health)
     }
 
-    /// Returns the labels of this candidate's metrics.
+    /// Returns the labels of this candidate's metrics and their values.
     #[cfg(feature = "prometheus")]
     pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
         vec![("name", self.name.clone())]
@@ -92,8 +92,8 @@ impl LeaderElector {
         &self.identity
     }
 
-    /// Adds a health check that fails while this process considers itself the leader although its lease has
-    /// expired, which means that its loop stalls.
+    /// Adds a health check that fails if this process considers itself the leader although its lease has
+    /// expired. This means that the election's loop is blocked.
     pub(crate) fn check(
         &self,
     ) -> impl Fn() -> std::future::Ready<Result<(), BoxError>> + Send + Sync + 'static {
@@ -108,27 +108,29 @@ impl LeaderElector {
         }
     }
 
-    /// Returns a receiver of the leadership.
+    /// Returns a receiver that contains the current leadership.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()
     }
 
-    /// Acquires and renews the lease until `stop` is cancelled, then releases it. The leader's work must have
-    /// ended before that.
+    /// Acquires and renews the lease until `stop` is cancelled, then releases it. The leader-only work must
+    /// have ended before `stop` is cancelled.
     ///
     /// # Errors
     ///
-    /// If the lease was lost. The work must end within [`LeaderLost::time_left`].
+    /// Returns an error if the lease was lost. The leader-only work must then end within
+    /// [`LeaderLost::time_left`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lease to expire.
+    /// Dropping the future does not release the lease, which then expires.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaderLost> {
         let (hint, mut hints) = mpsc::channel(1);
         let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
         let mut in_flight: PendingReply = None;
         let mut stopping = false;
-        // True if the last request succeeded. If no other request follows, the whole attempt succeeded.
+        // True if the last request succeeded. If no other request follows it, the whole attempt has
+        // succeeded.
         let mut succeeded = false;
         loop {
             self.state.tick(now());
@@ -142,7 +144,7 @@ impl LeaderElector {
                 None => {}
             }
             succeeded = false;
-            // A response is handled before a deadline that passes at the same time.
+            // If a response and a deadline are ready at the same time, the response is handled first.
             tokio::select! {
                 biased;
                 reply = reply(&mut in_flight) => {
@@ -175,7 +177,7 @@ impl LeaderElector {
         .boxed()
     }
 
-    /// Handles the notices of the state machine. Returns the result if the election has ended.
+    /// Handles the notices of the state machine. Returns the result of the election if it has ended.
     fn handle_notices(
         &mut self,
         watching: &mut Option<BoxFuture<'static, ()>>,
@@ -222,8 +224,8 @@ impl LeaderElector {
     }
 
     fn publish(&self, leadership: Leadership) {
-        // Each change has an action of its own. Events with the same action would become one series, which
-        // shows only the note of the first event.
+        // Each change of leadership has a different action. Events with the same action would become one
+        // series, which contains only the note of the first event.
         let change = match (&leadership, &*self.leadership.borrow()) {
             (Leadership::Leading(_), _) => Some(("BecomeLeader", "became leader")),
             (_, Leadership::Leading(_)) => Some(("StopLeading", "stopped leading")),
@@ -288,13 +290,13 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
     }
 }
 
-/// Returns the host name and a random suffix, as in client-go.
+/// Returns the host name with a random suffix, as in client-go.
 pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!("{}_{}", host.as_deref().unwrap_or("process"), uuid::Uuid::new_v4())
 }
 
-/// Watches the Lease and sends a hint for each event.
+/// Watches the Lease. For each event, sends a hint that the Lease should be read.
 async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint: mpsc::Sender<()>) {
     loop {
         if let Ok(response) = client.request(request.clone()).await
@@ -302,7 +304,7 @@ async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint:
         {
             let mut body = response.into_body();
             while let Some(Ok(_)) = body.frame().await {
-                // The channel holds one hint. If it is full, the waiting hint covers this event, too.
+                // The channel has room for one hint. If it is full, the waiting hint covers this event, too.
                 let _ = hint.try_send(());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

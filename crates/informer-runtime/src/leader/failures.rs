@@ -1,12 +1,12 @@
-//! Failures of Lease requests: decides when they are logged, and whether they make a replica unready. Pure
-//! state without a clock.
+//! Failures of Lease requests. This state decides when failures are logged, and whether they make a replica
+//! unready. It has no clock.
 //!
 //! # Invariants
 //!
-//! 1. The first failure of a streak is logged at once, and so is the first one of each kind. The others are
-//!    logged at intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
-//! 2. A streak ends with a round of requests that succeeded as a whole: successful reads do not hide rejected
-//!    writes.
+//! 1. The first failure of a streak is logged immediately, and so is the first failure of each kind. Other
+//!    failures are logged at intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
+//! 2. A streak ends with a round of requests in which all succeeded, so that successful reads do not hide
+//!    rejected writes.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -22,13 +22,14 @@ const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 /// The reason of a failed Lease request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// A timeout, a failed connection, or a temporary error (429, 5xx).
+    /// The server could not be reached: a timeout, a failed connection, or a temporary error (429, 5xx).
     Unreachable,
     /// 401 or 403.
     Forbidden,
-    /// 404 for a request that creates a Lease or lists Leases: the namespace or the resource does not exist.
+    /// The server responded with 404 to a request that creates a Lease or lists Leases: the namespace or the
+    /// resource does not exist.
     NotFound,
-    /// Anything else, such as an invalid Lease.
+    /// The server rejected the request for another reason, such as an invalid Lease.
     Rejected,
 }
 
@@ -36,7 +37,7 @@ impl FailureKind {
     #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Unreachable, Self::Forbidden, Self::NotFound, Self::Rejected];
 
-    /// Returns the kind of a status code.
+    /// Returns the kind of failure for a status code.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Self::Forbidden,
@@ -83,7 +84,7 @@ impl Failure {
         Self { kind, problem: problem.into() }
     }
 
-    /// Creates a failure from a response, with the message of its `Status`.
+    /// Creates a failure from a response, with the message in its `Status`.
     pub(crate) fn of_status(status: StatusCode, body: &serde_json::Value) -> Self {
         let message = body["message"].as_str().unwrap_or("no message");
         Self::new(
@@ -92,7 +93,7 @@ impl Failure {
         )
     }
 
-    /// Creates the failure of a request without a response within `timeout`.
+    /// Creates the failure of a request that had no response within `timeout`.
     pub(crate) fn timed_out(timeout: Duration) -> Self {
         Self::new(FailureKind::Unreachable, format!("no response within {timeout:?}"))
     }
@@ -107,7 +108,7 @@ impl fmt::Display for Failure {
 /// The failures of one election, or of one member of a shard group.
 #[derive(Debug)]
 pub(crate) struct LeaseFailures {
-    /// How long the replica stays ready while the server is unreachable.
+    /// How long the replica stays ready while the server cannot be reached.
     tolerance: Duration,
     total: u64,
     streak: Option<Streak>,
@@ -136,7 +137,7 @@ impl LeaseFailures {
         Self { tolerance, total: 0, streak: None }
     }
 
-    /// Records a failed request. Returns true if it should be logged.
+    /// Records a failed request. Returns true if the failure should be logged.
     pub(crate) fn failed(&mut self, failure: Failure, now: Instant) -> bool {
         self.total += 1;
         let streak = self.streak.get_or_insert_with(|| Streak {
@@ -161,7 +162,7 @@ impl LeaseFailures {
         new_kind || due
     }
 
-    /// Records a successful round of requests. Returns the streak that ends with it.
+    /// Records a successful round of requests. Returns the streak of failures that ends with it.
     pub(crate) fn succeeded(&mut self, now: Instant) -> Option<Recovery> {
         let streak = self.streak.take()?;
         Some(Recovery { failures: streak.count, after: now.saturating_duration_since(streak.since) })
@@ -178,8 +179,8 @@ impl LeaseFailures {
         Some((&streak.last, now.saturating_duration_since(streak.since)))
     }
 
-    /// Returns the reason if the replica is not ready. A rejection does not end by itself and counts at once;
-    /// an unreachable server counts after the tolerance.
+    /// Returns the reason if the replica is not ready. A rejection counts immediately, because it does not
+    /// end by itself; an unreachable server counts after the tolerance.
     pub(crate) fn unready(&self, now: Instant) -> Option<String> {
         let (failure, duration) = self.failing(now)?;
         let tolerated = failure.kind == FailureKind::Unreachable && duration < self.tolerance;

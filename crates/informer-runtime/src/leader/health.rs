@@ -2,7 +2,8 @@
 //!
 //! # Lock order
 //!
-//! `state` is never nested; nothing is logged or counted under it.
+//! The lock of `state` is never held together with another lock, and nothing is logged or counted while it is
+//! held.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ pub(crate) enum LeaseUse {
 }
 
 impl LeaseUse {
-    /// Returns the name of its check, its label in metrics, and its kind on debug pages.
+    /// Returns the name of the lease's purpose, which is its check, its label in metrics, and its kind on
+    /// debug pages.
     fn as_str(self) -> &'static str {
         match self {
             Self::LeaderElection => "leader-election",
@@ -35,10 +37,10 @@ impl LeaseUse {
     }
 }
 
-/// The state of one election, or of one member of a shard group. Its driver reports to it.
+/// The state of one election, or of one member of a shard group, as reported by its driver.
 pub(crate) struct LeaseHealth {
     of: LeaseUse,
-    /// The name of the Lease or of the group.
+    /// The name of the Lease or of the shard group.
     name: String,
     namespace: String,
     identity: String,
@@ -49,14 +51,15 @@ pub(crate) struct LeaseHealth {
 
 struct LeaseState {
     failures: LeaseFailures,
-    /// True while this process leads, or is a member with a valid lease.
+    /// True while this process is the leader, or is a member with a valid lease.
     active: bool,
-    /// The last observed holder; for elections.
+    /// The last observed holder of an election's lease.
     holder: Option<String>,
 }
 
 impl LeaseHealth {
-    /// Creates the record. `tolerance` is how long this process stays ready while the server is unreachable.
+    /// Creates the state. `tolerance` is how long this process stays ready while the server cannot be
+    /// reached.
     pub(crate) fn new(
         of: LeaseUse,
         namespace: &str,
@@ -76,7 +79,7 @@ impl LeaseHealth {
         })
     }
 
-    /// Returns the name of its check in `/readyz`.
+    /// Returns the name of the readiness check of this lease in `/readyz`.
     pub(crate) fn check_name(&self) -> String {
         match self.of {
             LeaseUse::LeaderElection => self.of.as_str().to_owned(),
@@ -84,7 +87,7 @@ impl LeaseHealth {
         }
     }
 
-    /// Counts a failed request, and logs it if a log is due.
+    /// Counts a failed request, and logs the failure if a log is due.
     pub(crate) fn failed(&self, failure: Failure) {
         #[cfg(feature = "prometheus")]
         if let Some(counters) = self.counters.get() {
@@ -101,7 +104,7 @@ impl LeaseHealth {
         }
     }
 
-    /// Ends a streak of failures after a successful round of requests.
+    /// Records a successful round of requests, which ends a streak of failures.
     pub(crate) fn succeeded(&self) {
         let recovery = self.state.lock().failures.succeeded(now());
         if let Some(recovery) = recovery {
@@ -111,7 +114,7 @@ impl LeaseHealth {
         }
     }
 
-    /// Forgets a streak of failures: no more requests will be sent.
+    /// Clears a streak of failures, because no more requests will be sent.
     pub(crate) fn stopped(&self) {
         self.state.lock().failures.succeeded(now());
     }
@@ -124,8 +127,8 @@ impl LeaseHealth {
         self.state.lock().holder = Some(holder.to_owned());
     }
 
-    /// The readiness check: fails while Lease requests are rejected, or if the server has been unreachable
-    /// for longer than the tolerance.
+    /// Performs the readiness check. Returns an error while Lease requests are rejected, or if the server
+    /// could not be reached for longer than the tolerance.
     pub(crate) fn ready(&self) -> Result<(), BoxError> {
         match self.state.lock().failures.unready(now()) {
             Some(reason) => Err(reason.into()),
@@ -133,7 +136,7 @@ impl LeaseHealth {
         }
     }
 
-    /// Returns the entry of the debug page.
+    /// Returns the entry of this lease on the debug page.
     pub(crate) fn page(&self, now: Instant) -> Value {
         let state = self.state.lock();
         let failing = state.failures.failing(now);
@@ -163,7 +166,8 @@ impl LeaseHealth {
     }
 }
 
-/// `informer_lease_request_failures_total`, by the purpose of the Lease, its name, and the reason.
+/// The metric `informer_lease_request_failures_total`, by the purpose of the Lease, its name, and the reason
+/// of the failure.
 #[cfg(feature = "prometheus")]
 #[derive(Clone, Default)]
 pub(crate) struct LeaseFailureMetrics(Family<Vec<(&'static str, String)>, Counter>);

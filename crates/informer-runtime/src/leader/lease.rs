@@ -1,4 +1,4 @@
-//! The JSON encoding and the requests of a Lease.
+//! The JSON encoding of a Lease, and the requests that read and write it.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -13,7 +13,8 @@ use crate::EventSubject;
 
 use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, LeaseWrite};
 
-/// The maximum size of a Lease. It has some hundred bytes; the rest is for foreign labels and annotations.
+/// The maximum size of a Lease. A Lease usually has some hundred bytes; the remaining size is for labels and
+/// annotations of other programs.
 const MAX_LEASE_BYTES: usize = 1 << 20;
 
 /// The timeout of a watch of the Lease, in seconds.
@@ -47,7 +48,7 @@ pub(super) struct LeaseLock {
     path: String,
     name: String,
     namespace: String,
-    /// The last observed Lease, so that updates keep the fields of other clients.
+    /// The last observed Lease, which updates are based on so that they keep the fields of other clients.
     last: Option<Value>,
 }
 
@@ -57,7 +58,7 @@ impl LeaseLock {
         Self { client, path, name: name.to_owned(), namespace: namespace.to_owned(), last: None }
     }
 
-    /// Creates the request of an action.
+    /// Creates the request for an action of the election's state machine.
     pub(super) fn request(&self, action: &ElectionAction, now: Timestamp) -> Request<Bytes> {
         let named = format!("{}/{}", self.path, self.name);
         match action {
@@ -79,8 +80,8 @@ impl LeaseLock {
         }
     }
 
-    /// Sends a request. [`keep`](Self::keep) stores the Lease of the reply, so that an abandoned request
-    /// changes nothing here.
+    /// Sends a request. The Lease in the response is stored only by [`keep`](Self::keep), so that an
+    /// abandoned request has no effect on this state.
     pub(super) async fn send(client: Client, request: Request<Bytes>) -> LeaseReply {
         let creates = request.method() == Method::POST;
         match exchange(&client, request, MAX_LEASE_BYTES).await {
@@ -94,7 +95,7 @@ impl LeaseLock {
                     LeaseReply::failed(Failure::new(FailureKind::Rejected, "the response is not a Lease"))
                 }
             },
-            // For a create, 404 means that the namespace or the resource is missing.
+            // In the response to a create, 404 means that the namespace or the resource does not exist.
             Ok((StatusCode::NOT_FOUND, _)) if !creates => LeaseReply::of(ElectionResponse::NotFound),
             Ok((StatusCode::CONFLICT, _)) => LeaseReply::of(ElectionResponse::Conflict),
             Ok((status, body)) => LeaseReply::failed(Failure::of_status(status, &body)),
@@ -106,7 +107,7 @@ impl LeaseLock {
         self.last = seen.or(self.last.take());
     }
 
-    /// Returns a reference to the last observed Lease, for events.
+    /// Returns a reference to the last observed Lease, for Kubernetes events about it.
     pub(super) fn subject(&self) -> EventSubject {
         let text = |name: &str| {
             let seen = self.last.as_ref().and_then(|lease| lease["metadata"][name].as_str());
@@ -123,7 +124,8 @@ impl LeaseLock {
         &self.client
     }
 
-    /// Creates a watch request for the Lease. Its events are only hints; their content is not read.
+    /// Creates a watch request for the Lease. The events of the watch are only hints; their content is not
+    /// read.
     pub(super) fn watch(&self) -> Request<Bytes> {
         let query =
             format!("watch=1&fieldSelector=metadata.name%3D{}&timeoutSeconds={WATCH_SECONDS}", self.name);
@@ -159,7 +161,8 @@ fn error_chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Reads the valid fields: any client may have written the Lease. Invalid fields count as missing.
+/// Reads the valid fields of a Lease. Invalid fields count as missing, because any client may have written
+/// the Lease.
 fn read_record(lease: &Value) -> Option<(LeaseRecord, ResourceVersion)> {
     let version = lease["metadata"]["resourceVersion"].as_str()?;
     let spec = &lease["spec"];

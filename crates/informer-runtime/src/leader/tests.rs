@@ -169,7 +169,7 @@ async fn stalled_leader_fails_health_check_after_lease_expires() {
     let elector = LeaderElection::new("operator").elector(client(&server)).expect("a valid election");
     let (check, mut leadership) = (elector.check(), elector.leadership());
     check().await.expect("a standby is healthy");
-    // The loop only runs while it is polled here.
+    // The elector's loop runs only while it is polled here.
     let mut running = std::pin::pin!(elector.run(CancellationToken::new()));
     tokio::select! {
         _ = &mut running => panic!("the election ended"),
@@ -275,7 +275,7 @@ fn lease_duration_is_truncated_to_whole_seconds() {
     let _elector = times.renew_deadline(seconds(1) / 2).elector(client(&server())).expect("a valid election");
 }
 
-/// A manager of one replica whose leader-only runnable logs when it works.
+/// Returns the manager of one replica, whose leader-only runnable records when it runs.
 fn replica(server: &ApiServer, identity: &'static str, work: &Arc<Mutex<Vec<String>>>) -> Manager {
     let work = Arc::clone(work);
     let part = runnable("work", move |stop: CancellationToken| async move {
@@ -360,7 +360,7 @@ async fn stopped_standby_never_started_its_leader_only_runnables() {
 async fn manager_that_loses_its_lease_ends_with_leader_lost() {
     let (server, work) = (server(), Arc::default());
     let mut manager = replica(&server, "first", &work);
-    // It does not stop: it is dropped before another process may lead.
+    // The runnable does not stop, so it is dropped before another process may become the leader.
     manager = manager.add(runnable("stubborn", |_| std::future::pending()));
     let manager = run(manager);
     sleep(seconds(10)).await;
@@ -402,7 +402,7 @@ async fn without_election_leader_only_runnables_run_and_no_lease_is_requested() 
     assert_eq!(server.requests().len(), 0);
 }
 
-/// A replica with two controllers that log their reconciles.
+/// Returns a replica with two controllers that record their reconciles.
 fn two_controllers(
     server: &ApiServer,
     identity: &'static str,

@@ -1,4 +1,4 @@
-//! The task of a manager: applies the effects of its state and reports events to it.
+//! The task of a manager, which applies the effects of the manager's state machine and reports events to it.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -15,10 +15,11 @@ use super::state::{Effect, ManagerState, RunnableId};
 use super::{ManagerError, ManagerHandle, ManagerStatus, Options, RunnableError};
 use crate::{BoxError, Leadership, Runnable, RunnableGroup};
 
-/// Added to the ready timeout of a runnable, so that its own, more specific error comes first.
+/// This time is added to the ready timeout of a runnable, so that the runnable's own, more specific error is
+/// returned first.
 const READY_GRACE: Duration = Duration::from_secs(1);
 
-/// The readiness of a runnable, or its error.
+/// The id of a runnable and the result of its start: it is ready, or has failed.
 type Readiness = (RunnableId, Result<(), RunnableError>);
 
 pub(super) async fn run<S: Future>(
@@ -37,7 +38,7 @@ pub(super) async fn run<S: Future>(
     driver.state.start();
     driver.apply();
     while !driver.finished {
-        // Ended runnables are handled before new ones, and a stop before further starts.
+        // Ended runnables are handled before new ones, and a requested stop before further starts.
         tokio::select! {
             biased;
             Some(ended) = driver.tasks.join_next_with_id() => driver.joined(ended),
@@ -109,7 +110,8 @@ impl Driver {
 
     fn add(&mut self, added: AddedRunnable) {
         self.serves_webhooks |= added.group == RunnableGroup::Webhooks;
-        // A runnable that was added just before the stop is dropped, like those that wait for their group.
+        // A runnable that was added immediately before the stop is dropped, like runnables that wait for
+        // their group.
         if let Some(id) = self.state.add(added.name, added.group) {
             self.waiting.insert(id, added.runnable);
         }
@@ -151,7 +153,7 @@ impl Driver {
         self.state.ended(id);
     }
 
-    /// The first error stops the manager; later errors are reported as well.
+    /// Handles the error of a runnable. The first error stops the manager; later errors are also reported.
     fn fail(&mut self, error: RunnableError) {
         tracing::error!(
             runnable = error.name(),
@@ -213,7 +215,8 @@ impl Driver {
             () if self.state.is_ready(RunnableGroup::LeaderElection) => ManagerStatus::Running,
             () => ManagerStatus::Starting,
         };
-        // A server may need webhooks to serve the caches, and sends them nothing before they are ready.
+        // If there are webhooks, the check `started` waits only for them: an API server may need them to
+        // serve the caches, and sends them no requests before they are ready.
         let needed = if self.serves_webhooks { RunnableGroup::Webhooks } else { RunnableGroup::WarmUp };
         self.handle.shared.ready.store(self.state.is_ready(needed), Ordering::Release);
         self.handle.shared.status.send_if_modified(|old| std::mem::replace(old, status.clone()) != status);
@@ -229,7 +232,7 @@ impl Driver {
     }
 }
 
-/// Runs a runnable and reports its readiness. If it is not ready in time, it keeps running until it is
+/// Runs a runnable and reports when it is ready. If it is not ready in time, it keeps running until it is
 /// stopped with its group.
 async fn run_runnable(
     runnable: Box<dyn Runnable>,

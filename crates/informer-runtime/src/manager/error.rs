@@ -6,10 +6,11 @@ use informer_core::panics::panic_text;
 
 use crate::BoxError;
 
-/// The maximum number of errors kept besides the first one. Each runnable has at most one.
+/// The maximum number of errors that are kept in addition to the first one. Each runnable has at most one.
 pub(super) const MAX_LATER_ERRORS: usize = 32;
 
-/// The error of a manager: the first failure, later failures, and runnables that did not stop in time.
+/// The error of a manager, which contains the first failure, later failures, and runnables that did not stop
+/// in time.
 #[derive(Debug)]
 pub struct ManagerError {
     pub(super) first: Option<Box<RunnableError>>,
@@ -28,24 +29,25 @@ impl ManagerError {
         }
     }
 
-    /// Returns the error that stopped the manager; `None` if it was stopped normally and something did not
-    /// stop.
+    /// Returns the error that stopped the manager; `None` if the program stopped the manager and a runnable
+    /// did not stop.
     pub fn first(&self) -> Option<&RunnableError> {
         self.first.as_deref()
     }
 
-    /// Returns the errors of runnables while the manager was stopping.
+    /// Returns the errors that runnables returned while the manager was stopping.
     pub fn later_errors(&self) -> &[RunnableError] {
         &self.later_errors
     }
 
     /// Returns the names of runnables that did not stop in time, in insertion order. Their futures were
-    /// dropped; threads of their own keep running.
+    /// dropped; threads that they started keep running.
     pub fn unstopped(&self) -> &[String] {
         &self.unstopped
     }
 
-    /// Returns true if the manager ended because it lost its lease: another process may lead now.
+    /// Returns true if the manager ended because it lost its lease, so that another process may be the leader
+    /// now.
     pub fn is_leader_lost(&self) -> bool {
         self.first.as_ref().is_some_and(|error| error.problem == Problem::LeaderLost)
     }
@@ -118,12 +120,12 @@ impl RunnableError {
         Self { name: name.into(), problem, source: None }
     }
 
-    /// Returns how long the lost lease still excludes other candidates.
+    /// Returns for how long the lost lease still excludes other candidates.
     pub(super) fn lease_left(&self) -> Option<Duration> {
         self.source.as_ref()?.downcast_ref::<crate::LeaderLost>().map(crate::LeaderLost::time_left)
     }
 
-    /// Returns the name of the runnable.
+    /// Returns the name of the runnable that failed.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -159,7 +161,7 @@ impl Error for RunnableError {
     }
 }
 
-/// A runnable that could not be added.
+/// The error for a runnable that could not be added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {

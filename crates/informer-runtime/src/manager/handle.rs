@@ -2,7 +2,8 @@
 //!
 //! # Lock order
 //!
-//! `gate` is never nested; the name of a runnable is read before the lock is taken.
+//! The lock `gate` is never held together with another lock; the name of a runnable is read before it is
+//! taken.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,11 +27,11 @@ use crate::{
     RunnableGroup, Services,
 };
 
-/// The maximum number of runnables over the life of a manager. Each sends at most one message, which bounds
-/// the driver's channel.
+/// The maximum number of runnables over the life of a manager. Each sends at most one message, which limits
+/// the length of the driver's channel.
 pub(super) const MAX_RUNNABLES: usize = 10_000;
 
-/// A runnable on its way to the driver.
+/// A runnable that was added and is sent to the driver.
 pub(super) struct AddedRunnable {
     pub(super) name: String,
     pub(super) group: RunnableGroup,
@@ -73,10 +74,10 @@ pub(super) struct ManagerShared {
     pub(super) ready: Arc<AtomicBool>,
 }
 
-/// The reply channel of a check whether the driver is responsive.
+/// The channel on which the driver responds to a check whether it is responsive.
 pub(super) type Ping = oneshot::Sender<()>;
 
-/// The capacity of the ping channel: more than probes send within the timeout of a check.
+/// The capacity of the channel for such checks, which is more than probes send within the timeout of a check.
 const MAX_PINGS: usize = 16;
 
 /// The driver's end of the channels of a handle.
@@ -120,7 +121,7 @@ impl ManagerHandle {
         (handle, DriverEnd { added, pings })
     }
 
-    /// Returns the API client, for other requests.
+    /// Returns the underlying API client, for other requests.
     pub fn client(&self) -> &Client {
         self.shared.services.client.api()
     }
@@ -130,7 +131,7 @@ impl ManagerHandle {
         &self.shared.services
     }
 
-    /// Returns the services for a controller.
+    /// Returns the services and metrics that a controller needs.
     pub(crate) fn environment(&self) -> Environment {
         Environment {
             services: self.shared.services.clone(),
@@ -139,12 +140,12 @@ impl ManagerHandle {
         }
     }
 
-    /// Adds a runnable. It starts with its group, or at once if its group has started.
+    /// Adds a runnable. It starts with its group, or immediately if its group has started.
     ///
     /// # Errors
     ///
-    /// If the manager is stopping, has [too many](AddError::TooMany) runnables, or the runnable cannot run in
-    /// it.
+    /// Returns an error if the manager is stopping, has [too many](AddError::TooMany) runnables, or cannot
+    /// run this one.
     pub fn add(&self, runnable: impl IntoRunnable) -> Result<(), AddError> {
         let runnable = runnable.into_runnable(self).map_err(AddError::Refused)?;
         let runnables = AddedRunnable::of(runnable);
@@ -158,7 +159,7 @@ impl ManagerHandle {
         }
         gate.taken += runnables.len();
         for runnable in runnables {
-            // The receiver exists while the gate is open.
+            // The send cannot fail, since the receiver exists while the gate is open.
             let _ = gate.runnables.send(runnable);
         }
         Ok(())
@@ -190,17 +191,17 @@ impl ManagerHandle {
         self.shared.instrumentation.show_lease(Arc::clone(lease));
     }
 
-    /// Returns a recorder of events with `controller` as the reporting controller.
+    /// Returns a recorder whose events have `controller` as the reporting controller.
     pub fn recorder(&self, controller: &str) -> EventRecorder {
         self.shared.recorder.of(controller)
     }
 
-    /// Returns the receiver of informer metrics, for the manager's metrics and debug pages.
+    /// Returns a receiver that adds informers to the manager's metrics and debug pages.
     pub fn informer_metrics(&self) -> Arc<dyn InformerMetrics> {
         Arc::clone(&self.shared.instrumentation) as _
     }
 
-    /// Returns the metrics of a queue, for the manager's metrics and debug pages.
+    /// Returns the metrics of a queue, which add it to the manager's metrics and debug pages.
     pub fn queue_metrics(&self, name: &str) -> Arc<dyn QueueMetrics> {
         self.shared.instrumentation.queue(name)
     }
@@ -217,7 +218,7 @@ impl ManagerHandle {
         self.shared.instrumentation.prometheus.certificates.clone()
     }
 
-    /// Registers metrics in the manager's registry. A collector must not call it.
+    /// Registers metrics in the manager's registry. A collector of metrics must not call this method.
     #[cfg(feature = "prometheus")]
     pub fn register_metrics<T>(
         &self,
@@ -226,7 +227,7 @@ impl ManagerHandle {
         register(&mut self.shared.instrumentation.prometheus.registry.write())
     }
 
-    /// Stops the manager, as if the future passed to [`run_until`](super::Manager::run_until) had resolved.
+    /// Stops the manager, as when the future passed to [`run_until`](super::Manager::run_until) resolves.
     pub fn stop(&self) {
         self.shared.stop.cancel();
     }
@@ -236,13 +237,13 @@ impl ManagerHandle {
         self.shared.status.subscribe()
     }
 
-    /// Returns a receiver of the leadership. Without an election, the process leads as soon as the manager
-    /// runs.
+    /// Returns a receiver of the leadership. Without an election, this process is the leader as soon as the
+    /// manager runs.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.shared.leadership.subscribe()
     }
 
-    /// Returns true if this process was the leader when last checked. The value may be stale when it is
+    /// Returns true if this process was the leader when last checked. The value may be outdated when it is
     /// used: a write that must not be made by two processes needs a precondition, as described at
     /// [`Leadership`].
     pub fn is_leader(&self) -> bool {
@@ -255,7 +256,8 @@ impl ManagerHandle {
     }
 }
 
-/// The built-in checks of a manager. They hold runnables of it and not the manager, which owns the checks.
+/// Adds the built-in checks of a manager. They refer to parts of the manager but not to the manager itself,
+/// which owns the checks.
 fn own_checks(
     health: &HealthChecks,
     ping: &mpsc::Sender<Ping>,

@@ -1,4 +1,4 @@
-//! The lifecycle of a manager's groups, as a pure state machine.
+//! The lifecycle of a manager and its groups of runnables, as a pure state machine.
 //!
 //! ```text
 //! Created ──start──▶ Starting(group) ──each group ready──▶ Running ──stop──▶ Stopping(group) ──nothing runs──▶ Stopped
@@ -8,10 +8,12 @@
 //! # Invariants
 //!
 //! 1. A runnable starts when its group is open. A group opens when all runnables of earlier groups are ready.
-//!    The last group, [`RunnableGroup::LeaderOnly`], also waits for the election.
-//! 2. A group is cancelled when nothing of later groups runs any more; at the last call all groups are.
-//! 3. The elector is never cancelled while leader-only work runs: that would release the lease too early. It
-//!    is abandoned.
+//!    The last group, [`RunnableGroup::LeaderOnly`], also waits until the election has made this process the
+//!    leader.
+//! 2. A group is cancelled when all runnables of later groups have ended. Shortly before the stop deadline,
+//!    all remaining groups are cancelled.
+//! 3. The elector is never cancelled while leader-only work runs, since it would release the lease too early.
+//!    If that work does not end, the elector is dropped without releasing the lease.
 //! 4. `Stopped` is final.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,8 +24,8 @@ use crate::RunnableGroup;
 #[cfg(test)]
 mod tests;
 
-/// The time before the stop deadline at which all remaining groups are cancelled; a tenth of the timeout if
-/// that is less.
+/// The time before the stop deadline at which all remaining groups are cancelled. If a tenth of the stop
+/// timeout is less, that time is used.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// The id of a runnable.
@@ -46,9 +48,9 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManagerPhase {
     Created,
-    /// The groups up to this index are open.
+    /// The groups up to this index have been opened.
     Open(usize),
-    /// The groups from this index on were cancelled.
+    /// The groups from this index on have been cancelled.
     Stopping {
         group: usize,
         deadline: Option<Instant>,
@@ -85,7 +87,7 @@ pub(crate) struct ManagerState {
 }
 
 impl ManagerState {
-    /// Creates the state of a manager. Without an election it leads from the start.
+    /// Creates the state of a manager. Without an election, the process is the leader from the start.
     pub(crate) fn new(elects: bool) -> Self {
         Self {
             phase: ManagerPhase::Created,
@@ -96,7 +98,7 @@ impl ManagerState {
         }
     }
 
-    /// Adds a runnable. `None` once the manager stops.
+    /// Adds a runnable. Returns `None` if the manager is stopping.
     pub(crate) fn add(&mut self, name: String, group: RunnableGroup) -> Option<RunnableId> {
         let open = match self.phase {
             ManagerPhase::Created => false,
@@ -130,7 +132,7 @@ impl ManagerState {
         }
     }
 
-    /// Reports that the task of a runnable has ended.
+    /// Reports that the task of a runnable has ended, with a result or by a panic.
     pub(crate) fn ended(&mut self, id: RunnableId) {
         if self.runnables.remove(&id).is_some() {
             self.advance();
@@ -143,7 +145,8 @@ impl ManagerState {
         self.advance();
     }
 
-    /// Stops everything within `timeout`. If it is stopping already, the earlier deadline holds.
+    /// Stops all runnables within `timeout`. If the manager is already stopping, the earlier deadline is
+    /// kept.
     pub(crate) fn stop(&mut self, now: Instant, timeout: Duration) {
         let deadline = now.checked_add(timeout);
         let reserve = LAST_CALL.min(timeout / 10);
@@ -272,7 +275,7 @@ impl ManagerState {
         }
     }
 
-    /// Cancels all groups below `first_cancelled`, the first one that was cancelled before.
+    /// Cancels all groups that are not cancelled yet, which are those below `first_cancelled`.
     fn last_call(&mut self, first_cancelled: usize) {
         let leaders = self.members(index(RunnableGroup::LeaderOnly)).next().is_some();
         for group in RunnableGroup::ALL[..first_cancelled].iter().rev().copied() {

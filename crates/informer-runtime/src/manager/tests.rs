@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AddError, Manager, ManagerStatus};
 use crate::{BoxError, Runnable, RunnableGroup, runnable};
 
-/// The events of a test, in order.
+/// The recorded events of a test, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -30,7 +30,7 @@ impl Log {
         self.0.lock().clone()
     }
 
-    /// A runnable that logs its start and its stop, and takes a second for each.
+    /// Returns a runnable that records its start and its stop, and takes a second for each.
     fn runnable(&self, name: &'static str, group: RunnableGroup) -> TestRunnable {
         let second = Duration::from_secs(1);
         TestRunnable { name, group, ready: Some(second), stop: second, log: self.clone(), early: None }
@@ -40,7 +40,7 @@ impl Log {
 struct TestRunnable {
     name: &'static str,
     group: RunnableGroup,
-    /// How long it takes to become ready; `None`: it is ready at once.
+    /// The time until the runnable becomes ready; `None` if it is ready immediately.
     ready: Option<Duration>,
     stop: Duration,
     log: Log,
@@ -248,7 +248,7 @@ async fn runnable_not_ready_in_time_stops_the_manager_with_its_reason() {
     assert_eq!(log.all(), ["+garden", "-garden"], "the controller never started");
 }
 
-/// Is never ready, and ignores the ready timeout.
+/// A runnable that never becomes ready and ignores the ready timeout.
 struct Procrastinator;
 
 impl Runnable for Procrastinator {
@@ -356,7 +356,7 @@ async fn ended_manager_leaves_no_task_behind() {
     assert!(server.list(&events, "default").expect("the kind is served").len() >= 2);
 }
 
-/// A manager with an election, a controller that owns objects, and a sharded one.
+/// Returns a manager with an election, a controller that owns objects, and a sharded controller.
 fn whole_program(server: &ApiServer) -> Manager {
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     let client = Client::from_service(server.service(), "default");
@@ -391,7 +391,7 @@ async fn manager_that_does_not_stop_in_time_leaves_no_task_behind() {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
     let server = ApiServer::builder().build();
-    // The member of the shard group waits for the others to see that it has left.
+    // The member of the shard group waits until the other members have observed that it has left.
     let manager = whole_program(&server).stop_timeout(Duration::ZERO);
     let ended = manager.run_until(sleep(seconds(60))).await;
     assert!(ended.is_err_and(|error| !error.unstopped().is_empty()));

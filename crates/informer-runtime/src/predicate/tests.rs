@@ -28,7 +28,8 @@ fn others() -> [Trigger<Header>; 3] {
     [added(header("a/b")), deleted(header("a/b")), Trigger::Generic(Arc::new(header("a/b")))]
 }
 
-/// Checks that the update to `changed` passes, an update without changes does not, and other triggers do.
+/// Asserts that a predicate accepts the update to `changed`, rejects an update without changes, and accepts
+/// other triggers.
 fn check(predicate: impl Predicate<Header>, changed: Header) {
     assert!(predicate.holds(&updated(header("a/b"), changed)));
     assert!(!predicate.holds(&updated(header("a/b"), header("a/b"))));

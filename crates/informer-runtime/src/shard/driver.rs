@@ -1,4 +1,5 @@
-//! The task of a member: sends the requests of its state and passes it the responses.
+//! The task of a member of a shard group, which sends the requests of the member's state machine and passes
+//! the responses to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::state::{MemberState, ShardAction, ShardResponse};
 use super::wire::GroupLeases;
 use super::{ShardConfigError, ShardGroup};
 
-/// A member of a shard group. Created by [`ShardGroup::member`].
+/// A member of a shard group. [`ShardGroup::member`] creates it.
 #[must_use = "call `run`, or it does nothing"]
 pub struct ShardMember {
     group: String,
@@ -33,7 +34,7 @@ pub struct ShardMember {
     health: Arc<LeaseHealth>,
 }
 
-/// A request in flight. Completes with whether the request was a list, and with the response.
+/// A request in flight. It resolves to the response, and to a flag that is true if the request was a list.
 type PendingResponse = Option<BoxFuture<'static, (bool, ShardResponse)>>;
 
 impl ShardMember {
@@ -58,7 +59,7 @@ impl ShardMember {
         })
     }
 
-    /// Returns the keys that this replica owns: none until it runs.
+    /// Returns the keys that this replica owns. Until the member runs, it owns no key.
     pub fn sharding(&self) -> Sharding {
         self.sharding.clone()
     }
@@ -72,19 +73,20 @@ impl ShardMember {
         self.lease
     }
 
-    /// Joins the group. When `stop` is cancelled, leaves it as soon as running work has ended.
+    /// Joins the group. When `stop` is cancelled, the member leaves the group as soon as running work has
+    /// ended.
     ///
-    /// If the server cannot be reached, requests are retried forever; this replica owns nothing meanwhile.
+    /// If the server cannot be reached, requests are retried forever, and this replica owns no key meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lease to expire.
+    /// Dropping the future does not release the lease, which then expires.
     pub async fn run(self, stop: CancellationToken) {
         let shared = Arc::clone(&self.sharding.shared);
         let mut in_flight: PendingResponse = None;
         let mut stopping = false;
-        // Whether the last write and the last list failed: a successful list must not hide that writes are
-        // rejected.
+        // Records separately whether the last write and the last list failed, so that a successful list does
+        // not hide that writes are rejected.
         let mut failing = [false; 2];
         loop {
             let (action, deadline, has_left, view) = {
@@ -114,7 +116,7 @@ impl ShardMember {
                 in_flight = Some(self.send(action));
                 continue;
             }
-            // A response is handled before a deadline that passes at the same time.
+            // If a response and a deadline are ready at the same time, the response is handled first.
             tokio::select! {
                 biased;
                 (is_list, response) = response(&mut in_flight) => {
@@ -157,7 +159,7 @@ impl Runnable for ShardMember {
         format!("member of the shard group {}", self.group)
     }
 
-    /// Starts before the controllers and stops after them.
+    /// The member starts before the controllers and stops after them.
     fn group(&self) -> RunnableGroup {
         RunnableGroup::Caches
     }

@@ -2,16 +2,17 @@ use std::time::Duration;
 
 use super::{MAX_LEASE, ShardGroup};
 
-/// This replica must not act on a key now.
+/// The reason for which this replica must not act on a key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotOwned {
-    /// This replica has no valid lease: it has not joined yet, could not renew in time, or leaves.
+    /// This replica has no valid lease: it has not joined yet, could not renew its lease in time, or is
+    /// leaving.
     #[error("this replica has no valid lease of its shard group")]
     NoLease,
     /// The key belongs to another replica.
     #[error("the key belongs to another replica")]
     Elsewhere,
-    /// The key moves to this replica, and another one may still act on it.
+    /// The key is moving to this replica, and another replica may still act on it.
     #[error("the key is moving to this replica")]
     HandOver,
 }

@@ -16,28 +16,29 @@ pub(super) struct SharedMember {
     pub(super) wake: Notify,
 }
 
-/// The keys that this replica owns. Cheap to clone.
+/// The keys that this replica owns in a shard group. Cheap to clone.
 #[derive(Clone)]
 pub struct Sharding {
     pub(super) shared: Arc<SharedMember>,
 }
 
 impl Sharding {
-    /// Begins work on a key. While the guard exists and the lease is renewed, the key is not moved to another
-    /// replica.
+    /// Begins work on a key. While the returned guard exists and the lease is renewed, the key is not moved
+    /// to another replica.
     ///
     /// # Errors
     ///
-    /// If another replica owns the key or may still act on it, or if this one has no valid lease. Drop the
-    /// request then: if the key moves to this replica, it is [gained](Self::enqueue_gained).
+    /// Returns an error if another replica owns the key or may still act on it, or if this replica has no
+    /// valid lease. In this case drop the request: if the key moves to this replica later, it is
+    /// [gained](Self::enqueue_gained).
     pub fn enter(&self, key: impl AsRef<str>) -> Result<OwnedKey, NotOwned> {
         let key: Arc<str> = key.as_ref().into();
         let term = self.shared.state.lock().enter(&key, now())?;
         Ok(OwnedKey { shared: Arc::clone(&self.shared), key, term })
     }
 
-    /// Checks whether this replica owns the key now, for filters. Work needs [`enter`](Self::enter), so that
-    /// the key is not moved.
+    /// Checks whether this replica owns the key now, for filters. Before work on a key, call
+    /// [`enter`](Self::enter), so that the key is not moved.
     ///
     /// # Errors
     ///
@@ -52,11 +53,11 @@ impl Sharding {
     }
 
     /// Enqueues gained keys until this replica has left the group. `keys` returns all keys, for example those
-    /// of the cache; it is called after each change.
+    /// of the objects in the cache; it is called after each change of the owned keys.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops it; a later call begins with all owned keys.
+    /// Dropping the future ends the enqueueing; a later call begins with all owned keys.
     pub async fn enqueue_gained<K: AsRef<str>>(&self, keys: impl Fn() -> Vec<K>, mut enqueue: impl FnMut(K)) {
         let mut changes = self.changes();
         let mut before: Arc<ShardView> = Arc::default();
@@ -70,7 +71,7 @@ impl Sharding {
         }
     }
 
-    /// Returns a receiver of the owned keys. Views may be skipped if many changes come at once;
+    /// Returns a receiver of the owned keys. Views may be skipped if there are many changes in a short time;
     /// [`ShardView::gained_since`] accounts for skipped views.
     pub fn changes(&self) -> watch::Receiver<Arc<ShardView>> {
         self.shared.view.subscribe()
@@ -87,7 +88,7 @@ impl fmt::Debug for Sharding {
     }
 }
 
-/// A key that this replica works on. Dropping it ends the work.
+/// A key on which this replica works. Dropping this value ends the work.
 #[must_use = "dropping it lets the key move to another replica"]
 pub struct OwnedKey {
     shared: Arc<SharedMember>,
@@ -96,11 +97,12 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// Checks whether the work may go on. Call it before each write.
+    /// Checks whether the work on the key may continue. Call this method before each write.
     ///
     /// # Errors
     ///
-    /// If the lease has expired since the work began: another replica may own the key.
+    /// Returns an error if the lease has expired since the work began, because another replica may then own
+    /// the key.
     pub fn check(&self) -> Result<ShardFence, NotOwned> {
         self.shared.state.lock().recheck(&self.key, self.term, now())
     }

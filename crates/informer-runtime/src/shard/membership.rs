@@ -1,18 +1,18 @@
 //! Assigns keys to members by rendezvous hashing.
 //!
-//! A member's score of a key is `mix(fnv(key) ^ mix(fnv(member)))`, where `fnv` is 64-bit FNV-1a over the
-//! bytes of the string and `mix` is the finalizer of SplitMix64. The member with the highest score owns the
-//! key; of equal scores, the name that sorts last. Replicas of two releases must agree on this, so it never
-//! changes for a [`SCHEME`].
+//! The score of a member for a key is `mix(fnv(key) ^ mix(fnv(member)))`, where `fnv` is 64-bit FNV-1a over
+//! the bytes of the string and `mix` is the finalizer of SplitMix64. The member with the highest score owns
+//! the key; if scores are equal, the member whose name sorts last. Replicas of two releases must compute the
+//! same owner, so the algorithm never changes for a [`SCHEME`].
 
 use std::sync::Arc;
 
 use informer_core::fnv::fnv1a;
 
-/// The version of the assignment algorithm, as published by members.
+/// The version of the assignment algorithm, which members publish.
 pub(super) const SCHEME: &str = "v1";
 
-/// A member and the hash of its name.
+/// A member, with the hash of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     name: Arc<str>,

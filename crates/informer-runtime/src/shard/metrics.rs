@@ -13,7 +13,7 @@ pub(crate) trait ShardMetrics: Send + Sync + 'static {
     /// The shard has changed.
     fn shares(&self, view: &ShardView);
 
-    /// Requests were enqueued because their keys were gained.
+    /// Called when requests were enqueued because their keys were gained.
     fn gained(&self, requests: u64);
 
     /// A request was rejected.

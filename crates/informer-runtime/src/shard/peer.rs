@@ -1,4 +1,4 @@
-//! The observed state of another member, from its Lease.
+//! The observed state of another member of the shard group, as read from its Lease.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use super::membership::Membership;
 /// The keys that a member claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// The share of the keys that the member has among these members.
+    /// The share of the keys that this member owns in the given membership.
     Members(Membership),
-    /// The claims were published by another release of this library, or are invalid. The member may claim any
+    /// Another release of this library published the claims, or they are invalid. The member may claim any
     /// key.
     Unreadable,
 }
@@ -23,11 +23,11 @@ pub(crate) enum Claims {
 pub(crate) struct Record {
     pub(crate) name: Arc<str>,
     pub(crate) version: ResourceVersion,
-    /// Changes with each renewal. Only compared for equality, like the renew time.
+    /// A string that changes with each renewal. It is only compared for equality, like the renew time.
     pub(crate) beat: String,
     pub(crate) duration: Option<Duration>,
     pub(crate) claims: Claims,
-    /// True if the member has left the group and acts on no key.
+    /// True if the member has left the group and acts on no key any more.
     pub(crate) left: bool,
 }
 
@@ -39,7 +39,7 @@ impl Record {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerState {
-    /// The lease of the peer may be valid.
+    /// The lease of the peer may still be valid.
     Alive,
     /// The Lease object of the peer was deleted although the peer had not announced that it leaves. The peer
     /// may act until its lease expires.
@@ -52,20 +52,20 @@ enum PeerState {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) record: Record,
-    /// The time at which this process first observed the record.
+    /// The time at which this process first observed the current record.
     seen: Instant,
     state: PeerState,
     lease: Duration,
 }
 
 impl Peer {
-    /// Creates a peer from its first record. `lease` is the duration if the record has none.
+    /// Creates a peer from its first record. `lease` is the lease duration if the record contains none.
     pub(crate) fn new(record: Record, lease: Duration, now: Instant) -> Self {
         let lease = record.duration.unwrap_or(lease).clamp(Duration::from_secs(1), MAX_LEASE);
         Self { record, seen: now, state: PeerState::Alive, lease }
     }
 
-    /// Updates it from a list that was requested at `sent` and contains this record.
+    /// Updates the peer from a list that was requested at `sent` and contains this record.
     pub(crate) fn observe(self, record: Record, sent: Instant, now: Instant) -> Self {
         if self.state == PeerState::Missing || !self.record.is_same_renewal(&record) {
             return Self::new(record, self.lease, now);
@@ -74,8 +74,8 @@ impl Peer {
         Self { record, state, ..self }
     }
 
-    /// Updates it from a list that was requested at `sent` and does not contain it. `None` if it can be
-    /// forgotten.
+    /// Updates the peer from a list that was requested at `sent` and does not contain its Lease. Returns
+    /// `None` if the peer can be removed.
     pub(crate) fn missed(self, sent: Instant, now: Instant) -> Option<Self> {
         match self.state {
             _ if self.record.left => None,
@@ -85,27 +85,27 @@ impl Peer {
         }
     }
 
-    /// The earliest time of a list that can show that its lease has expired.
+    /// Returns the earliest request time of a list that can prove that the peer's lease has expired.
     fn expires(&self) -> Instant {
         self.seen + self.lease
     }
 
-    /// Returns the time at which the Lease of the member must be read again.
+    /// Returns the time at which the Lease of the peer must be read again.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         (self.state != PeerState::Dead && !self.record.left).then(|| self.expires())
     }
 
-    /// Returns true if keys can be assigned to it.
+    /// Returns true if keys can be assigned to the peer.
     pub(crate) fn is_member(&self) -> bool {
         self.state == PeerState::Alive && !self.record.left
     }
 
-    /// Returns the keys on which it may act; `None` if it certainly acts on none.
+    /// Returns the keys on which the peer may act; `None` if it certainly acts on no key.
     pub(crate) fn claims(&self) -> Option<&Claims> {
         (self.state != PeerState::Dead && !self.record.left).then_some(&self.record.claims)
     }
 
-    /// Returns true if its Lease has been abandoned for `leases` of its lease durations.
+    /// Returns true if the peer's Lease has been abandoned for `leases` times its lease duration.
     pub(crate) fn is_abandoned(&self, leases: u32, now: Instant) -> bool {
         let over = self.state == PeerState::Dead || (self.record.left && self.state == PeerState::Alive);
         over && now >= self.seen + self.lease * leases

@@ -8,20 +8,22 @@
 //!
 //! # Invariants
 //!
-//! 1. In its own Lease, a member publishes a set of members (a membership) and thereby claims its share of
+//! 1. In its own Lease, a member publishes a set of members (a membership), by which it claims its share of
 //!    the keys. It acts on a key only if every membership that its Lease may contain at that time assigns the
-//!    key to it, and so does the one that it is about to publish.
-//! 2. It acts on a newly claimed key only after a consistent list that was requested after the claim was
-//!    accepted and in which no other possibly live member claims the key. Of two members that claim a key,
-//!    the later one sees the other's claim.
-//! 3. A membership that gives away a key is published after the last work on that key has ended.
+//!    key to it, and so does the membership that it is about to publish.
+//! 2. A member acts on a newly claimed key only after a consistent list that was requested after the claim
+//!    was accepted and in which no other possibly live member claims the key. Of two members that claim a
+//!    key, the later one sees the other's claim.
+//! 3. A membership that assigns a key to another member is published after the last work on that key has
+//!    ended.
 //! 4. A member relies on eight tenths of its lease, by its own clock, counted from before the renewal was
-//!    sent. After that all its claims are void, and it starts again with a write and a list. A response that
-//!    arrives later than that is too late.
-//! 5. A member is dead when a list that was requested a whole lease after its record was first observed shows
-//!    the same record. Only observed time counts; timestamps of other clocks are not read.
-//! 6. At most one request is in flight, and every write depends on the version of the Lease: a late write
-//!    changes nothing.
+//!    sent. After that time all its claims are void, and it starts again with a write and a list. A response
+//!    that arrives later than that is ignored.
+//! 5. A member is considered dead when a list that was requested a whole lease duration after its record was
+//!    first observed contains the same record. Only observed time counts; timestamps of other clocks are not
+//!    read.
+//! 6. At most one request is in flight, and every write has the version of the Lease as a precondition, so
+//!    that a late write has no effect.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -37,37 +39,38 @@ use super::{NotOwned, ShardFence, ShardTimes};
 #[cfg(test)]
 mod tests;
 
-/// The tenths of a lease that its holder relies on: of the rest, one allows for clocks of another rate, one
-/// for writes in flight.
+/// The number of tenths of a lease on which its holder relies. Of the other two tenths, one allows for clocks
+/// with different rates, and one for writes in flight.
 const TRUSTED_TENTHS: u32 = 8;
 
-/// The maximum number of members; others stand by. Each publishes all names, and an annotation holds 256 KiB.
+/// The maximum number of members; others get no keys. Each member publishes the names of all members, and an
+/// annotation is limited to 256 KiB.
 pub(super) const MAX_MEMBERS: usize = 256;
 
-/// The maximum number of memberships that its Lease may contain; beyond that nothing is owned until the
-/// published one is known.
+/// The maximum number of memberships that the member's Lease may contain while the result of writes is
+/// unknown. If there are more, the member owns no key until the published one is known.
 const MAX_UNCONFIRMED_CLAIMS: usize = 4;
 
-/// The number of lease durations after which an abandoned Lease is deleted: every member has observed its end
-/// by then.
+/// The number of lease durations after which an abandoned Lease is deleted. By then every member has observed
+/// that it has expired.
 const ABANDONED_LEASES: u32 = 4;
 
-/// The number of retry periods for which a leaving member waits for others to observe it.
+/// The number of retry periods for which a leaving member waits for other members to observe that it leaves.
 const LINGER_PERIODS: u32 = 3;
 
 /// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardAction {
     Create(Publication),
-    /// Updates the Lease if it has this version.
+    /// Updates the Lease of this member if it has this version.
     Update(ResourceVersion, Publication),
-    /// Lists all Leases of the group, consistently.
+    /// Lists all Leases of the group with a consistent read.
     List,
-    /// Deletes a Lease if it has this version.
+    /// Deletes a Lease by name if it has this version.
     Delete(Arc<str>, ResourceVersion),
 }
 
-/// The content of a member's Lease.
+/// The content that a member writes to its Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
     /// A number that changes with each renewal, which shows other members that this one is alive.
@@ -76,7 +79,7 @@ pub(crate) struct Publication {
     pub(crate) leaving: bool,
 }
 
-/// The response of the API server.
+/// The response of the API server to a request of this member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardResponse {
     Written(ResourceVersion),
@@ -110,22 +113,22 @@ pub(crate) struct MemberState {
     name: Arc<str>,
     times: ShardTimes,
     phase: MemberPhase,
-    /// The version of its Lease; `None` if it does not exist or is unknown.
+    /// The version of this member's Lease; `None` if the Lease does not exist or its version is unknown.
     own: Option<ResourceVersion>,
     beat: u64,
-    /// The time until which its lease is relied on.
+    /// The time until which this member relies on its lease.
     trusted: Option<Instant>,
     /// The time at which the last successful write was sent.
     renewed: Option<Instant>,
-    /// The memberships that its Lease may contain, or that no list has followed yet; the last one was written
-    /// last.
+    /// The memberships that this member's Lease may contain, or that were not followed by a list yet. The
+    /// last one was written last.
     claims: Vec<Membership>,
-    /// True if the last of `claims` is certainly published.
+    /// True if the Lease certainly contains the last of `claims`.
     accepted: bool,
-    /// The membership of all live members.
+    /// The membership that consists of all live members.
     target: Membership,
     peers: BTreeMap<Arc<str>, Peer>,
-    /// The version of the last list.
+    /// The resource version of the last list.
     listed: Option<ResourceVersion>,
     wants_list: bool,
     list_due: Instant,
@@ -133,9 +136,9 @@ pub(crate) struct MemberState {
     may_sweep: bool,
     in_flight: Option<(PendingRequest, Instant)>,
     action: Option<ShardAction>,
-    /// Counts how often its claims became void.
+    /// The number of times that the claims of this member became void.
     term: u64,
-    /// The keys with running work in this term.
+    /// The keys with running work in this term, and how many times each was entered.
     active_keys: HashMap<Arc<str>, u32>,
     view: Arc<ShardView>,
 }
@@ -172,18 +175,18 @@ impl MemberState {
         &self.view
     }
 
-    /// Returns true when it has left and nothing more will happen.
+    /// Returns true when the member has left the group and sends no more requests.
     pub(crate) fn is_gone(&self) -> bool {
         self.phase == MemberPhase::Gone
     }
 
-    /// Returns the next request. [`handle_response`](Self::handle_response) must be called before the next
-    /// one.
+    /// Returns the next request. [`handle_response`](Self::handle_response) must be called for it before the
+    /// next one.
     pub(crate) fn poll_action(&mut self) -> Option<ShardAction> {
         self.action.take()
     }
 
-    /// Checks whether the key may be acted on now.
+    /// Checks whether this member may act on the key now.
     pub(crate) fn check(&mut self, key: &str, now: Instant) -> Result<ShardFence, NotOwned> {
         self.expire_lease(now);
         self.view.check(key)?;
@@ -193,15 +196,16 @@ impl MemberState {
         }
     }
 
-    /// Begins work on a key: it is not given away before [`exit`](Self::exit). Returns the term of the work.
+    /// Begins work on a key, which is not moved to another member before [`exit`](Self::exit). Returns the
+    /// term of the work.
     pub(crate) fn enter(&mut self, key: &Arc<str>, now: Instant) -> Result<u64, NotOwned> {
         self.check(key, now)?;
         *self.active_keys.entry(Arc::clone(key)).or_default() += 1;
         Ok(self.term)
     }
 
-    /// Checks whether work on a key that began in `term` may go on. It may even if the key is about to move:
-    /// the next owner waits.
+    /// Checks whether work on a key that began in `term` may continue. It may, even if the key is about to
+    /// move, since the next owner waits for its end.
     pub(crate) fn recheck(&mut self, key: &str, term: u64, now: Instant) -> Result<ShardFence, NotOwned> {
         self.expire_lease(now);
         match (&self.listed, self.trusted) {
@@ -212,7 +216,8 @@ impl MemberState {
         }
     }
 
-    /// Ends work on a key. Returns true if [`tick`](Self::tick) must be called, since a change waits for it.
+    /// Ends work on a key. Returns true if [`tick`](Self::tick) must be called, since a change of membership
+    /// waits for the end of this work.
     pub(crate) fn exit(&mut self, key: &str, term: u64) -> bool {
         if term != self.term {
             return false;
@@ -226,7 +231,7 @@ impl MemberState {
         self.claims.last() != Some(&self.target)
     }
 
-    /// Leaves the group when running work has ended.
+    /// Makes the member leave the group when running work has ended.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.phase == MemberPhase::Member {
             self.phase = MemberPhase::Leaving;
@@ -261,7 +266,7 @@ impl MemberState {
         self.peers.values().filter_map(Peer::next_look).fold(self.list_due, Instant::min)
     }
 
-    /// Creates the request that is due.
+    /// Creates the request that is due at `now`, if any.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.expire_lease(now);
         if self.in_flight.is_none() && now >= self.not_before && self.phase != MemberPhase::Gone {
@@ -322,7 +327,7 @@ impl MemberState {
         }
     }
 
-    /// Returns the membership that was written last.
+    /// Returns the membership that this member wrote last.
     fn published(&self) -> Membership {
         self.claims.last().cloned().unwrap_or_default()
     }
@@ -333,7 +338,7 @@ impl MemberState {
         renew || self.trusted.is_none() || (publish && self.is_free())
     }
 
-    /// Returns true if the next membership gives away no key with running work.
+    /// Returns true if no key with running work moves to another member in the next membership.
     fn is_free(&self) -> bool {
         self.active_keys.keys().all(|key| self.target.assigns(key, &self.name))
     }
@@ -345,7 +350,8 @@ impl MemberState {
         })
     }
 
-    /// Returns the deletion of an abandoned Lease. The first member does this, once after each list.
+    /// Returns the deletion of an abandoned Lease, if there is one. Only the first member of the group
+    /// deletes it, once after each list.
     fn abandoned(&mut self, now: Instant) -> Option<ShardAction> {
         let first = self.target.names().next() == Some(&self.name);
         if !(first && std::mem::take(&mut self.may_sweep)) {
@@ -355,7 +361,7 @@ impl MemberState {
         Some(ShardAction::Delete(Arc::clone(&peer.record.name), peer.record.version.clone()))
     }
 
-    /// Handles a response; [`ShardResponse::Failed`] after a timeout.
+    /// Handles a response of the API server. After a timeout, the response is [`ShardResponse::Failed`].
     pub(crate) fn handle_response(&mut self, response: ShardResponse, now: Instant) {
         self.expire_lease(now);
         let Some((flight, sent)) = self.in_flight.take() else { return };
@@ -382,14 +388,15 @@ impl MemberState {
             (PendingRequest::Sweep, _) => {}
             (flight, _) => {
                 self.not_before = now + self.times.retry / 2;
-                // A list shows whether the failed write was applied. A failed list must not delay renewals.
+                // A list follows, because it shows whether the failed write was applied. After a failed list
+                // no list follows, so that renewals are not delayed.
                 self.wants_list = matches!(flight, PendingRequest::Write { .. });
             }
         }
         self.refresh();
     }
 
-    /// Handles an accepted write. It was sent before its lease had expired; otherwise its claims are void.
+    /// Handles an accepted write. If the lease had expired before the write was sent, the claims are void.
     fn renew(&mut self, membership: Membership, sent: Instant, now: Instant) {
         self.renewed = Some(sent);
         let until = sent + self.times.lease * TRUSTED_TENTHS / 10;
@@ -427,7 +434,7 @@ impl MemberState {
         }
     }
 
-    /// Chooses the membership to publish, and the time of the next list.
+    /// Computes the membership to publish, and the time of the next list.
     fn update_target(&mut self, now: Instant) {
         if self.phase == MemberPhase::Member {
             let members = self.peers.iter().filter(|(_, peer)| peer.is_member());
@@ -448,7 +455,7 @@ impl MemberState {
         self.may_sweep = true;
     }
 
-    /// Handles the deletion of its Lease.
+    /// Handles the deletion of this member's Lease.
     fn handle_missing_lease(&mut self) {
         self.own = None;
         self.invalidate_claims();
@@ -474,7 +481,7 @@ impl MemberState {
         memberships.push(self.target.clone());
         memberships.dedup();
         let others = self.peers.iter().filter_map(|(name, peer)| match peer.claims()? {
-            // A published membership that assigns a key to this member assigns it to no other.
+            // A published membership that assigns a key to that member does not assign it to another member.
             Claims::Members(membership) if memberships.contains(membership) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });

@@ -31,7 +31,7 @@ fn keys() -> impl Iterator<Item = String> {
     (0..KEYS).map(|number| format!("default/web-{number}"))
 }
 
-/// The last reconcile of each key, and the running ones.
+/// Records the last reconcile of each key, and the running reconciles.
 #[derive(Default)]
 struct Journal {
     last: BTreeMap<String, (usize, Instant)>,
@@ -39,7 +39,7 @@ struct Journal {
     reconciles: usize,
 }
 
-/// A replica with a small controller: it reconciles each gained key once, for half a second.
+/// A replica with a small controller that reconciles each gained key once, for half a second.
 struct Replica {
     sharding: Sharding,
     stop: CancellationToken,
@@ -126,7 +126,8 @@ async fn each_key_is_reconciled_by_one_of_three_replicas() {
     sleep(seconds(120)).await;
     assert_eq!(three.journal.lock().reconciles, reconciles, "no key moves without a change of members");
     let shares: Vec<usize> = three.replicas.iter().map(Replica::share).collect();
-    // Member names differ in each run; a test with fixed names shows how even shares are.
+    // Member names differ in each run, so the sizes of the shares vary. Another test, with fixed names, shows
+    // how even shares are.
     assert!(shares.iter().all(|share| *share > 0), "{shares:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The keys that a member owns at one time.
+//! The keys that a member of a shard group owns at one time.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use super::NotOwned;
 use super::membership::Membership;
 use super::peer::Claims;
 
-/// The number of views in the history: a change of members makes about five of them.
+/// The number of views in the history. A change of members causes about five views.
 const MAX_VIEWS: usize = 16;
 
 /// The keys that this replica owns at one moment. Two views are compared to find gained keys.
 ///
-/// It is not enough to act on a key, since it may be outdated: see
+/// A view is not sufficient to act on a key, since it may be outdated: see
 /// [`Sharding::enter`](super::Sharding::enter).
 #[derive(Debug, Clone, Default)]
 pub struct ShardView {
     pub(super) name: Arc<str>,
-    /// Counts the views of a replica.
+    /// The number of this view; views of a replica are numbered in order.
     pub(super) number: u64,
-    /// The latest assignments, so that a key that was lost and gained again between two reads is detected;
-    /// the last one is current.
+    /// The latest assignments; the last one is current. They show whether a key was lost and gained again
+    /// between two reads.
     pub(super) history: Vec<Arc<Assignment>>,
 }
 
@@ -28,9 +28,9 @@ pub struct ShardView {
 pub(super) struct Assignment {
     /// True while the lease is valid.
     pub(super) active: bool,
-    /// All of these must assign a key to it.
+    /// The memberships that all must assign a key to the replica before it owns the key.
     pub(super) memberships: Vec<Membership>,
-    /// Members that may act by their own memberships.
+    /// Other members that may act on keys, by the memberships that they have published.
     pub(super) others: Vec<(Arc<str>, Claims)>,
 }
 
@@ -40,8 +40,9 @@ impl ShardView {
         self.check(key).is_ok()
     }
 
-    /// Returns true if a key was gained since `before` and must be enqueued: it is owned now and was not at
-    /// some time in between. If too many views lie between the two, it returns true for every owned key.
+    /// Returns true if a key was gained since `before` and must be enqueued: the replica owns the key now and
+    /// did not own it at some time in between. If too many views were skipped between the two, returns true
+    /// for every owned key.
     pub fn gained_since(&self, before: &Self, key: &str) -> bool {
         let news = usize::try_from(self.number.saturating_sub(before.number)).unwrap_or(usize::MAX);
         if news == 0 || !self.owns(key) {
@@ -87,7 +88,8 @@ impl Assignment {
         if !self.active {
             return Err(NotOwned::NoLease);
         }
-        // The last membership is the target: keys that it assigns to others are theirs.
+        // The last membership is the target: keys that it assigns to other members do not belong to this
+        // replica any more.
         if !self.memberships.last().is_some_and(|membership| membership.assigns(key, name)) {
             return Err(NotOwned::Elsewhere);
         }

@@ -1,4 +1,4 @@
-//! The JSON encoding and the requests of a group's Leases.
+//! The JSON encoding of the Leases of a group, and the requests that read and write them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::membership::{Membership, SCHEME};
 use super::peer::{Claims, Record};
 use super::state::{MAX_MEMBERS, Publication, ShardAction, ShardResponse};
 
-/// The maximum size of a list: each Lease names up to 256 members of up to 96 bytes, and some Leases may have
-/// been abandoned.
+/// The maximum size of a list: each Lease contains up to 256 member names of up to 96 bytes, and some Leases
+/// may be abandoned.
 const MAX_LIST_BYTES: usize = 32 << 20;
 
 const GROUP_LABEL: &str = "informer/shard-group";
 
-/// The annotation of a member: the scheme, a count of renewals, and the members.
+/// The annotation that a member writes: the scheme, a count of renewals, and the names of the members.
 const MEMBERS_ANNOTATION: &str = "informer/shard-ring";
 
-/// The Leases of one group, including the own one.
+/// The Leases of one group, including that of this member.
 pub(super) struct GroupLeases {
     client: Client,
     path: String,
@@ -49,7 +49,7 @@ impl GroupLeases {
         Self { client, path, group: group.to_owned(), name, identity, lease }
     }
 
-    /// Sends the request of an action.
+    /// Sends the request for an action of the state machine.
     pub(super) fn send(
         &self,
         action: ShardAction,
@@ -95,7 +95,7 @@ impl GroupLeases {
                 lease["spec"]["acquireTime"] = lease["spec"]["renewTime"].clone();
                 json_request(Method::POST, self.path.clone(), Some(lease))
             }
-            // A patch, so that fields of other clients are kept.
+            // The Lease is patched, so that fields of other clients are kept.
             ShardAction::Update(version, publication) => {
                 let mut lease = self.lease(publication, now);
                 lease["metadata"]["resourceVersion"] = json!(version.to_string());
@@ -141,8 +141,8 @@ fn read_list(list: &Value) -> Result<ShardResponse, String> {
     Ok(ShardResponse::Listed(version(list)?, records))
 }
 
-/// Reads the valid fields: any client may have written the Lease. A member with an invalid annotation may
-/// claim anything.
+/// Reads the valid fields of a Lease, because any client may have written it. A member with an invalid
+/// annotation may claim any key.
 fn read_record(lease: &Value) -> Result<Record, String> {
     let name = lease["metadata"]["name"].as_str().ok_or("a Lease has no name")?;
     let spec = &lease["spec"];

@@ -1,10 +1,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Set in the environment of the child process.
+/// An environment variable that is set in the child process.
 const CHILD: &str = "INFORMER_SIGNALS_CHILD";
 
-/// The child process that receives the signals; not a test by itself.
+/// The code of the child process that receives the signals; it tests nothing by itself.
 #[test]
 fn child_process_that_waits_for_signals() {
     if std::env::var_os(CHILD).is_none() {
@@ -20,7 +20,7 @@ fn child_process_that_waits_for_signals() {
     });
 }
 
-/// Kills the process when the test ends.
+/// A child process that is killed when the test ends.
 struct Ended(Child);
 
 impl Drop for Ended {

@@ -17,7 +17,8 @@ use crate::handler::{Enqueue, Handler};
 use crate::predicate::Predicate;
 use crate::{ReconcileRequest, Request, Services, Trigger};
 
-/// Access of a source to its controller: the queue, and a task tracker. Clones refer to the same controller.
+/// Gives a source access to its controller: to the queue, and to a task tracker. Clones refer to the same
+/// controller.
 pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) controller: Arc<str>,
     pub(crate) queue: WorkQueue<R>,
@@ -26,7 +27,7 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) tasks: TaskTracker,
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) deadline: Instant,
-    /// Accepts only requests for which this returns true.
+    /// If set, only requests for which this function returns true are accepted.
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
 }
 
@@ -39,7 +40,7 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         &self.controller
     }
 
-    /// Returns the queue, with a default priority.
+    /// Returns the queue, with `priority` as the default priority of requests.
     pub fn enqueue(&self, priority: i32) -> Enqueue<'_, R> {
         Enqueue::new(&self.queue, priority).only(self.only.as_deref())
     }
@@ -49,7 +50,7 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         &self.services
     }
 
-    /// Returns how long the source may still take to deliver its initial objects. When the time has elapsed,
+    /// Returns how long the source may still take to deliver its initial objects. When this time has elapsed,
     /// a source should return its own, more specific error. One second later the controller stops waiting for
     /// the source.
     pub fn sync_within(&self) -> Duration {
@@ -61,9 +62,9 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         &self.stop
     }
 
-    /// Spawns a task that is dropped at its next await when the controller stops. If it panics, the panic is
-    /// logged and counted in [`trigger_panics`](crate::ControllerState::trigger_panics), and the controller
-    /// keeps running.
+    /// Spawns a task that is dropped at its next await when the controller stops. If the task panics, the
+    /// panic is logged and counted in [`trigger_panics`](crate::ControllerState::trigger_panics), and the
+    /// controller keeps running.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let enqueuer = self.clone();
         self.tasks.spawn(async move {
@@ -72,7 +73,7 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         });
     }
 
-    /// Runs a task of a source, or its replay. If it panics, the panic is logged and counted, and the
+    /// Runs a task of a source, or its replay. If the task panics, the panic is logged and counted, and the
     /// controller keeps running.
     pub(crate) async fn contain(&self, task: &str, work: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
@@ -107,7 +108,7 @@ impl<R: ReconcileRequest> fmt::Debug for Enqueuer<R> {
 /// The number of replayed objects between two yields to other tasks.
 const REPLAY_BATCH: usize = 64;
 
-/// The path of a trigger from a source to the queue: predicates, then the handler.
+/// The route of a trigger from a source to the queue: predicates, then the handler.
 pub(crate) struct Route<O, R: ReconcileRequest> {
     predicates: Vec<Box<dyn Predicate<O>>>,
     handler: Box<dyn Handler<O, R>>,
@@ -122,8 +123,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         self.predicates.push(Box::new(predicate));
     }
 
-    /// Calls the handler if all predicates hold. A panic of either is logged and counted, and the next
-    /// trigger is delivered.
+    /// Calls the handler if all predicates accept the trigger. A panic of a predicate or of the handler is
+    /// logged and counted, and the next trigger is delivered.
     pub(crate) fn deliver(&self, trigger: &Trigger<O>, enqueuer: &Enqueuer<R>) {
         let delivered = catch_unwind(AssertUnwindSafe(|| {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {
@@ -137,7 +138,7 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         }
     }
 
-    /// Delivers objects as those of an initial list.
+    /// Delivers objects like those of an initial list.
     pub(crate) async fn replay(&self, objects: Vec<Arc<O>>, enqueuer: &Enqueuer<R>) {
         for batch in objects.chunks(REPLAY_BATCH) {
             for object in batch {

@@ -8,8 +8,8 @@ use crate::{BoxError, ReconcileRequest};
 
 type Start<R> = dyn Fn(Enqueuer<R>) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
 
-/// Creates a source from an async function: it enqueues the initial requests and returns; later ones come
-/// from tasks spawned with [`Enqueuer::spawn`].
+/// Creates a source from an async function. The function enqueues the initial requests and returns; later
+/// requests come from tasks that it spawns with [`Enqueuer::spawn`].
 ///
 /// ```
 /// use std::time::Duration;

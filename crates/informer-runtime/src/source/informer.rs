@@ -12,8 +12,8 @@ use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, ReconcileRequest, Trigger};
 
-/// Creates a source from the events of another informer, which the source keeps running while the controller
-/// runs.
+/// Creates a source from the events of any informer. The source keeps that informer running while the
+/// controller runs.
 pub fn informer<O, R>(informer: SharedInformer<O>, handler: impl Handler<O, R>) -> Informer<O, R>
 where
     O: Object,
@@ -44,7 +44,8 @@ enum InformerSourceState<O: Object> {
 }
 
 impl<O: Object> InformerSourceState<O> {
-    /// Returns the run if the source was stopped meanwhile.
+    /// Stores the registration and the run. If the source was stopped meanwhile, returns the run to the
+    /// caller.
     fn run(
         &mut self,
         registration: &Arc<HandlerRegistration<O>>,
@@ -59,7 +60,7 @@ impl<O: Object> InformerSourceState<O> {
 }
 
 impl<O: Object, R: ReconcileRequest> Informer<O, R> {
-    /// Adds a predicate; triggers must pass all of them.
+    /// Adds a predicate. A trigger must be accepted by all predicates.
     pub fn filter(self, predicate: impl Predicate<O>) -> Self {
         if let Some(route) = &mut *self.route.lock() {
             route.filter(predicate);

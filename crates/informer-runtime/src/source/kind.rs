@@ -16,10 +16,10 @@ use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, KubeObject, ReconcileRequest, ResourceKind, Trigger};
 
-/// A watched kind: its representation, and predicates on its events.
+/// A watched kind, with its representation and predicates on its events.
 ///
-/// Controllers that watch a kind in the same representation share its informer, also with reads from the
-/// cache. Another representation is another informer with its own watch and store.
+/// Controllers that watch a kind in the same representation share one informer, also with reads from the
+/// cache. Another representation has another informer with a separate watch and store.
 #[must_use = "pass it to a controller builder"]
 pub struct Watch<O: Representation> {
     pub(crate) kind: ResourceKind,
@@ -28,17 +28,17 @@ pub struct Watch<O: Representation> {
     pub(crate) every_owner: bool,
 }
 
-/// Watches a kind in the lazy representation, which is shared with reads from the cache.
+/// Watches a kind in the lazy representation, whose informer is shared with reads from the cache.
 pub fn watch<K: KubeObject>() -> Watch<Lazy<K>> {
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches the metadata of a kind; the server sends nothing else.
+/// Watches the metadata of a kind. The server sends only metadata.
 pub fn watch_metadata<K: KubeObject>() -> Watch<Metadata<K>> {
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches a kind and decodes objects on arrival.
+/// Watches a kind and decodes objects when they arrive.
 pub fn watch_typed<K: KubeObject>() -> Watch<Typed<K>>
 where
     Typed<K>: Representation,
@@ -46,33 +46,34 @@ where
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches a kind and stores objects compressed: for large kinds that are rarely read. See
+/// Watches a kind and stores compressed objects, for large kinds that are rarely read. See
 /// [`Cache::packed`](crate::Cache::packed).
 #[cfg(feature = "packed")]
 pub fn watch_packed<K: KubeObject>() -> Watch<informer_client::Packed<K>> {
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches a kind that is known at run time only, in any representation.
+/// Watches a kind that is known only at run time, in any representation.
 pub fn watch_of<O: Representation>(kind: impl Into<ResourceKind>) -> Watch<O> {
     Watch { kind: kind.into(), predicates: Vec::new(), resync: None, every_owner: false }
 }
 
 impl<O: Representation> Watch<O> {
-    /// Adds a predicate; events must pass all of them.
+    /// Adds a predicate. An event must be accepted by all predicates.
     pub fn filter(mut self, predicate: impl Predicate<O>) -> Self {
         self.predicates.push(Box::new(predicate));
         self
     }
 
-    /// Sets the period after which all objects are enqueued again from the cache; zero for never. By default
-    /// that of the cache.
+    /// Sets the period after which all objects are enqueued again from the cache; zero disables this. The
+    /// default is the period of the cache.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// For owned objects: enqueues every owner of the kind, not only the controller owner.
+    /// Makes changes of owned objects enqueue every owner of the reconciled kind, not only the controller
+    /// owner.
     pub fn every_owner(mut self) -> Self {
         self.every_owner = true;
         self
@@ -89,10 +90,10 @@ impl<O: Representation> fmt::Debug for Watch<O> {
     }
 }
 
-/// Creates a source from the events of a kind, from the manager's cache.
+/// Creates a source from the events of a kind in the manager's cache.
 ///
-/// If the server does not serve the kind yet, or listing it is forbidden, it is retried until the
-/// controller's sync timeout: its CRD may be installed meanwhile.
+/// If the server does not serve the kind yet, or listing it is forbidden, the source retries until the
+/// controller's sync timeout, since the CRD may be installed meanwhile.
 pub fn kind<O: Representation, R: ReconcileRequest>(
     watch: Watch<O>,
     handler: impl Handler<O, R>,
@@ -124,7 +125,7 @@ enum KindSourceState<O: Representation> {
 }
 
 impl<O: Representation> KindSourceState<O> {
-    /// Returns false if the source was stopped meanwhile.
+    /// Adds the handler to the informer. Returns false if the source was stopped meanwhile.
     fn run(&mut self, informer: CacheInformer<O>, registration: &Arc<CacheRegistration<O>>) -> bool {
         let starting = matches!(self, Self::Starting);
         if starting {

@@ -13,8 +13,8 @@ use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, ReconcileRequest, Trigger};
 
-/// Creates a source from the objects of a channel. Objects sent before the controller starts wait in the
-/// channel, whose capacity the caller chooses.
+/// Creates a source from the objects of a channel. Objects that are sent before the controller starts wait in
+/// the channel, whose capacity the caller chooses.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,7 +41,7 @@ where
     Stream::new(format!("channel {}", name.into()), received.boxed(), handler)
 }
 
-/// Creates a source from the objects of a stream. It ends with the stream.
+/// Creates a source from the objects of a stream. The source ends when the stream ends.
 pub fn stream<O, R>(
     name: impl Into<String>,
     objects: impl futures_util::Stream<Item = Arc<O>> + Send + 'static,
@@ -67,7 +67,7 @@ impl<O: Object, R: ReconcileRequest> Stream<O, R> {
         Self { name, objects: Mutex::new(Some(objects)), route }
     }
 
-    /// Adds a predicate; triggers must pass all of them.
+    /// Adds a predicate. A trigger must be accepted by all predicates.
     pub fn filter(self, predicate: impl Predicate<O>) -> Self {
         if let Some(route) = &mut *self.route.lock() {
             route.filter(predicate);

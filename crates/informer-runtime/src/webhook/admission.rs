@@ -1,4 +1,4 @@
-//! Admission reviews: decodes the request, calls the typed function, and encodes the response.
+//! Admission reviews: decodes the request, calls the typed validator or defaulter, and encodes the response.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -35,7 +35,7 @@ pub enum AdmissionOperation {
 pub struct AdmissionUser {
     /// The user name.
     pub username: String,
-    /// The uid, if the authenticator provides one.
+    /// The uid of the user, if the authenticator provides one.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
@@ -55,15 +55,15 @@ pub struct AdmissionRequest<K> {
     pub kind: Gvk,
     /// The requested resource.
     pub resource: Gvr,
-    /// The subresource; empty for the object itself.
+    /// The requested subresource; empty for the object itself.
     pub subresource: String,
-    /// The name; empty if the server generates it.
+    /// The name of the object; empty if the server generates the name.
     pub name: String,
-    /// The namespace; empty for cluster-scoped kinds.
+    /// The namespace of the object; empty for cluster-scoped kinds.
     pub namespace: String,
     /// The user.
     pub user: AdmissionUser,
-    /// True if nothing will be stored: the webhook must have no side effects then.
+    /// True if the server will not store the object (dry run). The webhook must then have no side effects.
     pub dry_run: bool,
     /// The new object. `None` for a deletion, and for a [connection](AdmissionOperation::Connect), whose
     /// object is of another kind.
@@ -71,27 +71,27 @@ pub struct AdmissionRequest<K> {
     /// The options of the request. For a [connection](AdmissionOperation::Connect) they are the object of the
     /// review, such as `PodExecOptions`.
     pub options: Value,
-    /// The stored object as it was received.
+    /// The stored object as JSON, as the server sent it.
     old: Value,
     typed: PhantomData<fn() -> K>,
 }
 
 impl<K: DeserializeOwned> AdmissionRequest<K> {
-    /// Decodes the stored object, which is updated or deleted. `None` for a creation and for a connection.
-    /// Each call decodes it again.
+    /// Decodes the stored object, which the request updates or deletes. Returns `None` for a creation and for
+    /// a connection. Each call decodes the object again.
     ///
     /// # Errors
     ///
-    /// If the stored object does not match the type, for example because it was stored under an older schema.
-    /// With `?`, a validator denies the request. It may allow the request instead: if it denies every change
-    /// and deletion of such an object, the object can be neither repaired nor removed.
+    /// Returns an error if the stored object cannot be decoded as the type, for example because it was stored
+    /// under an older schema. With `?`, a validator denies the request. It may allow the request instead: if
+    /// it denies every change and deletion of such an object, the object can be neither repaired nor removed.
     pub fn old_object(&self) -> Result<Option<K>, UndecodableObject> {
         decoded(&self.old, "oldObject")
     }
 }
 
-/// An object of a review that does not match the type of its webhook. The message names the field and none of
-/// its values.
+/// The error for an object of a review that cannot be decoded as the type of its webhook. The message
+/// contains the name of the field but no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name} cannot be decoded: the value of {field} does not match the type of the webhook; correct the object"
@@ -102,7 +102,7 @@ pub struct UndecodableObject {
 }
 
 impl From<UndecodableObject> for Denied {
-    /// Denies the request with code 400.
+    /// Converts the error to a denial with code 400.
     fn from(error: UndecodableObject) -> Self {
         Self::new(error.to_string()).code(400)
     }
@@ -134,7 +134,7 @@ impl Allowed {
         Self::default()
     }
 
-    /// Adds a warning, which `kubectl` shows to the user. Servers truncate long ones.
+    /// Adds a warning, which `kubectl` prints for the user. Servers truncate long warnings.
     pub fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
@@ -152,7 +152,7 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// Creates it with code 403 and a message for the user.
+    /// Creates a denial with code 403 and a message for the user.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             code: 403,
@@ -162,7 +162,7 @@ impl Denied {
         }
     }
 
-    /// Creates it with code 422: the object is invalid.
+    /// Creates a denial with code 422, which means that the object is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: 422, reason: Some("Invalid".to_owned()), ..Self::new(message) }
     }
@@ -195,7 +195,7 @@ fn with_warnings(mut response: Value, warnings: Vec<String>) -> Value {
     response
 }
 
-/// The `request` of an admission review.
+/// The field `request` of an admission review.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RequestWire {
@@ -250,11 +250,12 @@ fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire,
             "this webhook supports v1 and v1beta1 of admission.k8s.io, not {version}"
         )));
     }
-    // The error of serde names the field and may contain a scalar value. This part of the request has no
-    // values of the object.
+    // The serde error contains the name of the field and possibly a scalar value. This part of the request
+    // contains no values of the object.
     let wire: RequestWire = serde_json::from_value(review["request"].take())
         .map_err(|error| wrong(format!("the request is invalid: {error}")))?;
-    // The object of a connection is the options of the subresource, such as PodExecOptions.
+    // For a connection, the object of the review is the options of the subresource, such as PodExecOptions,
+    // so its kind may differ.
     if !wire.is_of::<K>() && wire.operation != AdmissionOperation::Connect {
         let message = format!("this webhook handles {}, not {}", K::kind(&()), wire.kind.kind);
         return Err(wrong(message));
@@ -267,7 +268,7 @@ impl RequestWire {
         (&*self.kind.group, &*self.kind.kind) == (&*K::group(&()), &*K::kind(&()))
     }
 
-    /// Decodes the new object, unless it is of another kind. Also returns it as received.
+    /// Decodes the new object, unless it is of another kind. Also returns the object as the server sent it.
     fn decode<K>(self) -> Result<(AdmissionRequest<K>, Value), UndecodableObject>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -351,7 +352,8 @@ where
     if !matches!(wire.operation, AdmissionOperation::Create | AdmissionOperation::Update) {
         return Ok(None);
     }
-    // An undecodable object that is being deleted needs no defaults, but its finalizers must be removable.
+    // If an object that is being deleted cannot be decoded, it is allowed unchanged: it needs no defaults,
+    // but its finalizers must be removable.
     let in_deletion = !wire.object["metadata"]["deletionTimestamp"].is_null();
     let (request, raw) = match wire.decode::<K>() {
         Err(_) if in_deletion => return Ok(None),

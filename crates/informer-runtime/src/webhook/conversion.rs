@@ -1,4 +1,4 @@
-//! Conversion reviews: converts objects of a kind between versions, through a hub version.
+//! Conversion reviews: converts objects of a kind between versions by way of a hub version.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::BoxError;
 
-/// One direction: to the hub or from it.
+/// A conversion in one direction: from a version to the hub, or from the hub to a version.
 type Convert = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
 
 struct Spoke {
@@ -19,11 +19,11 @@ struct Spoke {
     from_hub: Convert,
 }
 
-/// The conversions of one kind: each version converts to and from the hub, so that n versions need n - 1
-/// pairs of functions.
+/// The conversions of one kind. Each version converts to and from the hub version, so that n versions need n
+/// - 1 pairs of functions.
 ///
-/// A round trip must be lossless: store fields that a version lacks in an annotation. Of the metadata, only
-/// labels and annotations may change; otherwise the API server rejects the response.
+/// A round trip through the hub must be lossless: store fields that a version lacks in an annotation. Of the
+/// metadata, only labels and annotations may change; otherwise the API server rejects the response.
 ///
 /// Upstream: [`conversion`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/conversion).
 #[must_use = "pass it to a webhook server"]
@@ -35,7 +35,7 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Creates the conversions of a kind with the hub `H`.
+    /// Creates the conversions of a kind with `H` as the hub version.
     pub fn hub<H: Resource<DynamicType = ()>>() -> Self {
         Self {
             group: H::group(&()).into_owned(),
@@ -49,7 +49,7 @@ impl Conversion {
     ///
     /// # Panics
     ///
-    /// If `H` is not the hub, or `S` is of another kind.
+    /// Panics if `H` is not the hub version, or if `S` is of another kind.
     #[track_caller]
     pub fn spoke<S, H, E, T, F>(mut self, to_hub: T, from_hub: F) -> Self
     where
@@ -113,7 +113,7 @@ where
     })
 }
 
-/// Returns the response to a review.
+/// Returns the response to a conversion review.
 pub(super) fn convert(review: &Value, conversions: &[Conversion]) -> Value {
     match converted(review, conversions) {
         Ok(objects) => json!({"convertedObjects": objects, "result": {"status": "Success"}}),

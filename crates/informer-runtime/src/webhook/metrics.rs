@@ -1,4 +1,4 @@
-//! Metrics of webhooks, by controller-runtime's names.
+//! The metrics of webhooks, under their names in controller-runtime.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use tokio::time::Instant;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Histogram buckets of latencies, as in controller-runtime; an API server waits at most 30 s.
+/// The upper bounds of the latency buckets in seconds, as in controller-runtime. An API server waits at most
+/// 30 s for a webhook.
 const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// The metrics of all webhooks of a manager. The label `webhook` is the path.
+/// The metrics of all webhooks of a manager. The label `webhook` is the path of the webhook.
 #[derive(Clone)]
 pub(crate) struct WebhookMetrics {
     requests: Family<Labels, Counter>,
@@ -48,7 +49,7 @@ impl WebhookMetrics {
     }
 }
 
-/// A review in flight, until it is dropped.
+/// A guard that counts a review as in flight until it is dropped.
 pub(super) struct Review {
     metrics: WebhookMetrics,
     labels: Labels,

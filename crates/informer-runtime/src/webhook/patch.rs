@@ -1,8 +1,8 @@
 //! Computes the patch of an object from the change of its typed view, which may lack fields.
 //!
-//! It compares three states: the object as received (`raw`), its typed view (`before`), and that view after
-//! the function (`after`). Fields that the view lacks are in neither `before` nor `after`, so they do not
-//! change. List elements are matched as by updates of the client.
+//! The patch is computed from three states: the object as received (`raw`), its typed view (`before`), and
+//! that view after the function (`after`). Fields that the view lacks are in neither `before` nor `after`, so
+//! they do not change. List elements are matched as in updates by the client.
 
 use informer_client::ListKeys;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn differ(path: &mut String, from: &Value, to: &Value, operations: &mut Vec<Valu
     }
 }
 
-/// Calls `then` with the path of a member.
+/// Calls `then` with the path extended by a member name.
 fn below(path: &mut String, name: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push('/');

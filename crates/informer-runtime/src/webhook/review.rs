@@ -1,4 +1,4 @@
-//! The envelope of reviews, common to both types of webhooks.
+//! The envelope of reviews, which admission and conversion webhooks share.
 
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,8 @@ pub(super) struct ReviewResponse {
     pub(super) panicked: bool,
 }
 
-/// Decodes a review and responds with the result of `review`: a review with a `response`.
+/// Decodes a review and responds with the result of the function `review`, which is a review with a
+/// `response`.
 pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> ReviewResponse
 where
     F: FnOnce(Value) -> Fut,
@@ -39,7 +40,7 @@ where
     }
 }
 
-/// Returns the review of a request, and the start of its response.
+/// Returns the review in a request, and the beginning of its response.
 fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)> {
     if request.method() != Method::POST {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "send reviews by POST\n".to_owned()));
@@ -49,7 +50,7 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a review as application/json\n".to_owned()));
     }
-    // The error of serde names the position and contains nothing of the body.
+    // The serde error contains the position in the body and none of its content.
     let body: Value = serde_json::from_slice(request.body())
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}\n")))?;
     let advice = "the body is not a review: it needs apiVersion, kind and a request with a uid\n";
@@ -57,14 +58,14 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     Ok((body, head))
 }
 
-/// Returns the review without its request.
+/// Returns the review without its `request`, as the beginning of the response.
 fn head(review: &Value) -> Option<Value> {
     let (version, kind) = (review["apiVersion"].as_str()?, review["kind"].as_str()?);
     review["request"]["uid"].as_str()?;
     Some(json!({"apiVersion": version, "kind": kind}))
 }
 
-/// Returns an admission response that denies, with a code and a message.
+/// Returns an admission response that denies the request, with a code and a message.
 pub(super) fn failure(code: u16, message: impl Into<String>) -> Value {
     json!({"allowed": false, "status": {"code": code, "message": message.into()}, "result": {"status": "Failure"}})
 }

@@ -143,7 +143,7 @@ async fn hostile_input_gets_an_error_and_never_a_panic() {
     assert_eq!(denied(review("ConfigMap", "CREATE", json!({"data": {"panic": ""}}))).await["code"], 500);
 }
 
-/// Calls a webhook that labels pods; returns its patch.
+/// Calls a webhook that labels pods, and returns its patch.
 async fn labelled(operation: &str, object: Value) -> Option<Value> {
     let server = server().default(|_, mut pod: Pod| async move {
         pod.metadata.labels.get_or_insert_default().insert("team".to_owned(), "blue".to_owned());
@@ -196,7 +196,7 @@ fn paths_are_those_of_controller_runtime() {
     );
 }
 
-/// The fields that the type knows.
+/// Returns the fields of an object that the type knows.
 fn view(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

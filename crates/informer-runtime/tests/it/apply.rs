@@ -24,7 +24,7 @@ async fn apply_owns_applied_fields_and_removes_omitted_ones() {
     assert!(error.is_conflict(), "{error}");
     let forced = ours.force().apply(&stating(json!({"a": "1"}))).await.unwrap();
     assert_eq!(json!(forced.data), json!({"a": "1", "c": "3"}));
-    // The object that was read has managed fields, which are dropped.
+    // The object was read and has managed fields, which `apply` removes.
     ours.force().apply(&**forced.view()).await.unwrap();
     let read = ours.get::<ConfigMap>("default/m").await.unwrap().unwrap();
     assert_eq!(json!(read.data), json!({"a": "1", "c": "3"}));

@@ -1,4 +1,4 @@
-//! The public API of the cache.
+//! Tests of the public API of the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -112,7 +112,7 @@ async fn first_read_times_out_with_the_last_error() {
     assert!(maps.is_empty(), "a kind that works is not held up by one that does not");
     forbidden.remove();
     watch.remove();
-    // After 30 s of failures, the backoff may be a minute: longer than a first read waits.
+    // After 30 s of failures, the backoff may be a minute, which is longer than a first read waits.
     cache.wait_for_sync(Duration::from_secs(120)).await.unwrap();
     assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
     assert!(cache.get::<Pod>("default/none").await.unwrap().is_none());

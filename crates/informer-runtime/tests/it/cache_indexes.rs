@@ -1,4 +1,4 @@
-//! Indexes of kinds with several namespaced informers.
+//! Tests of indexes on kinds that have several namespaced informers.
 
 use informer_store::field;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,4 +1,4 @@
-//! The public API of the client.
+//! Tests of the public API of the client.
 
 use std::sync::Arc;
 

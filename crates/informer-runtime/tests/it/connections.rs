@@ -1,5 +1,5 @@
-//! Clients of an embedded server on a socket: shared connections, and requests that must not delay each
-//! other.
+//! Tests of clients of an embedded server on a socket: they share connections, and their requests must not
+//! delay each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::fixture::gvr;
 
-/// The timeout of a test that hangs.
+/// The timeout that ends a hanging test.
 const HANGS: Duration = Duration::from_secs(120);
 
 fn http2_client(url: &str) -> Client {
@@ -47,7 +47,7 @@ async fn events(watch: &mut ResponseBody, count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     let server = ApiServer::builder().build();
-    // One list of them is larger than the window of a stream.
+    // One list of these objects is larger than the flow-control window of a stream.
     for number in 0..3 {
         let map =
             json!({"metadata": {"name": format!("large-{number}")}, "data": {"text": "x".repeat(900 << 10)}});
@@ -71,7 +71,7 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     }
 
     let work = async {
-        // The election shares the connection here, so that the test covers it.
+        // The election shares the client's connection in this test, in order to test that case.
         let election = LeaderElection::new("operator").identity("a").retry_period(Duration::from_millis(50));
         let elector = election.share_connections(true).elector(&client).expect("a valid election");
         let mut leadership = elector.leadership();

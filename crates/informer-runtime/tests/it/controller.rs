@@ -1,4 +1,4 @@
-//! Controllers in a manager, on the embedded server.
+//! Tests of controllers in a manager, on the embedded server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -356,7 +356,7 @@ async fn forbidden_list_stops_the_manager_after_the_sync_timeout_with_the_reason
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
 }
 
-/// A controller of widgets, whose CRD may be missing.
+/// Returns a controller of widgets, whose CRD may be missing.
 fn widgets(seen: &Seen) -> Controller {
     let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets");
     let options = ControllerOptions::new().sync_timeout(Duration::from_secs(60));
@@ -490,7 +490,7 @@ async fn stopped_controller_gets_no_events_and_its_informer_keeps_running() {
     let seen = Seen::default();
     let broken = Controller::new::<ConfigMap>("broken");
     let broken = seen.by(broken.with_options(ControllerOptions::new().leader_only(false)));
-    // A runnable that stops slowly alongside the controller: the cache stops after it.
+    // This runnable stops slowly, in the group of the controller, and the cache stops after it.
     let slow = runnable("slow", |stop: CancellationToken| async move {
         stop.cancelled().await;
         tokio::time::sleep(Duration::from_secs(5)).await;

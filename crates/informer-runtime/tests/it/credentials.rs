@@ -1,4 +1,4 @@
-//! Client certificates and an embedded server that rotates its authority.
+//! Tests of client certificates with an embedded server that changes the authority for its users.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,10 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The timeout of a test that hangs.
+/// The timeout that ends a hanging test.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A server at a constant address that is started again with another authority for its users.
+/// A server at a constant address. The test restarts it with another authority for its users.
 struct Cluster {
     tls: Tls,
     listening: Listening,
@@ -53,7 +53,7 @@ impl Cluster {
         server.listen_tls("127.0.0.1:0", tls.clone()).await.expect("a free port")
     }
 
-    /// Restarts the server. Connections are cut.
+    /// Restarts the server, which cuts its connections.
     async fn rotate(&mut self, users: &CertificateAuthority) {
         let listening = Self::listen(&self.tls, users).await;
         self.forward.send_replace(listening.addr());
@@ -85,7 +85,7 @@ async fn status(client: &Client) -> StatusCode {
     response.expect("a response").status()
 }
 
-/// Repeats a request until it is not aborted by the cut of its connection.
+/// Sends a request again until it is not aborted by a cut connection, and returns its status.
 async fn status_after_cut(client: &Client) -> StatusCode {
     let request = || Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
     let status = async {
@@ -98,7 +98,8 @@ async fn status_after_cut(client: &Client) -> StatusCode {
     tokio::time::timeout(HANGS, status).await.expect("a response")
 }
 
-/// A cluster that accepts users of `authority`, and a client whose certificate is in a mounted Secret.
+/// Returns a cluster that accepts users of `authority`, and a client whose certificate is in a mounted
+/// Secret.
 async fn cluster_and_mounted_client(
     authority: &CertificateAuthority,
 ) -> (Cluster, tempfile::TempDir, Client) {
@@ -113,7 +114,7 @@ async fn cluster_and_mounted_client(
     (cluster, folder, client)
 }
 
-/// Replaces the files of a mounted Secret as kubelet does: a new folder, and `..data` renamed onto it.
+/// Replaces the files of a mounted Secret like kubelet: creates a new folder, and renames `..data` onto it.
 fn mount(folder: &Path, version: u32, certificate: &Certificate) {
     let data = folder.join(format!("..{version}"));
     fs::create_dir(&data).expect("a writable folder");

@@ -1,4 +1,4 @@
-//! Dry runs: every verb succeeds, and nothing is stored.
+//! Tests of dry runs: every verb succeeds, and the server stores nothing.
 
 use informer_runtime::{DeleteOptions, ListOptions, Patch, ResourceKind};
 use k8s_openapi::api::apps::v1::Deployment;

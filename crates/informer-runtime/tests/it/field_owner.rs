@@ -1,4 +1,5 @@
-//! Field managers of writes, and conflicts of server-side apply inside and outside of controllers.
+//! Tests of the field managers of writes, and of conflicts of server-side apply inside and outside of
+//! controllers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ use crate::fixture::Server;
 
 const OBJECT: &str = "a/page";
 
-/// Stores the Secret that owns the page, under the uid that the page names.
+/// Stores the Secret that owns the page, with the uid that the page's owner reference contains.
 fn create_owner(server: &Server) {
     let owner = json!({"metadata": {"name": "site", "namespace": "a", "uid": "u"}});
     server.api.load(&Gvr::new("", "v1", "secrets"), [owner]).expect("the Secret is valid");
@@ -32,8 +33,8 @@ fn page(color: &str) -> ConfigMap {
     .expect("a valid ConfigMap")
 }
 
-/// Runs a controller that calls `write` with its client for each change of a Secret or of the ConfigMaps it
-/// owns.
+/// A running controller that calls `write` with its client for each change of a Secret or of the ConfigMaps
+/// it owns.
 struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
@@ -76,7 +77,7 @@ fn color(server: &Server) -> Value {
     server.get("configmaps", OBJECT)["data"]["color"].clone()
 }
 
-/// The field managers of an object, as `manager/operation`, sorted.
+/// Returns the field managers of an object, as `manager/operation`, sorted.
 fn managers(server: &Server, key: &str) -> Vec<String> {
     let object = server.get("configmaps", key);
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
@@ -184,7 +185,8 @@ async fn two_controllers_that_apply_to_one_object_keep_each_others_fields() {
     let apply = |field: &'static str| {
         let writes = Arc::clone(&writes);
         move |client: CachedClient| {
-            // Controllers that overwrite each other would never settle.
+            // Two controllers that overwrite each other would never stop writing, so the number of writes is
+            // limited.
             let contest = writes.fetch_add(1, Ordering::SeqCst) > 20;
             async move {
                 let mut page = page("blue");

@@ -1,4 +1,4 @@
-//! An embedded server, a cache and a client on it.
+//! An embedded server, and a cache and a client that use it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// A server without a socket, so that tests run in paused time.
+/// An embedded server without a socket, so that tests run in paused time.
 pub(crate) struct Server {
     pub(crate) api: ApiServer,
 }

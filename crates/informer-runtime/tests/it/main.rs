@@ -1,4 +1,4 @@
-//! Caches, clients, controllers and managers on the embedded server.
+//! Tests of caches, clients, controllers and managers on the embedded server.
 
 mod apply;
 mod cache;

@@ -1,4 +1,5 @@
-//! A server that is newer than the built-in schema: objects have fields that protobuf readers do not know.
+//! Tests with a server that is newer than the built-in schema: its objects have fields that protobuf decoding
+//! does not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,14 +39,14 @@ pub(crate) fn newer() -> Server {
     Server { api: ApiServer::builder().extra_fields(&EXTRA).expect("the table has no such fields").build() }
 }
 
-/// The representation of cached objects, and whether the client has an interceptor.
+/// The representation of cached objects, with or without an interceptor in the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     Lazy,
     Typed,
     Packed,
     Intercepted,
-    /// A transform creates new objects from their JSON.
+    /// Objects that a transform creates again from their JSON.
     Transformed,
     Server,
 }
@@ -114,7 +115,7 @@ pub(crate) async fn create<K: KubeObject>(server: &Server, key: &str, mut object
     api.call(written).await.expect("the status is valid");
 }
 
-/// Replaces an object through the API, as a client does that reads and writes JSON.
+/// Replaces an object through the API, like a client that reads and writes JSON.
 pub(crate) async fn replace<K: KubeObject>(
     server: &Server,
     key: &str,
@@ -129,7 +130,7 @@ pub(crate) async fn replace<K: KubeObject>(
     server.api_client().call(call).await.expect("the object is valid");
 }
 
-/// The stored object, without the metadata that differs between two writes of the same change.
+/// Returns the stored object, without the metadata that differs between two writes of the same change.
 pub(crate) fn stored(server: &Server, resource: &str, key: &str) -> Value {
     let mut object = server.get(resource, key);
     let metadata = object["metadata"].as_object_mut().expect("it has metadata");
@@ -311,13 +312,13 @@ async fn typed_read_has_fields_that_the_type_knows_and_the_table_does_not() {
         server.create("configmaps", "default/m", json!({"data": {"k": "v"}, "audience": "all"}));
         let client = client::<NewerMap>(&server, reads);
         if reads == Reads::Typed {
-            // It cannot be cached before it was listed again.
+            // A typed cache cannot contain the object before its kind was listed again, as JSON.
             client.cache().wait_for_sync(SOON).await.unwrap();
             tokio::time::sleep(SOON).await;
         }
         let map = client.get::<NewerMap>("default/m").await.unwrap().unwrap();
         assert_eq!(map.audience.as_deref(), Some("all"), "{reads:?}");
-        // Later the cache has the complete object.
+        // After some time the cache has the complete object.
         tokio::time::sleep(SOON).await;
         let before = server.api.count_requests(Verb::Get, "configmaps");
         let map = client.get::<NewerMap>("default/m").await.unwrap().unwrap();
@@ -350,7 +351,7 @@ async fn field_index_of_an_unknown_field_has_what_json_gives() {
     let chosen = ListOptions::default().fields("audience=all".parse().unwrap());
     assert_eq!(lazy.select(&chosen).unwrap().len(), 2);
     assert_eq!(packed.select(&chosen).unwrap().len(), 2);
-    // Objects that are created later are read as JSON, too.
+    // Objects that are created later are also read as JSON.
     server.create("configmaps", "default/d", json!({"audience": "all"}));
     lazy.scoped_informers()[0].informer.wait_until(|maps| maps.contains("default/d")).await.unwrap();
     assert_eq!(lazy.select(&chosen).unwrap().len(), 3);

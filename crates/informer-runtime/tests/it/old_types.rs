@@ -1,11 +1,11 @@
-//! Types that know fewer fields than the server, as those of an older release.
+//! Types that know fewer fields than the server, like those of an older release.
 
 use std::borrow::Cow;
 
 use kube_core::{NamespaceResourceScope, ObjectMeta, Resource};
 use serde::{Deserialize, Serialize};
 
-/// A Deployment type with few fields.
+/// A Deployment type that has only a few fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OldDeployment {

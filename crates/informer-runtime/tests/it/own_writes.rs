@@ -1,4 +1,4 @@
-//! Reads show earlier writes through the same client.
+//! Tests that reads return earlier writes of the same client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +31,13 @@ impl ClientMetrics for Waits {
     }
 }
 
-/// A client whose cache has synced and then gets no more events.
+/// Returns a client whose cache has synced and then gets no more events.
 async fn stalled(server: &Server, bound: Duration) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     with_stalled_watches(server, server.cache().build(), bound).await
 }
 
-/// A client of a cache that syncs its ConfigMaps and then gets no more events.
+/// Returns a client whose cache syncs its ConfigMaps and then gets no more events.
 async fn with_stalled_watches(
     server: &Server,
     cache: Cache,
@@ -49,7 +49,7 @@ async fn with_stalled_watches(
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waits = Arc::new(Waits::default());
     let client = CachedClient::builder(&cache).read_your_writes(Some(bound)).metrics(waits.clone()).build();
-    // A watch that fails may be followed by a list.
+    // After a failed watch the reflector may list, so lists are rejected as well.
     let refused = [FaultMatch::watch("configmaps"), FaultMatch::list("configmaps")]
         .map(|matching| server.api.faults().on(matching).status(503));
     server.api.disconnect_watchers();
@@ -207,7 +207,7 @@ async fn cached_reads_succeed_after_the_server_is_restored_from_a_backup() {
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     assert!(client.get::<ConfigMap>("default/lost").await.unwrap().is_none());
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
-    // Writes after the restore have versions that were used before it.
+    // After the restore, writes get versions that were used before it.
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "blue");
 }
@@ -276,7 +276,7 @@ async fn read_succeeds_after_a_restore_that_lost_a_deletion() {
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
 }
 
-/// More keys than are tracked individually.
+/// The number of written keys, which is more than the cache tracks individually.
 const MANY: usize = 4_200;
 
 #[tokio::test(start_paused = true)]
@@ -332,13 +332,14 @@ async fn deletion_does_not_wait_for_writes_in_other_namespaces() {
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
     client.create(&map("b/m", json!({}))).await.unwrap();
     client.delete::<ConfigMap>("a/m").await.unwrap();
-    // Gives the informer of the namespace time to receive the deletion.
+    // The pause gives the informer of the namespace time to receive the deletion.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(client.get::<ConfigMap>("a/m").await.unwrap().is_none());
     assert!(waits.0.lock().is_empty(), "{:?}", waits.0.lock());
 }
 
-/// Reads an object just after its creation, from a cache whose watches are stalled; `None` if the read waits.
+/// Reads an object immediately after its creation, from a cache whose watches are stalled. Returns `None` if
+/// the read waits.
 async fn read_after_create(options: InformerOptions, key: &str) -> Option<Option<String>> {
     let server = Server::start();
     let cache = server.cache().kind::<ConfigMap>(options).build();

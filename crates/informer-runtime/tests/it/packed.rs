@@ -1,4 +1,4 @@
-//! Packed caches: the behavior of lazy ones, with less memory.
+//! Tests that packed caches behave like lazy ones and use less memory.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,19 +20,20 @@ use serde_json::{Value, json};
 
 use crate::fixture::{SOON, Server, gvr, pod_spec};
 
-/// More objects than a dictionary is trained on, so that there are objects with and without it.
+/// The number of pods. A dictionary is trained on fewer objects, so some objects are compressed with it and
+/// some without.
 const PODS: usize = 450;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Records handler events with the JSON of each object.
+/// Returns a handler that records each event with the JSON of its object.
 fn note<O: Object>(log: Log, json: fn(&O) -> Result<String, DecodeError>) -> impl EventHandler<O> {
     on_event(move |event| {
         log.lock().push(format!("{event}: {}", json(event.object()).expect("a decodable object")))
     })
 }
 
-/// The log, sorted by object and version: the order of the initial list is unspecified.
+/// Returns the log, sorted by object and version, because the order of the initial list is unspecified.
 fn sorted(log: &Log) -> Vec<String> {
     let mut log = std::mem::take(&mut *log.lock());
     log.sort();
@@ -57,7 +58,7 @@ fn change(server: &Server, key: &str, change: impl FnOnce(&mut Value)) -> String
     changed["metadata"]["resourceVersion"].as_str().expect("a resourceVersion").to_owned()
 }
 
-/// Returns the JSON of selected objects, by key.
+/// Returns the JSON of the selected objects, by key.
 async fn selected<O, T>(cache: &Cache, options: &ListOptions, text: impl Fn(&O) -> T) -> Vec<(String, T)>
 where
     O: informer_client::Representation,
@@ -83,7 +84,7 @@ async fn until_both_show(
         .wait_until(|pods| pods.resource_version() == version)
         .await
         .expect("the store reaches the version");
-    // Handlers are called after the store shows the change.
+    // The handlers are called after the store has the change, so the test waits for them.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
@@ -119,7 +120,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
     let last = change(&server, "b/later", |pod| pod["metadata"]["labels"]["app"] = json!("web"));
     until_both_show(&last, &lazy, &packed).await;
     let told = std::mem::take(&mut *of_packed.lock());
-    // A pod is marked before it is deleted.
+    // A deleted pod is first marked, which is an additional event.
     assert_eq!(told.len(), 5, "{told:?}");
     assert_eq!(told, std::mem::take(&mut *of_lazy.lock()), "and what followed it, in this order");
 
@@ -137,7 +138,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
         let typed = selected(&cache, &options, |pod: &Packed<Pod>| pod.get().unwrap()).await;
         assert_eq!(typed, selected(&cache, &options, |pod: &Lazy<Pod>| pod.get().unwrap()).await);
     }
-    // Objects this small are compressed only with a dictionary, which exists for the last ones.
+    // Objects this small are compressed only with a dictionary, which does not exist for the first objects.
     let bytes_of_last =
         |objects: Vec<(String, usize)>| objects.last().map(|(key, bytes)| (key.clone(), *bytes));
     let namespace = ListOptions::default().namespace("b");

@@ -1,4 +1,4 @@
-//! All types of clients on caches of all representations.
+//! Tests of all types of clients on caches of all representations.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ const CLIENTS: [(&str, Derive); 9] = [
     ("uncached", |client| CachedClient::builder(client.cache()).uncached::<ConfigMap>().build()),
 ];
 
-/// Runs a check with each type of client on each representation, on a server with the ConfigMap `default/m`.
+/// Runs a check with each type of client on each representation. The server has the ConfigMap `default/m`.
 async fn for_each(check: impl AsyncFn(Server, CachedClient) -> Result<(), Box<dyn std::error::Error>>) {
     for (representation, configure) in REPRESENTATIONS {
         for (name, derive) in CLIENTS {

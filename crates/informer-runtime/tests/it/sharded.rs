@@ -1,4 +1,4 @@
-//! Sharded controllers, in several managers on one server.
+//! Tests of sharded controllers, in several managers on one server.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +27,7 @@ async fn after(time: u64) {
     tokio::time::sleep(seconds(time)).await;
 }
 
-/// The reconciles of all replicas, in order.
+/// The reconciles of all replicas, in order: the replica's number and the key.
 type Journal = Arc<Mutex<Vec<(usize, String)>>>;
 
 struct Replica {
@@ -83,8 +83,8 @@ async fn object_is_reconciled_by_one_of_three_replicas() {
     let owners = owners(&journal);
     assert_eq!(owners.len(), MAPS);
     let share = |number: usize| owners.values().filter(|owner| **owner == number).count();
-    // Member names differ in each run, so shares of so few keys may be small; a test with fixed names shows
-    // how even they are.
+    // Member names differ in each run, so the shares of these few keys may be small. Another test, with fixed
+    // names, shows how even shares are.
     assert!((0..3).all(|number| share(number) > 0), "{owners:?}");
     journal.lock().clear();
     for number in 0..MAPS {
@@ -136,7 +136,8 @@ async fn deletion_during_hand_over_is_reconciled_by_the_next_owner() {
     replicas.remove(1).task.abort();
     after(2).await;
     journal.lock().clear();
-    // The owner is dead, and no other replica may act on the key for another ten seconds.
+    // The owner of the key has ended without leaving, so no other replica may act on the key for another ten
+    // seconds.
     let (key, _) = before.iter().find(|(_, owner)| **owner == 1).expect("an owned key");
     let (_, name) = key.split_once('/').expect("a key with a namespace");
     server.api.delete(&gvr("configmaps"), "a", name).expect("it exists");

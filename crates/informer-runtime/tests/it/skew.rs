@@ -1,5 +1,5 @@
-//! Random edits of objects with random fields of a newer server: the result is the same as with a JSON
-//! client.
+//! Tests random edits of objects that have random fields of a newer server. The result must be the same as
+//! with a client that reads and writes JSON.
 
 use informer_runtime::KubeObject;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::fixture::Server;
 use crate::newer_server::{ALL_READS, Reads, client, create, newer, replace, stored};
 
-/// An edit: its type, and the elements it applies to.
+/// An edit: its type, and the elements to which it applies.
 type Edit = (u8, u8, u8);
 
-/// Chooses which fields of a newer server an object has.
+/// Selects which fields of a newer server an object has.
 struct Extras<'a>(std::iter::Cycle<std::slice::Iter<'a, bool>>);
 
 impl Extras<'_> {
@@ -89,7 +89,7 @@ fn service(extras: &mut Extras<'_>) -> Value {
 /// The lists that edits of a Deployment change.
 const LISTS: [&str; 4] = ["", "env", "volumeMounts", "ports"];
 
-/// Edits a Deployment as JSON, whether or not it has fields of a newer server.
+/// Edits a Deployment as JSON. The Deployment may have fields of a newer server.
 fn edit_deployment(object: &mut Value, edits: &[Edit]) {
     for (number, &(action, one, other)) in edits.iter().enumerate() {
         let (one, other) = (usize::from(one), usize::from(other));
@@ -148,7 +148,7 @@ fn edit_conditions(object: &mut Value, edits: &[Edit]) {
     }
 }
 
-/// A kind, an object of it, and edits.
+/// A test case: a kind, an object of it, and edits.
 struct Case {
     resource: &'static str,
     object: fn(&mut Extras<'_>) -> Value,
@@ -156,7 +156,7 @@ struct Case {
     status: bool,
 }
 
-/// Returns the object that is stored after a client has edited it as JSON.
+/// Returns the object as stored after a client that uses JSON has edited it.
 async fn left_by_json<K: KubeObject>(case: &Case, object: Value, edits: &[Edit]) -> Value {
     let server = newer();
     create::<K>(&server, "default/x", object).await;

@@ -1,4 +1,4 @@
-//! Patches, rejected writes, and responses that cannot be decoded.
+//! Tests of patches, rejected writes, and responses that cannot be decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
     super::carried(whole, old, new, ListKeys::default().root())
 }
 
-/// Applies a merge patch by RFC 7386.
+/// Applies a merge patch as defined in RFC 7386.
 fn merged(target: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut members = target.as_object().cloned().unwrap_or_default();
@@ -28,7 +28,7 @@ fn merged(target: &Value, patch: &Value) -> Value {
     Value::Object(members)
 }
 
-/// Returns the patch of a change of the view, and the object on the server after it.
+/// Returns the patch for a change of the view, and the whole object after applying the patch.
 fn patched(whole: &Value, old: &Value, new: &Value) -> (Option<Value>, Value) {
     let patch = merge_patch(whole, &carried(whole, old, new));
     let after = patch.as_ref().map_or_else(|| whole.clone(), |patch| merged(whole, patch));
@@ -124,7 +124,7 @@ fn only_changes_in_lists_of_objects_need_the_whole_object() {
     assert!(changes_elements(&old, &new));
 }
 
-/// JSON without nulls, as servers store it.
+/// Generates JSON without nulls, as servers store it.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..4_i32).prop_map(Value::from)];
     leaf.prop_recursive(3, 16, 4, |inner| {
@@ -136,7 +136,7 @@ fn object(member: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value
     prop::collection::btree_map("[a-c]", member, 0..3).prop_map(|members| members.into_iter().collect())
 }
 
-/// Returns the object as seen by a type that does not know the members with these names.
+/// Returns the object as a type decodes it that does not know the members named `unknown`.
 fn view(whole: &Value, unknown: &str) -> Value {
     match whole {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! Clients in a prometheus-client registry (feature `prometheus`).
+//! Exports the metrics of clients to a prometheus-client registry (feature `prometheus`).
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use super::ClientMetrics;
 use crate::client::OperationVerb;
 
-/// Histogram buckets of waits, from 1 ms to 10 s, as for informers.
+/// The upper bounds of the histogram buckets for waits, from 1 ms to 10 s, as for informers.
 const WAIT_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -32,10 +32,10 @@ struct KindLabels {
 
 /// Exports the metrics of clients to Prometheus. A cheap handle; clones share the metrics.
 ///
-/// `rest_client_requests_total` by code, method and host is client-go's. `informer_client_read_wait_seconds`
-/// and `informer_client_read_wait_timeouts_total` measure how long reads wait for the cache to show own
-/// writes, by group and kind. `informer_client_unknown_fields` is 1 for each group and kind of which the
-/// server sends fields that this version of the library does not know.
+/// The metric `rest_client_requests_total` by code, method and host has the name and labels of client-go.
+/// `informer_client_read_wait_seconds` and `informer_client_read_wait_timeouts_total` measure how long reads
+/// wait for the cache to contain own writes, by group and kind. `informer_client_unknown_fields` is 1 for
+/// each group and kind of which the server sends fields that this version of the library does not know.
 #[derive(Clone)]
 pub struct PrometheusClient {
     host: String,
@@ -82,7 +82,7 @@ fn method(verb: OperationVerb) -> &'static str {
 
 impl ClientMetrics for PrometheusClient {
     fn request(&self, verb: OperationVerb, _: &Gvk, code: u16, _: Duration) {
-        // client-go's label value for a missing response.
+        // For a missing response, client-go uses this label value.
         let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
         let labels = RequestLabels { code, method: method(verb).to_owned(), host: self.host.clone() };
         self.requests.get_or_create(&labels).inc();
@@ -91,7 +91,7 @@ impl ClientMetrics for PrometheusClient {
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         let labels = KindLabels { group: kind.group.clone(), kind: kind.kind.clone() };
         self.waits.get_or_create(&labels).observe(waited.as_secs_f64());
-        // The series exists before the first timeout, so that its increase can be computed.
+        // The series is created before the first timeout, so that Prometheus can compute its increase.
         self.timeouts.get_or_create(&labels).inc_by(u64::from(!shown));
     }
 

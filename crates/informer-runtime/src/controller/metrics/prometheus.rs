@@ -1,4 +1,5 @@
-//! Metrics of controllers in a `prometheus_client` registry, under the names of controller-runtime.
+//! Exports the metrics of controllers to a `prometheus_client` registry, under their names in
+//! controller-runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use super::{ControllerMetrics, ReconcileResult};
 /// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
-/// The buckets of controller-runtime, which its dashboards expect: forty from 5 ms to a minute.
+/// The upper bounds of the buckets of controller-runtime, which its dashboards expect: forty, from 5 ms to a
+/// minute.
 const BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
@@ -43,8 +45,8 @@ impl MetricConstructor<Histogram> for NewHistogram {
 /// | `controller_runtime_max_concurrent_reconciles` | gauge | workers of the running controller |
 /// | `controller_runtime_active_workers` | gauge | workers that reconcile |
 ///
-/// Every series has the label `controller`. All series exist, at zero, as soon as a manager has the
-/// controller.
+/// Every series has the label `controller`. All series of a controller exist, with value zero, as soon as the
+/// controller is added to a manager.
 #[derive(Debug, Clone)]
 pub(super) struct PrometheusControllers {
     families: Families,

@@ -1,15 +1,16 @@
-//! Rejected requests: their keys belong to other replicas. Pure.
+//! Stores rejected requests, whose keys belong to other replicas, without side effects.
 //!
 //! The owner of a key gets the same events, so most rejected requests are not needed. But while keys move,
-//! two replicas may each take the other for the owner and both reject a request; then the replica that gains
-//! the key enqueues it from here. Existing objects are also found in the cache, deleted ones only here.
+//! two replicas may each consider the other one the owner and both reject a request. The replica that gains
+//! the key then enqueues the stored request. Requests of existing objects could also be derived from the
+//! cache, those of deleted objects could not.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The maximum number of stored requests; beyond that, the oldest are dropped. Enough for a thousand
-/// deletions per second while keys move, and some ten megabytes.
+/// The maximum number of stored requests; beyond that, the oldest are dropped. The limit allows a thousand
+/// deletions per second while keys move, and takes some ten megabytes.
 pub(super) const MAX_REJECTED: usize = 50_000;
 
 /// A rejected request.
@@ -32,12 +33,13 @@ pub(super) struct RejectedRequests<R> {
 }
 
 impl<R> RejectedRequests<R> {
-    /// Creates a store that drops requests after `keep`.
+    /// Creates a store that drops each request after the duration `keep`.
     pub(super) fn new(keep: Duration) -> Self {
         Self { keep, requests: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// Stores a request. Returns dropped requests, for the caller to drop outside of its lock.
+    /// Stores a request. Returns requests that were dropped, so that the caller drops them outside of its
+    /// lock.
     pub(super) fn insert(&mut self, text: Arc<str>, request: R, key: Arc<str>, now: Instant) -> Vec<R> {
         self.order.push_back((Arc::clone(&text), now));
         let before = self.requests.insert(text, RejectedRequest { request, key, since: now });
@@ -51,7 +53,7 @@ impl<R> RejectedRequests<R> {
         self.requests.remove(text).map(|rejected| rejected.request)
     }
 
-    /// Removes and returns the requests whose keys are owned now.
+    /// Removes and returns the requests for whose keys `owns` returns true.
     pub(super) fn take_owned(&mut self, owns: impl Fn(&str) -> bool) -> Vec<R> {
         self.requests
             .extract_if(|_, rejected| owns(&rejected.key))
@@ -59,7 +61,7 @@ impl<R> RejectedRequests<R> {
             .collect()
     }
 
-    /// Removes and returns expired and surplus requests.
+    /// Removes and returns requests that have expired or exceed the maximum.
     pub(super) fn forget(&mut self, now: Instant) -> Vec<R> {
         let mut forgotten = Vec::new();
         while let Some((text, since)) = self.order.front() {

@@ -1,4 +1,4 @@
-//! Invalid configurations, names, and precedence of options.
+//! Tests of invalid configurations, names, and the precedence of options.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

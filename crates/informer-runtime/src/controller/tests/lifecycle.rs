@@ -6,7 +6,7 @@ fn done() -> impl super::super::Reconciler {
     |_: Request, _: Context| async { Ok(Outcome::Done) }
 }
 
-/// A source that is started this often, and takes so long.
+/// Returns a source whose start takes the time `takes` and is counted in `starts`.
 fn slow(starts: &Arc<Mutex<u32>>, takes: Duration) -> impl source::Source<Request> {
     let starts = Arc::clone(starts);
     source::function("slow", move |enqueuer| {
@@ -174,7 +174,8 @@ async fn second_start_is_rejected() {
     assert!(matches!(error, ControllerError::StartedTwice { .. }), "{error}");
 }
 
-/// A controller whose reconciles take `takes`. With `tidy`, they end at once when they are cancelled.
+/// Returns a controller whose reconciles take the time `takes`. If `tidy` is true, they end immediately when
+/// they are cancelled.
 fn long(takes: Duration, tidy: bool) -> Controller {
     let options = ControllerOptions::new().drain_within(20 * SECOND);
     let controller = Controller::builder().named("test").with_options(options);

@@ -1,4 +1,5 @@
-//! Warnings and errors of a controller name it and the request, also for subscribers that record no spans.
+//! Tests that warnings and errors of a controller contain its name and the request, also for subscribers that
+//! record no spans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ use tracing::{Event, Level, Metadata};
 
 use super::*;
 
-/// Records warnings and errors as `name=value ...`, and no spans: what `RUST_LOG=warn` shows.
+/// A subscriber that records warnings and errors as `name=value ...`, and no spans, like `RUST_LOG=warn`.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -67,8 +68,8 @@ impl RateLimiter<Request> for Panicking {
 async fn warnings() -> Vec<String> {
     let warnings = Warnings::default();
     let _here = tracing::subscriber::set_default(warnings.clone());
-    // With a single subscriber in the process, the first thread at a callsite decides for all threads whether
-    // it is recorded.
+    // If the process has only one log subscriber, the thread that first reaches a log statement decides for
+    // all threads whether it is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let keys = &[("shop/failing", 0), ("shop/limiter", 0), ("shop/panicking", 0), ("shop/terminal", 0)];
     let options = ControllerOptions::new().rate_limiter(Panicking::default());
@@ -87,8 +88,8 @@ async fn warnings() -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn reconcile_errors_name_controller_and_key_without_spans() {
-    // A test on another thread may come to a callsite while this one begins to listen; then it is not
-    // recorded. A later attempt is.
+    // If a test on another thread reaches the log statement while this test sets its subscriber, the log is
+    // not recorded. A later attempt records it.
     let mut seen = Vec::new();
     for _ in 0..100 {
         seen = warnings().await;

@@ -63,7 +63,8 @@ impl ControllerMetricsProvider for MetricsProvider {
     }
 }
 
-/// Returns the metrics calls of a single reconcile of `takes` under `timeout`, and the counts at the end.
+/// Returns the calls of the metrics during a reconcile that takes `takes` with the timeout `timeout`, and the
+/// counters afterwards.
 async fn record_metrics(timeout: Duration, takes: Duration) -> (Vec<String>, ReconcileCounts) {
     let record_metrics = Arc::new(RecordedMetrics::default());
     let environment =
@@ -74,7 +75,7 @@ async fn record_metrics(timeout: Duration, takes: Duration) -> (Vec<String>, Rec
         environment,
         controller.reconcile(move |_, _| async move {
             tokio::time::sleep(takes).await;
-            // A timeout inside the reconciler is not the controller's.
+            // A timeout that the reconciler itself sets must not count as the controller's reconcile timeout.
             let own = tokio::time::timeout(MS, std::future::pending::<()>()).await;
             assert!(own.is_err());
             Err(ReconcileError::terminal("enough"))

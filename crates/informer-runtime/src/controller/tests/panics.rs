@@ -1,4 +1,4 @@
-//! Panics of the program's code other than reconcilers, predicates and handlers.
+//! Tests of panics in code of the program other than reconcilers, predicates and handlers.
 
 use futures_util::future::BoxFuture;
 use informer_workqueue::RateLimiter;
@@ -32,7 +32,8 @@ impl RateLimiter<Request> for PanickingLimiter {
     }
 }
 
-/// A controller with a [`PanickingLimiter`]. A request named accordingly fails the first time.
+/// Returns a controller with a [`PanickingLimiter`]. The reconcile of a request with a certain name fails the
+/// first time.
 fn with_panicking_limiter(
     keys: &'static [(&'static str, i32)],
     calls: &Calls,
@@ -96,7 +97,7 @@ async fn panic_in_source_task_is_counted_and_ends_only_that_task() {
     running.stop().await.unwrap();
 }
 
-/// A source that calls these functions in `name` and `stop`.
+/// A source whose methods `name` and `stop` call the given functions.
 struct Scripted<N, S> {
     name: N,
     stop: S,

@@ -1,4 +1,4 @@
-//! Requeueing by the result of a reconcile.
+//! Tests of how the result of a reconcile determines whether its request is requeued.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -94,8 +94,8 @@ async fn requeue_after_is_not_rate_limited_and_resets_failures() {
     running.stop().await.unwrap();
 }
 
-/// `x` is handed out first and requeued after some milliseconds, while `y` is still being reconciled; then it
-/// waits together with `z`.
+/// Returns the order of reconciles: `x` is reconciled first and requeued after some milliseconds, while `y`
+/// is still being reconciled; then `x` waits in the queue together with `z`.
 async fn order(outcome: fn() -> Result<Outcome, ReconcileError>) -> Vec<String> {
     let calls = Calls::new();
     let seen = calls.clone();
@@ -270,7 +270,7 @@ async fn reconcile_ids_are_unique() {
     assert_ne!(ids[0].1, ids[1].1);
 }
 
-/// On one thread, with a queue that is never empty and a reconciler that never waits.
+/// This test runs on one thread, with a queue that is never empty and a reconciler that never waits.
 #[tokio::test(start_paused = true)]
 async fn busy_controller_yields_to_other_tasks() {
     let results: [fn() -> Result<Outcome, ReconcileError>; 2] =

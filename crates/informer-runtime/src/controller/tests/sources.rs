@@ -1,4 +1,4 @@
-//! Sources of all types, and sources added to a running controller.
+//! Tests of sources of all types, and of sources added to a running controller.
 
 use futures_util::future::BoxFuture;
 use informer_cache::SharedInformer;
@@ -160,7 +160,7 @@ async fn fair_groups_are_served_round_robin() {
     running.stop().await.unwrap();
 }
 
-/// A handle to a source, so that the test can stop it.
+/// A source that the test shares with the controller, so that the test can stop it.
 struct SharedSource(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
 
 impl source::Source<Request> for SharedSource {
@@ -173,7 +173,8 @@ impl source::Source<Request> for SharedSource {
     }
 }
 
-/// Stops a source when an informer is created, which happens while the source starts.
+/// A metrics receiver that stops a source when its informer is created, which happens while the source
+/// starts.
 struct StopsEarly(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
 
 impl InformerMetrics for StopsEarly {

@@ -1,4 +1,4 @@
-//! The tracing span of a reconcile.
+//! Tests of the tracing span of a reconcile.
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -6,7 +6,7 @@ use tracing::{Event, Metadata};
 
 use super::*;
 
-/// The fields of spans named `reconcile`, and how often each was entered.
+/// The fields of all recorded spans named `reconcile`, and how often each span was entered.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<(String, usize)>>>);
 
@@ -47,12 +47,12 @@ impl tracing::Subscriber for Spans {
     fn exit(&self, _: &Id) {}
 }
 
-/// Returns the spans of two reconciles, if recorded, and the ids of their contexts.
+/// Runs two reconciles. Returns their spans, if recorded, and the ids of their contexts.
 async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
     let spans = Spans::default();
     let _here = tracing::subscriber::set_default(spans.clone());
-    // With one subscriber in the process, the thread that reaches a callsite first decides for all whether it
-    // is recorded.
+    // If the process has only one subscriber, the thread that first reaches a span decides for all threads
+    // whether it is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let ids: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&ids);
@@ -68,8 +68,8 @@ async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
 
 #[tokio::test(start_paused = true)]
 async fn each_reconcile_has_a_span_with_controller_key_and_id() {
-    // If a test on another thread reaches the callsite while this one installs its subscriber, the span may
-    // not be recorded. A later attempt is.
+    // If a test on another thread reaches the span while this test installs its subscriber, the span may not
+    // be recorded. A later attempt records it.
     for _ in 0..100 {
         let (spans, ids) = of_two_reconciles().await;
         if spans.len() < 2 {

@@ -1,13 +1,15 @@
-//! A token bucket for requests to the API server on behalf of unknown clients. Pure: the time is an argument.
+//! A token bucket for requests to the API server on behalf of unknown clients. It has no clock; the time is
+//! an argument.
 
 use std::time::Instant;
 
-/// The sustained rate, per second, of reviews that reject the client. It holds for TokenReviews and for
-/// SubjectAccessReviews separately.
+/// The sustained number of reviews per second that reject the client. The limit holds for TokenReviews and
+/// for SubjectAccessReviews separately.
 pub(super) const UNKNOWN_PER_SECOND: u32 = 5;
 
-/// The burst of such reviews. With the rate, it is too small to fill the [`ReviewCache`](super::ReviewCache)
-/// while a denial is cached, so that a flood does not evict the responses for known clients.
+/// The number of reviews that may reject the client in a burst. Together with the rate, it is too small to
+/// fill the [`ReviewCache`](super::ReviewCache) while a denial is cached, so that a flood does not evict the
+/// responses for known clients.
 pub(super) const UNKNOWN_BURST: u32 = 50;
 
 const _: () = assert!(
@@ -19,12 +21,13 @@ const _: () = assert!(
 /// permit if the API server accepts the client.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
-    /// The number of taken permits, and when it was computed. `None` if all permits are available.
+    /// The number of taken permits, and the time at which it was computed. `None` if all permits are
+    /// available.
     taken: Option<(f64, Instant)>,
 }
 
 impl Limit {
-    /// Takes a permit. Returns false if all are taken.
+    /// Takes a permit. Returns false if all permits are taken.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let taken = self.taken_at(now);
         let free = taken + 1.0 <= f64::from(UNKNOWN_BURST);

@@ -1,4 +1,4 @@
-//! A cache of reviews with expiry. Pure: the time is an argument.
+//! A cache of reviews whose entries expire. It has no clock; the time is an argument.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -21,7 +21,7 @@ pub(super) enum CachedReview<T> {
     Valid(T),
     /// The result has expired.
     Expired(T),
-    /// There is no result, or it was evicted.
+    /// The cache has no result for this key, or has evicted it.
     Missing,
 }
 
@@ -32,7 +32,7 @@ impl<K, T> Default for ReviewCache<K, T> {
 }
 
 impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
-    /// Returns the result, and whether it is still valid.
+    /// Returns the cached result, and whether it is still valid.
     pub(super) fn get(&self, key: &K, now: Instant) -> CachedReview<T> {
         match self.results.get(key) {
             Some((result, until)) if *until > now => CachedReview::Valid(result.clone()),
@@ -41,7 +41,7 @@ impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
         }
     }
 
-    /// Stores a result. If the cache is full, expired ones are evicted; if there are none, the one that
+    /// Stores a result. If the cache is full, expired results are evicted; if there are none, the result that
     /// expires first.
     pub(super) fn insert(&mut self, key: K, result: T, until: Instant, now: Instant) {
         if self.results.len() >= MAX_CACHED_REVIEWS && !self.results.contains_key(&key) {

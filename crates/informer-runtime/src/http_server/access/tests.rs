@@ -18,7 +18,7 @@ fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
     request.body(()).expect("a valid request").into_parts().0
 }
 
-/// A server with RBAC on which `scraper` may get `/metrics`, and its operator's client.
+/// Returns a server with RBAC on which the user `scraper` may get `/metrics`, and a client of its operator.
 fn cluster() -> (ApiServer, Client) {
     let mut tokens = Tokens::default();
     tokens.add("operator", User::new("operator").groups(["system:masters"]));

@@ -30,13 +30,14 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(one, 0..60)
 }
 
-/// An observer's view: which runnables run, which are ready, and which groups were cancelled.
+/// The model: which runnables run, which are ready, and which groups were cancelled.
 #[derive(Default)]
 struct Model {
     groups: HashMap<RunnableId, RunnableGroup>,
     running: HashSet<RunnableId>,
     ready: HashSet<RunnableId>,
-    /// Groups that are open, with or without runnables: a runnable that is added starts at once.
+    /// The number of open groups, with or without runnables. A runnable that is added to an open group starts
+    /// immediately.
     open: usize,
     asked: HashSet<RunnableGroup>,
     elected: bool,
@@ -132,7 +133,7 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // In any case, everything has ended two deadlines after a stop.
+        // Whatever happened before, all runnables have ended two deadlines after a stop.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {

@@ -1,4 +1,4 @@
-//! Failed Lease requests in the metrics, health checks and debug pages of a manager.
+//! Tests of failed Lease requests in the metrics, health checks and debug pages of a manager.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,14 +22,14 @@ fn start(manager: Manager) -> ManagerHandle {
     handle
 }
 
-/// Returns the status and the body of the check in `/readyz`.
+/// Returns the status and the body of the given check in `/readyz`.
 async fn ready(handle: &ManagerHandle, check: &str) -> (u16, String) {
     let uri = format!("/readyz/{check}").parse().expect("a path");
     let response = handle.health().respond(Probe::Ready, &uri).await;
     (response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned())
 }
 
-/// The only Lease on the debug page.
+/// Returns the only Lease on the debug page.
 fn shown(handle: &ManagerHandle) -> Value {
     let page = handle.shared.instrumentation.leases_page(Instant::now().into_std());
     assert_eq!(page["leases"].as_array().map(Vec::len), Some(1), "{page}");
@@ -49,7 +49,7 @@ async fn rejected_lease_requests_are_counted_and_shown_and_make_the_manager_unre
     let create = FaultMatch::verb(Verb::Create);
     for (on, status, reason) in [
         (FaultMatch::path("/leases"), 403, "forbidden"),
-        // Reads succeed, only the write is rejected.
+        // In this case reads succeed, and only the write is rejected.
         (create.clone(), 403, "forbidden"),
         (create, 404, "not_found"),
     ] {
@@ -98,7 +98,7 @@ async fn unreachable_server_makes_an_election_unready_after_the_renew_deadline()
     let handle = elects(&server, LeaderElection::new("operator").identity("first"));
     sleep(seconds(5)).await;
     assert_eq!(shown(&handle)["active"], true);
-    // Only the standby of this Lease continues: a leader stops its manager.
+    // A standby is tested, because the manager of a leader stops when it cannot renew the Lease.
     let standby = elects(&server, LeaderElection::new("operator").identity("second"));
     sleep(seconds(5)).await;
     server.faults().on(FaultMatch::path("/leases")).then(FaultAction::NeverAnswer);
@@ -165,8 +165,8 @@ impl Subscriber for Warnings {
 async fn failed_lease_requests_are_logged_at_once_and_then_at_growing_intervals() {
     let warnings = Warnings::default();
     let _subscribed = tracing::subscriber::set_default(warnings.clone());
-    // With one subscriber in the process, the thread that reaches a callsite first decides for all whether it
-    // is recorded.
+    // If the process has only one log subscriber, the thread that first reaches a log statement decides for
+    // all threads whether it is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let server = ApiServer::builder().build();
     server.faults().on(FaultMatch::path("/leases")).status(403);

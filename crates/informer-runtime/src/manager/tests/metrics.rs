@@ -1,4 +1,4 @@
-//! Metrics and debug pages of a client and a cache that were created before their manager.
+//! Tests of metrics and debug pages of a client and a cache that were created before their manager.
 
 use informer_apiserver::{FaultMatch, Verb};
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::{Cache, Controller, ControllerOptions, ManagerHandle, Outcome, Patch, ReadError, Request};
 
-/// A server with a config map in each of these namespaces.
+/// Returns a server with a config map in each of these namespaces.
 fn server(namespaces: &[&str]) -> ApiServer {
     let server = ApiServer::builder().build();
     for namespace in namespaces {
@@ -32,7 +32,7 @@ fn metrics(handle: &ManagerHandle) -> String {
     text
 }
 
-/// The names of the observed informers.
+/// A metrics receiver that records the names of the observed informers.
 #[derive(Default)]
 struct RecordedNames(Mutex<Vec<String>>);
 

@@ -14,8 +14,8 @@ use crate::shard::{NotOwned, ShardView};
 /// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
-/// The number of artificial keys by which a replica's share is estimated: accurate to about 0.06, at a cost
-/// of some microseconds per change.
+/// The number of artificial keys by which a replica's share is estimated. The estimate is accurate to about
+/// 0.06 and costs some microseconds per change.
 const SAMPLE: u32 = 256;
 
 /// The metrics of all sharded controllers of a registry:

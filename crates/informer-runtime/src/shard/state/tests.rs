@@ -72,11 +72,11 @@ impl Server {
 struct Replica {
     name: Arc<str>,
     state: MemberState,
-    /// The rate of its clock, in thousandths.
+    /// The rate of the replica's clock, in thousandths.
     rate: u64,
     flight: u64,
     flying: bool,
-    /// Running work: the key, its term, and its end.
+    /// Running work: each entry has the key, its term, and the time at which it ends.
     work: Vec<(Arc<str>, u64, u64)>,
     killed: bool,
     ticks: u64,
@@ -93,7 +93,7 @@ enum Event {
         flight: u64,
         response: ShardResponse,
     },
-    /// Only the last one that was requested counts.
+    /// A timer of a replica. Only the timer that was requested last has an effect.
     Tick {
         replica: usize,
         number: u64,
@@ -107,7 +107,7 @@ enum Event {
 struct World {
     base: Instant,
     now: u64,
-    /// Until when the network is unstable.
+    /// The time until which the network is unstable.
     bad_until: u64,
     rng: StdRng,
     server: Server,
@@ -116,7 +116,7 @@ struct World {
     bodies: BTreeMap<u64, Event>,
     sequence: u64,
     keys: Vec<Arc<str>>,
-    /// The last fence under which each key was worked on.
+    /// For each key, the version of the last fence under which a replica worked on it.
     fences: BTreeMap<Arc<str>, ResourceVersion>,
     most: usize,
 }
@@ -145,12 +145,12 @@ impl World {
         self.bodies.insert(self.sequence, event);
     }
 
-    /// The time on a replica's clock.
+    /// Returns the time on a replica's clock.
     fn local(&self, replica: usize) -> Instant {
         self.base + Duration::from_micros(self.now * self.replicas[replica].rate / 1000)
     }
 
-    /// The delay of a message; `None` if it is lost.
+    /// Returns the delay of a message; `None` if the message is lost.
     fn delay(&mut self) -> Option<u64> {
         if self.now >= self.bad_until || self.rng.random_bool(0.7) {
             return Some(self.rng.random_range(SECOND / 1000..SECOND / 20));
@@ -176,7 +176,7 @@ impl World {
         self.drive(self.replicas.len() - 1);
     }
 
-    /// Runs the driver's steps after each event.
+    /// Runs the steps that the driver runs after each event.
     fn drive(&mut self, index: usize) {
         let now = self.local(index);
         let replica = &mut self.replicas[index];
@@ -199,7 +199,7 @@ impl World {
         let replica = &self.replicas[index];
         if let Some(deadline) = replica.state.next_deadline() {
             let wait = u64::try_from(deadline.saturating_duration_since(now).as_micros()).unwrap();
-            // A loop that is sometimes scheduled late.
+            // The timer is sometimes late, like a task that is scheduled late.
             let late = if self.rng.random_bool(0.1) { self.rng.random_range(0..SECOND) } else { 0 };
             let replica = &mut self.replicas[index];
             replica.ticks += 1;
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Starts and ends work on keys.
+    /// Starts and ends work of the replicas on keys.
     fn work(&mut self) {
         for index in 0..self.replicas.len() {
             let (now, key) = (self.local(index), Arc::clone(&self.keys[self.rng.random_range(0..KEYS)]));
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// The replicas that work on a key, or may.
+    /// Returns the replicas that work on a key, or are allowed to.
     fn owners(&mut self, key: &Arc<str>) -> Vec<(usize, ResourceVersion)> {
         let mut owners = Vec::new();
         for index in 0..self.replicas.len() {

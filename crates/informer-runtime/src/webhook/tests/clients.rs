@@ -1,4 +1,4 @@
-//! A webhook server that only clients of one authority may call, over real TLS.
+//! Tests a webhook server that accepts only clients with a certificate of one authority, over real TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +30,8 @@ fn user(authority: &CertificateAuthority) -> Certificate {
     authority.issue_to(&User::new("kube-apiserver")).expect("a valid name")
 }
 
-/// Writes the files of a server certificate issued by `own`; the server accepts clients of `clients`.
+/// Writes the files of a server certificate that `own` issued. The server accepts clients with certificates
+/// of `clients`.
 fn files(folder: &Path, own: &CertificateAuthority, clients: &CertificateAuthority) -> Tls {
     let certificate = own.issue_for(["localhost"]).expect("a valid name");
     let write = |name: &str, text: &str| {
@@ -50,7 +51,7 @@ fn roots(authority: &CertificateAuthority) -> RootCertStore {
 }
 
 /// Sends a review and returns the response. A TLS 1.3 client completes its handshake before the server
-/// verifies its certificate, so a rejection may be an error of the first read.
+/// verifies the client's certificate, so a rejection may be an error of the first read.
 async fn ask(address: SocketAddr, connector: TlsConnector) -> io::Result<String> {
     let name = ServerName::try_from("localhost").expect("a valid name");
     let mut stream = connector.connect(name, TcpStream::connect(address).await?).await?;

@@ -1,8 +1,9 @@
-//! Decoding of the objects of a review, and undecodable objects.
+//! Tests of decoding the objects of a review, including objects that cannot be decoded.
 
 use super::*;
 
-/// A stored ConfigMap that does not match the type, for example after a change of a CRD's schema.
+/// Returns a stored ConfigMap that cannot be decoded as its type, for example after a change of a CRD's
+/// schema.
 fn unreadable() -> Value {
     json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": ["secret"]}})
 }
@@ -12,7 +13,8 @@ fn with_old(mut review: Value, old: Value) -> Value {
     review
 }
 
-/// A connection to a Pod: kind and object of the review are the options of the subresource.
+/// Returns the review of a connection to a Pod. Kind and object of the review are the options of the
+/// subresource.
 fn exec_into_a_pod() -> Value {
     let options =
         json!({"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"], "container": "main"});
@@ -21,7 +23,7 @@ fn exec_into_a_pod() -> Value {
     review
 }
 
-/// A webhook that marks ConfigMaps with the label `seen`.
+/// Returns a webhook that adds the label `seen` to ConfigMaps.
 fn marking() -> WebhookServer {
     server().default(|_, mut map: ConfigMap| async move {
         map.metadata.labels.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
@@ -68,8 +70,8 @@ async fn defaulting_webhook_allows_connect_without_decoding_its_options() {
     assert_eq!(reviewed["response"], json!({"uid": "4711", "allowed": true}));
 }
 
-/// A webhook that protects ConfigMaps with the key `keep`, and returns its view of the stored object as
-/// warnings.
+/// Returns a webhook that denies requests if the stored ConfigMap has the key `keep`, and returns a warning
+/// if the stored object cannot be decoded.
 fn protecting() -> WebhookServer {
     server().validate(|request: AdmissionRequest<ConfigMap>| async move {
         match request.old_object() {
@@ -100,7 +102,7 @@ async fn validator_handles_undecodable_stored_object() {
     assert!(!warning.contains("secret"), "{warning}");
     let repair = with_old(review("ConfigMap", "UPDATE", json!({"metadata": {"name": "web"}})), unreadable());
     assert_eq!(validated(&server, repair).await["allowed"], true);
-    // A validator that uses `?` denies.
+    // A validator that uses `?` on the undecodable object denies the request.
     let response = validated(&no_passwords(), delete(unreadable())).await;
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)));
 }

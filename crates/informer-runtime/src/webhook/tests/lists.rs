@@ -1,4 +1,4 @@
-//! Fields that the type does not know stay with their element of a list.
+//! Tests that fields that the type does not know stay with their list element.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{WebhookServer, post, review, server};
 
-/// The object after the patch of a mutating webhook.
+/// Returns the object after applying the patch of a mutating webhook.
 async fn mutated(server: &WebhookServer, path: &str, review: Value) -> Value {
     let mut object = review["request"]["object"].clone();
     let (_, reviewed) = post(server, path, review.to_string()).await;
