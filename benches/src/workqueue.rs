@@ -173,9 +173,11 @@ fn single(runtime: &Runtime, queue: WorkQueue<Arc<str>>, ends: Ends) -> [Duratio
 /// How a worker reports that it has processed a key.
 #[derive(Clone, Copy)]
 enum Ends {
-    /// In the same call that gets the next key, as the workers of this library do.
+    /// The worker marks the key as done in the same call that gets the next key, as the workers of this
+    /// library do.
     WithTheNextGet,
-    /// In a separate call, which is the only way in the queues of the Go peers.
+    /// The worker marks the key as done in a separate call, which is the only way in the queues of the Go
+    /// peers.
     Apart,
 }
 

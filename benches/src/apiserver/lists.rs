@@ -1,4 +1,4 @@
-//! Whole lists, read and dropped.
+//! Measures whole lists, which are read and dropped.
 
 use bytes::Bytes;
 use tokio::time::Instant;

@@ -36,7 +36,7 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
         return Err(format!("the server responds with {}", response.status()).into());
     }
     let (mut body, mut bytes, mut tail) = (response.into_body(), 0, Vec::new());
-    // A list ends by itself.
+    // The response to a list ends by itself, unlike that of a watch.
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the list was truncated: {error}"))?;
         let Ok(data) = frame.into_data() else { continue };

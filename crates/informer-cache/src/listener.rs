@@ -56,7 +56,7 @@ pub enum BufferPolicy {
     Coalesce,
 }
 
-/// Options of a handler.
+/// The options of a handler: name, resync period and buffer.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HandlerOptions {
@@ -96,12 +96,12 @@ impl HandlerOptions {
         Self { buffer: BufferPolicy::Unbounded, ..Self::default() }
     }
 
-    /// Returns the defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the name.
+    /// Sets the name of the handler.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -151,15 +151,15 @@ struct Held<O> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerState {
-    /// The handler's name.
+    /// The name of the handler.
     pub name: String,
-    /// Pending events.
+    /// Number of pending events.
     pub depth: usize,
-    /// The largest depth so far.
+    /// The largest number of pending events so far.
     pub max_depth: usize,
-    /// Calls that returned.
+    /// Number of calls of the handler that returned.
     pub calls: u64,
-    /// Calls that panicked.
+    /// Number of calls of the handler that panicked.
     pub panics: u64,
     /// Calls that held a runtime thread for longer than
     /// [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
@@ -194,7 +194,7 @@ impl<O> ProcessorListener<O> {
         self
     }
 
-    /// The handler's name.
+    /// The name of the handler.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -251,7 +251,7 @@ impl<O> ProcessorListener<O> {
         drop(pending);
     }
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -265,7 +265,7 @@ impl<O> ProcessorListener<O> {
         self.synced.subscribe()
     }
 
-    /// The counters.
+    /// Returns the counters of the handler.
     pub fn state(&self) -> HandlerState {
         let (depth, max_depth) = {
             let held = self.buffer.lock();

@@ -70,9 +70,9 @@ const MAX_STALE_LISTS: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PumpCounters {
-    /// Changes taken from the queue.
+    /// Number of changes taken from the queue.
     pub changes: u64,
-    /// Lists that were applied.
+    /// Number of lists that were applied.
     pub lists: u64,
     /// Number of events that were older than the cached state and not applied.
     pub stale: u64,
@@ -88,7 +88,7 @@ pub struct PumpCounters {
     pub bytes: u64,
 }
 
-/// The result of applying changes.
+/// The result of applying changes to the store.
 pub struct Applied<O> {
     /// The events to announce, in order.
     pub events: Vec<Event<O>>,
@@ -537,7 +537,7 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     last.take().into_iter().filter_map(|(_, object)| object).map(Listed::Fresh).collect()
 }
 
-/// The origin of an object.
+/// The origin of an object: a watch event or a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,

@@ -98,7 +98,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Closes the queue: writers are rejected from now on, and queued items can still be popped.
     fn close(&self);
 
-    /// True after [`close`](Self::close).
+    /// Returns true after [`close`](Self::close).
     fn is_closed(&self) -> bool;
 
     /// Returns true once the queue items of the first complete list are processed. In an [`InOrderQueue`], a
@@ -114,7 +114,7 @@ pub trait Queue: Send + Sync + 'static {
     fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send;
 }
 
-/// The queue was closed.
+/// The error for an operation on a closed queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
 pub struct QueueClosed;

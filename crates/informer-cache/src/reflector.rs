@@ -8,7 +8,7 @@
 //! - A lagging server never moves the cache back to an older state.
 //! - The backoff grows as long as requests fail.
 //! - A streaming list that ends without its final bookmark is replaced by an ordinary list.
-//! - A silent connection is detected.
+//! - A connection on which the server sends nothing is detected by a timeout.
 //! - The status of the reflector can be read at any time.
 //!
 //! ```
@@ -225,7 +225,7 @@ impl<O: Object> Reflector<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     ///
     /// # Panics
     ///

@@ -124,7 +124,7 @@ impl<O: Object> DynListWatch<O> {
         self.0.watch(request).await
     }
 
-    /// Like [`ListWatch::describe`].
+    /// Returns the result of [`ListWatch::describe`].
     pub fn describe(&self) -> String {
         self.0.describe()
     }

@@ -14,7 +14,7 @@ pub struct InformerState {
     pub name: String,
     /// A description of the listed and watched objects, for example `pods in namespace default`.
     pub what: String,
-    /// True between start and stop.
+    /// True from the start of the informer until its stop.
     pub running: bool,
     /// True once the cache contains the first list of the current run.
     pub synced: bool,

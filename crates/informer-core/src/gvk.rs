@@ -6,9 +6,9 @@ use std::str::FromStr;
 pub struct Gvk {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version, as `v1`.
+    /// The API version, such as `v1`.
     pub version: String,
-    /// The kind, as `Pod`.
+    /// The kind, such as `Pod`.
     pub kind: String,
 }
 
@@ -17,7 +17,7 @@ pub struct Gvk {
 pub struct Gvr {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version, as `v1`.
+    /// The API version, such as `v1`.
     pub version: String,
     /// The plural resource name, such as `pods`.
     pub resource: String,

@@ -13,7 +13,7 @@ pub trait Object: Send + Sync + 'static {
     /// Returns the metadata that needs no decoding.
     fn header(&self) -> &Header;
 
-    /// Returns namespace and name.
+    /// Returns namespace and name of the object.
     fn key(&self) -> &ObjectKey {
         &self.header().key
     }
@@ -24,12 +24,12 @@ pub trait Object: Send + Sync + 'static {
         &self.header().uid
     }
 
-    /// `metadata.resourceVersion`.
+    /// Returns `metadata.resourceVersion`.
     fn resource_version(&self) -> &ResourceVersion {
         &self.header().version
     }
 
-    /// `metadata.generation`, if it is known.
+    /// Returns `metadata.generation`, if it is known.
     fn generation(&self) -> Option<i64> {
         Some(self.header().generation).filter(|generation| *generation != NO_GENERATION)
     }
@@ -40,12 +40,12 @@ pub trait Object: Send + Sync + 'static {
         self.header().deletion_timestamp.as_deref()
     }
 
-    /// `metadata.labels`.
+    /// Returns `metadata.labels`.
     fn labels(&self) -> &Labels {
         &self.header().labels
     }
 
-    /// `metadata.ownerReferences`.
+    /// Returns `metadata.ownerReferences`.
     fn owners(&self) -> &[OwnerReference] {
         &self.header().owners
     }

@@ -165,7 +165,7 @@ pub enum EventType {
     Warning,
 }
 
-/// A recorded event.
+/// An event that was recorded and not sent yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recorded {
     pub(crate) key: EventKey,

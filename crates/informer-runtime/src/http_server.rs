@@ -15,7 +15,7 @@
 //!
 //! # Shutdown
 //!
-//! 1. No more connections are accepted.
+//! 1. The server accepts no more connections.
 //! 2. Running requests have [`DRAIN_TIMEOUT`] to end.
 
 mod access;
@@ -249,7 +249,7 @@ impl fmt::Debug for HttpServer {
     }
 }
 
-/// The server could not listen.
+/// The error of a server that could not listen.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "listen at {address} for {name}: the address is not available; is the port free, and is it an address of this host?"

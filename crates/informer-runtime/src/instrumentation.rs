@@ -248,7 +248,7 @@ fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T
         probes.all.insert(id, probe);
         probes.all.len().is_power_of_two().then(|| probes.all.clone())
     };
-    // Evaluated outside of the lock.
+    // The probes are evaluated without the lock.
     let Some(all) = snapshot else { return };
     let dropped: Vec<u64> = all.iter().filter(|(_, probe)| !is_alive(probe)).map(|(id, _)| *id).collect();
     let mut probes = probes.lock();

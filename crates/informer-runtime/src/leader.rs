@@ -42,7 +42,7 @@ pub enum Leadership {
     Unopposed,
     /// Leader-only work is not allowed: there is no leader, or another process is the leader.
     Standby,
-    /// This process leads.
+    /// This process is the leader.
     Leading(Fence),
     /// The candidacy has ended; this process does not become the leader again in this run.
     Ended,

@@ -10,7 +10,7 @@
 //!
 //! # Shutdown
 //!
-//! 1. No more runnables are accepted.
+//! 1. The manager accepts no more runnables.
 //! 2. Each group of runnables is cancelled and awaited, from the last group to the first.
 //! 3. Shortly before the deadline, all remaining groups are cancelled together.
 //! 4. At the deadline, runnables that still run are dropped and named in the error. Their tasks and informers

@@ -26,12 +26,12 @@ pub enum ProtobufDecodeError {
     /// The bytes are not an object of the given kind.
     #[error(transparent)]
     Wire(TranscodeError),
-    /// The type rejects the object.
+    /// The Rust type rejects the object.
     #[error("cannot decode {kind}{}{path}: {expected}", if path.is_empty() { "" } else { " at " })]
     Type {
-        /// The kind, as `v1 Pod`.
+        /// The kind of the object, such as `v1 Pod`.
         kind: String,
-        /// The field, as `spec.containers[0].image`.
+        /// The path of the field, such as `spec.containers[0].image`.
         path: String,
         /// The JSON type that the Rust type expects.
         expected: String,
@@ -40,7 +40,7 @@ pub enum ProtobufDecodeError {
     /// has fields that may be among them.
     #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
     Newer {
-        /// The kind, as `v1 Pod`.
+        /// The kind of the object, such as `v1 Pod`.
         kind: String,
     },
 }

@@ -61,7 +61,7 @@ const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the prefix.
+    /// The next bytes are the four-byte prefix.
     Magic,
     /// The next bytes are fields of the envelope before the list.
     Envelope,

@@ -61,13 +61,13 @@ pub enum MergeError {
     /// The entries of a list have different types, or are null.
     #[error("list element types are not identical")]
     MixedList,
-    /// `$setElementOrder` for two empty lists.
+    /// `$setElementOrder` is given for two empty lists.
     #[error("no elements in any of the given slices")]
     NoElements,
     /// The value of a directive has the wrong type.
     #[error("expected {expected}")]
     Type {
-        /// The type that it needs.
+        /// The type that the directive needs.
         expected: &'static str,
     },
     /// The Go type has no field of this name.

@@ -189,7 +189,7 @@ impl Amount {
         }
     }
 
-    /// Rounds up below a billionth.
+    /// Rounds fractions below a billionth up.
     fn round_up(&mut self) {
         self.trim();
         let Some(excess) = usize::try_from(-NANO - self.exponent).ok().filter(|excess| *excess > 0) else {
@@ -218,7 +218,7 @@ impl Amount {
         self.digits.insert(0, 1);
     }
 
-    /// Removes zeros from both ends.
+    /// Removes leading and trailing zeros from the digits.
     fn trim(&mut self) {
         let leading = self.digits.iter().take_while(|digit| **digit == 0).count();
         self.digits.drain(..leading);

@@ -127,22 +127,22 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// `metadata.namespace`; empty for cluster-scoped objects.
+    /// Returns `metadata.namespace`; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &'a str {
         self.namespace
     }
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     pub fn uid(&self) -> &'a str {
         self.uid
     }
 
-    /// `metadata.resourceVersion`.
+    /// Returns `metadata.resourceVersion`.
     pub fn resource_version(&self) -> &'a str {
         self.version
     }
@@ -156,7 +156,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if they are invalid.
+    /// Returns an error if the value is invalid.
     pub fn key(&self) -> Result<ObjectKey, ProtobufHeaderError> {
         let key = match self.namespace {
             "" => ObjectKey::cluster(self.name),
@@ -169,7 +169,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if it is invalid.
+    /// Returns an error if the value is invalid.
     pub fn creation_timestamp(&self) -> Result<Option<Box<str>>, TranscodeError> {
         let mut found = None;
         self.metadata(|number, raw| {
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if they are invalid.
+    /// Returns an error if the value is invalid.
     pub fn annotations(&self) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {
@@ -201,7 +201,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if they are invalid.
+    /// Returns an error if the value is invalid.
     pub fn finalizers(&self) -> Result<Vec<&'a str>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {

@@ -74,7 +74,7 @@ impl<'a> Tape<'a> {
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// Returns the unescaped string.
+    /// Returns the unescaped content of a JSON string.
     pub(crate) fn string(&self, at: At) -> Option<Cow<'a, str>> {
         let node = self.node(at);
         let inner = self.slice(at).get(1..self.slice(at).len().checked_sub(1)?)?;

@@ -55,7 +55,7 @@ pub enum IndexKind {
     /// Each object has exactly one value, that of its label with this key; objects without the label have
     /// none.
     Label(Arc<str>),
-    /// Unknown.
+    /// The values of the index are not known to listers.
     Custom,
 }
 
@@ -267,7 +267,7 @@ impl<O> Indexers<O> {
         Self { functions: BTreeMap::new() }
     }
 
-    /// Adds an index.
+    /// Adds an index function under a name.
     pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
         self.functions.insert(name.into(), Arc::new(function));
         self

@@ -21,7 +21,7 @@ use crate::values::{Computed, Definition, IndexFailure};
 /// - No read waits for a transaction, and no lock is returned to the caller: results are immutable `Arc`s.
 ///   Calls that define indexes or report their failures ([`add_indexers`](Self::add_indexers),
 ///   [`index_failures`](Self::index_failures)) wait for a running transaction.
-/// - Lists are unordered.
+/// - Lists of objects are unordered.
 pub struct Indexer<O> {
     pub(crate) shared: Arc<Shared<O>>,
 }

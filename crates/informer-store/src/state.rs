@@ -76,7 +76,7 @@ struct Value {
 pub(crate) enum Op<O> {
     /// Fills a slot. `fresh` means that the slot was empty, so its key must be added.
     Put { slot: u32, hash: u64, entry: Slot<O>, fresh: bool },
-    /// Empties a slot.
+    /// Removes the object from a slot.
     Take { slot: u32, hash: u64 },
     /// Adds a value to the object in the slot.
     Link { index: usize, text: Arc<str>, slot: u32 },

@@ -24,7 +24,7 @@ pub(crate) struct Definition<O> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct IndexFailure {
-    /// Name of the index.
+    /// The name of the index.
     pub index: Arc<str>,
     /// Number of failures and panics of the function since the index was added.
     pub count: u64,

@@ -198,7 +198,7 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Returns the store.
+    /// Returns a read handle of the store.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }

@@ -14,14 +14,14 @@ pub struct EventBatch<O> {
 }
 
 impl<O> EventBatch<O> {
-    /// A batch, in order.
+    /// Creates a batch of events, which must be in order.
     pub fn new(events: impl Into<Box<[Event<O>]>>) -> Self {
         let events = events.into();
         let initial = events.iter().filter(|event| is_initial(event)).count();
         Self { events, initial }
     }
 
-    /// The events, in order.
+    /// Returns the events of the batch, in order.
     pub fn events(&self) -> &[Event<O>] {
         &self.events
     }
@@ -80,7 +80,7 @@ impl<O> Pending<O> {
 pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
 
 impl<O> ListenerBuffer<O> {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new(policy: BufferPolicy, high_water: usize) -> Self {
         Self {
             pending: Pending::new(policy),
@@ -92,7 +92,7 @@ impl<O> ListenerBuffer<O> {
         }
     }
 
-    /// Takes a batch in.
+    /// Adds a batch of events to the buffer.
     pub fn push(&mut self, batch: &Arc<EventBatch<O>>)
     where
         O: Object,
@@ -147,7 +147,7 @@ impl<O> ListenerBuffer<O> {
         }
     }
 
-    /// All initial events were pushed.
+    /// Reports that all initial events were added to the buffer.
     pub fn initial_complete(&mut self) {
         self.initial_complete = true;
     }
@@ -157,12 +157,12 @@ impl<O> ListenerBuffer<O> {
         self.initial_complete && self.initial_left == 0
     }
 
-    /// Pending events.
+    /// Returns the number of pending events.
     pub fn depth(&self) -> usize {
         self.pending.depth()
     }
 
-    /// The largest depth so far.
+    /// Returns the largest number of pending events so far.
     pub fn max_depth(&self) -> usize {
         self.max_depth
     }

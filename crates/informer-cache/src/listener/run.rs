@@ -1,4 +1,4 @@
-//! The task of one listener.
+//! The task that delivers events from the buffer of one listener to its handler.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

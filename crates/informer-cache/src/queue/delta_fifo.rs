@@ -18,7 +18,7 @@
 //!
 //! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items, and may requeue them.
-//! 3. Then they get [`QueueClosed`].
+//! 3. When the queue is drained, readers get [`QueueClosed`].
 
 pub(super) mod config;
 pub(super) mod delta;
@@ -151,7 +151,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     pub fn add_if_not_present(&self, deltas: Deltas<O>) -> Result<bool, EnqueueError> {
         Ok(self.shared.write(|state| state.add_if_not_present(deltas))?.is_none())
     }
@@ -164,7 +164,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     pub fn replace(&self, replacement: Replacement<O>) -> Result<(), EnqueueError> {
         let mut seen: Vec<_> = replacement.undecodable.iter().filter_map(|one| one.key().cloned()).collect();
         let mut items = Vec::with_capacity(replacement.items.len());
@@ -203,7 +203,7 @@ impl<O: Object> DeltaFifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     pub fn resync(&self) -> Result<(), EnqueueError> {
         let (hold, known) = self.look(all);
         if let Some(known) = &known {

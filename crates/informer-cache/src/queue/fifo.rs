@@ -17,7 +17,7 @@
 //!
 //! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items, and may requeue them.
-//! 3. Then they get [`QueueClosed`].
+//! 3. When the queue is drained, readers get [`QueueClosed`].
 
 pub(super) mod state;
 
@@ -105,7 +105,7 @@ impl<O: Object> Fifo<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     pub fn delete(&self, key: &str) -> Result<Option<Arc<O>>, EnqueueError> {
         Ok(self.shared.write(|state| state.delete(key))?)
     }
@@ -180,11 +180,11 @@ impl<O: Object> Fifo<O> {
         self.shared.has_synced()
     }
 
-    /// Returns an error if the queue is closed before it is synced.
+    /// Resolves when [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
     ///
-    /// If the queue is closed before that.
+    /// Returns an error if the queue is closed before it is synced.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         self.shared.synced().await
     }

@@ -79,7 +79,7 @@ pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
     }
 }
 
-/// The cache of a consumer.
+/// The cache of the queue's consumer.
 #[derive(Default)]
 pub(super) struct Held(pub(super) parking_lot::Mutex<BTreeMap<ObjectKey, Arc<Foo>>>);
 
@@ -89,7 +89,7 @@ impl Held {
         Arc::new(Self(parking_lot::Mutex::new(objects.collect())))
     }
 
-    /// Applies deltas like a pump.
+    /// Applies deltas to the cache like a pump.
     pub(super) fn apply(&self, deltas: &Deltas<Foo>) {
         for delta in deltas {
             match (delta, delta.object()) {

@@ -21,7 +21,7 @@
 //!
 //! 1. `close` rejects writers and wakes all tasks that wait for an item.
 //! 2. Readers get the queued items.
-//! 3. Then they get [`QueueClosed`].
+//! 3. When the queue is drained, readers get [`QueueClosed`].
 
 pub(super) mod state;
 

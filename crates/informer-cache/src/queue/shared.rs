@@ -30,9 +30,9 @@ pub(super) struct Signals {
     pub(super) poppable: bool,
     /// True if no item is queued, whether it could be popped or not.
     pub(super) empty: bool,
-    /// The writer need not wait.
+    /// True if the writer need not wait.
     pub(super) has_room: bool,
-    /// The initial list is processed.
+    /// True if the initial list is processed.
     pub(super) has_synced: bool,
     /// True if the queue is closed: writes are rejected.
     pub(super) closed: bool,

@@ -48,7 +48,7 @@ impl Backoff {
         Self { next: config.initial, config, healthy_since: None }
     }
 
-    /// Records a success.
+    /// Records a successful request.
     pub(crate) fn success(&mut self, now: Instant) {
         self.healthy_since.get_or_insert(now);
     }

@@ -94,22 +94,23 @@ pub enum Paging {
     /// complete lists](crate::source::ListWatch::prefers_complete_lists) never receives a page request.
     #[default]
     Auto,
-    /// Pages for every list.
+    /// Every list is requested in pages.
     Always,
-    /// Every list without a limit.
+    /// Every list is requested without a limit.
     Never,
 }
 
 /// Decides when a streaming list is requested instead of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StreamingList {
-    /// If the source [supports it](crate::source::ListWatch::supports_streaming_list).
+    /// Streaming lists are requested if the source [supports
+    /// them](crate::source::ListWatch::supports_streaming_list).
     #[default]
     Auto,
     /// Always requests a streaming list, even if the source does not report support. After a failure, an
     /// ordinary list follows.
     On,
-    /// Never.
+    /// Streaming lists are never requested.
     Off,
 }
 

@@ -134,7 +134,7 @@ pub struct ReflectorState<O: Object> {
     withhold_known: bool,
     /// Number of consecutive streaming lists that ended before their final bookmark.
     streaming_cuts: u32,
-    /// Consecutive short watches.
+    /// Number of consecutive short watches.
     short_watches: u32,
     /// True if a watch request reached no server. The next server that accepts a connection may not have the
     /// last version.
@@ -383,7 +383,7 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until, next: Next::Relist(RelistReason::Requested) }
     }
 
-    /// Waits, then continues with `next`.
+    /// Waits for the backoff after a failure, then continues with `next`.
     fn fail(&mut self, error: SourceError, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
         Phase::Waiting { until: self.back_off(error, turn), next }
     }

@@ -31,9 +31,9 @@ pub struct ReflectorStatus {
     pub relists: RelistCounts,
     /// Number of list requests sent, one per page.
     pub list_requests: u64,
-    /// Accepted watches, including streaming lists.
+    /// Number of accepted watches, including streaming lists.
     pub watches_opened: u64,
-    /// Events received, by type.
+    /// Number of received events, by type.
     pub events: EventCounts,
     /// Number of lists that were older than the last version and not applied.
     pub stale_lists: u64,
@@ -51,11 +51,11 @@ pub struct ReflectorStatus {
     pub short_watches: u64,
     /// Number of objects in lists and events that could not be decoded.
     pub undecodable: u64,
-    /// Duplicate keys in a list.
+    /// Number of objects whose key occurred before in the same list.
     pub duplicates: u64,
     /// Number of events and bookmarks whose version was older than the last one.
     pub older_versions: u64,
-    /// Resyncs that were due.
+    /// Number of resyncs that were due.
     pub resyncs: u64,
     /// Number of lists in which every object was decoded, because another server or another server version
     /// responded than for the list before.
@@ -182,19 +182,19 @@ impl RelistCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// `ADDED`, including streaming lists.
+    /// Number of `ADDED` events, including those of streaming lists.
     pub added: u64,
-    /// `MODIFIED`.
+    /// Number of `MODIFIED` events.
     pub modified: u64,
-    /// `DELETED`.
+    /// Number of `DELETED` events.
     pub deleted: u64,
-    /// `BOOKMARK`.
+    /// Number of `BOOKMARK` events.
     pub bookmarks: u64,
-    /// `ERROR`.
+    /// Number of `ERROR` events.
     pub errors: u64,
     /// Number of objects in events of any type that could not be decoded.
     pub undecodable: u64,
-    /// Unknown event types.
+    /// Number of events of unknown types.
     pub unknown: u64,
 }
 
@@ -228,7 +228,7 @@ impl ReflectorError {
         self.error.kind()
     }
 
-    /// Returns the failure.
+    /// Returns the error of the failed request.
     pub fn error(&self) -> &Arc<SourceError> {
         &self.error
     }

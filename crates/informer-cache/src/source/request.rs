@@ -48,7 +48,7 @@ pub enum VersionMatch {
     Unset,
     /// A state that is at least as new as the given version.
     NotOlderThan,
-    /// Exactly this state.
+    /// The state at exactly the given version.
     Exact,
 }
 

@@ -15,7 +15,7 @@ pub struct TestObject {
 ///
 /// # Panics
 ///
-/// If `key` is invalid.
+/// Panics if `key` is invalid.
 #[track_caller]
 pub fn object(key: &str, version: impl Into<ResourceVersion>) -> TestObject {
     let parsed: ObjectKey = match key.parse() {

@@ -198,7 +198,7 @@ impl<O: Object> ScriptedServer<O> {
     ///
     /// # Panics
     ///
-    /// If there is a request.
+    /// Panics if the source sends a request.
     pub async fn expect_silence(&mut self, how_long: Duration) {
         match timeout(how_long, self.requests.recv()).await {
             Ok(Some(Incoming::List(request, _))) => panic!("expected silence, got {request:?}"),
@@ -227,7 +227,7 @@ impl<O: Object> ScriptedServer<O> {
 }
 
 impl RecordedRequest {
-    /// Returns true for lists.
+    /// Returns true if the request is a list.
     pub fn is_list(&self) -> bool {
         matches!(self, Self::List { .. })
     }

@@ -24,7 +24,7 @@ type In = Input<TestObject>;
 pub(crate) struct Faults {
     /// The probability per step that a request is rejected or a stream is cut.
     pub(crate) rate: f64,
-    /// The server supports streaming lists.
+    /// True if the server supports streaming lists.
     pub(crate) streaming: bool,
     /// True if the server never sends the final bookmark of a streaming list.
     pub(crate) endless: bool,

@@ -217,7 +217,7 @@ impl World {
         };
         match (input, step.until) {
             (Some(input), _) => self.tell(input),
-            // Only time can pass.
+            // No input is available, so the simulated time advances.
             (None, Some(until)) => {
                 let wait = until.saturating_duration_since(self.now);
                 let part = if self.rng.random_bool(0.5) { 1.0 } else { self.rng.random_range(0.0..1.0) };

@@ -30,19 +30,19 @@ pub struct FieldRequirement {
 /// The operator of a [`FieldRequirement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
-    /// `field=value`.
+    /// The requirement `field=value`.
     Equals,
     /// `field!=value`.
     NotEquals,
 }
 
 impl FieldSelector {
-    /// Matches every object.
+    /// Returns a selector that matches every object.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Adds a requirement.
+    /// Adds a requirement to the selector.
     pub fn and(mut self, requirement: FieldRequirement) -> Self {
         self.requirements.push(requirement);
         self
@@ -81,7 +81,7 @@ impl FieldRequirement {
         Self { field: field.into(), operator, value: value.into() }
     }
 
-    /// `field=value`.
+    /// The requirement `field=value`.
     pub fn equals(field: impl Into<String>, value: impl Into<String>) -> Self {
         Self::new(field, FieldOperator::Equals, value)
     }
@@ -152,7 +152,7 @@ fn parse_term(term: &str) -> Result<FieldRequirement, FieldSelectorProblem> {
     Ok(FieldRequirement::new(field, operator, unescape(value)?))
 }
 
-/// Removes the escapes.
+/// Removes the escapes from a value.
 fn unescape(value: &str) -> Result<String, FieldSelectorProblem> {
     let mut plain = String::with_capacity(value.len());
     let mut characters = value.chars();
@@ -229,7 +229,7 @@ pub enum FieldSelectorProblem {
     /// A value contains a character that must be escaped.
     #[error("'{character}' must be escaped with '\\'")]
     Unescaped {
-        /// The character.
+        /// The character that must be escaped.
         character: char,
     },
 }

@@ -37,13 +37,13 @@ pub struct LabelRequirement {
 /// The operator of a [`LabelRequirement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
-    /// `key`: present, whatever the value.
+    /// `key`: the label is present, with any value.
     Exists,
-    /// `!key`: absent.
+    /// `!key`: the label is absent.
     DoesNotExist,
     /// `key=value` or `key==value`.
     Equals,
-    /// `key!=value`: another value, or absent.
+    /// `key!=value`: the label has another value, or is absent.
     NotEquals,
     /// `key in (a, b)`.
     In,
@@ -56,17 +56,17 @@ pub enum LabelOperator {
 }
 
 impl LabelSelector {
-    /// Matches every object.
+    /// Returns a selector that matches every object.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Matches no object.
+    /// Returns a selector that matches no object.
     pub fn nothing() -> Self {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Adds a requirement.
+    /// Adds a requirement to the selector.
     pub fn and(mut self, requirement: LabelRequirement) -> Self {
         self.requirements.push(requirement);
         self

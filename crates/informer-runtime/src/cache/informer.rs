@@ -37,7 +37,7 @@ pub struct CacheInformer<O: Object> {
 
 struct Inner<O: Object> {
     kind: ResourceKind,
-    /// Never empty.
+    /// The informers of the kind and their scopes; never empty.
     scoped: Vec<ScopedInformer<O>>,
     closed: CancellationToken,
 }

@@ -83,7 +83,7 @@ impl<K: KubeObject> Fetched<K> {
     ///
     /// # Errors
     ///
-    /// Never; the signature matches [`of_lazy`](Self::of_lazy).
+    /// Never returns an error; the signature matches [`of_lazy`](Self::of_lazy).
     pub fn of_typed(typed: Arc<Typed<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: typed.get()?, base: ViewSource::Typed(typed) })
     }
@@ -111,7 +111,7 @@ impl<K: KubeObject> Fetched<K> {
         Edited { read: self.clone(), object: K::clone(&self.view) }
     }
 
-    /// Returns the key.
+    /// Returns the key of the object.
     pub fn key(&self) -> Option<ObjectKey> {
         match &self.base {
             ViewSource::Lazy(lazy) => Some(lazy.key().clone()),

@@ -31,13 +31,13 @@ impl DeleteOptions {
         Self { uid: meta.uid.clone(), version: meta.resource_version.clone(), ..Self::default() }
     }
 
-    /// Requires this uid.
+    /// Requires that the object has this uid.
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = Some(uid.into());
         self
     }
 
-    /// Requires this resourceVersion.
+    /// Requires that the object has this resourceVersion.
     pub fn resource_version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self

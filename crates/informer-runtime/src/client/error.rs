@@ -12,7 +12,7 @@ pub enum WriteError {
     /// The object has no valid name, which this operation requires.
     #[error("{attempt}: the object has no name, or an invalid one; set metadata.name")]
     NoName {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
     },
     /// The client is restricted to another namespace.
@@ -20,7 +20,7 @@ pub enum WriteError {
         "{attempt}: namespace {requested:?} differs from the namespace of the client, {own:?}; use another client"
     )]
     OtherNamespace {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The namespace of the object.
         requested: String,
@@ -30,7 +30,7 @@ pub enum WriteError {
     /// The [field owner](super::CachedClient::field_owner) of the client is invalid. No request was sent.
     #[error("{attempt}: field owner {owner:?} {problem}; use 1 to 128 bytes of printable characters")]
     FieldOwner {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The field owner.
         owner: String,
@@ -43,13 +43,13 @@ pub enum WriteError {
          `edit` and `update`, or `apply`"
     )]
     View {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
     },
     /// The write changes an immutable part of the object's identity.
     #[error("{attempt}: {field} is immutable; create a new object")]
     OtherObject {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The field.
         field: &'static str,
@@ -57,7 +57,7 @@ pub enum WriteError {
     /// The object cannot be encoded as JSON.
     #[error("{attempt}: the object cannot be encoded")]
     Encode {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The cause.
         #[source]
@@ -66,7 +66,7 @@ pub enum WriteError {
     /// The response has an unexpected type. The server has executed the write.
     #[error("{attempt}: the response is not a {expected}")]
     Response {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The expected type.
         expected: String,
@@ -80,7 +80,7 @@ pub enum WriteError {
     /// The object that should be changed could not be read.
     #[error("{attempt}: the object cannot be read")]
     Read {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The cause.
         #[source]
@@ -89,7 +89,7 @@ pub enum WriteError {
     /// The [fence](super::CachedClient::fenced) of the client rejected the write. No request was sent.
     #[error("{attempt}: not sent: this process is not allowed to write now")]
     Fenced {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The error of the fence.
         #[source]
@@ -98,7 +98,7 @@ pub enum WriteError {
     /// An interceptor returned an error, or a closure that changes an object did.
     #[error("{attempt}: stopped by the program")]
     Stopped {
-        /// The operation.
+        /// The operation, as a description for the message.
         attempt: String,
         /// The error of the operation.
         #[source]

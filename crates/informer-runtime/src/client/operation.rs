@@ -34,7 +34,7 @@ pub enum OperationVerb {
 }
 
 impl OperationVerb {
-    /// Returns true for writes.
+    /// Returns true if the verb is a write.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get | Self::List)
     }

@@ -185,7 +185,7 @@ impl<R: ReconcileRequest> Engine<R> {
                     let (controller, message) = (self.controller(), panic_text(&*panic).to_owned());
                     return Err(ControllerError::WorkerPanicked { controller, message });
                 }
-                // The tokio runtime shuts down.
+                // The worker was cancelled because the tokio runtime shuts down.
                 Err(_) => {}
             }
         }

@@ -25,13 +25,13 @@ pub enum BuildError {
         /// The controller.
         controller: String,
     },
-    /// `owns` without `for_`.
+    /// `owns` was called without `for_`.
     #[error("controller {controller}: `owns` requires the kind of the owner; call `for_`")]
     OwnsWithoutFor {
         /// The controller.
         controller: String,
     },
-    /// A sharded controller is leader-only.
+    /// A sharded controller is configured as leader-only.
     #[error("controller {controller}: a sharded controller runs in all replicas; remove `leader_only(true)`")]
     ShardedLeader {
         /// The controller.

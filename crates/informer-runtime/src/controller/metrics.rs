@@ -46,13 +46,13 @@ impl ReconcileResult {
 
 /// Receives the metrics of a controller. The workers of the controller call it, so it must be fast.
 pub(crate) trait ControllerMetrics: Send + Sync + 'static {
-    /// Workers were started.
+    /// Called when workers were started.
     fn workers_started(&self, workers: usize);
 
-    /// Workers have ended.
+    /// Called when workers have ended.
     fn workers_stopped(&self, workers: usize);
 
-    /// A reconcile began.
+    /// Called when a reconcile begins.
     fn began(&self);
 
     /// Called when a reconcile has ended or was dropped.
@@ -61,13 +61,13 @@ pub(crate) trait ControllerMetrics: Send + Sync + 'static {
     /// Called when a reconcile has ended, with its result and duration.
     fn reconciled(&self, result: ReconcileResult, took: Duration);
 
-    /// An error was terminal.
+    /// Called when a reconcile returned a terminal error.
     fn terminal_error(&self);
 
-    /// A reconcile panicked.
+    /// Called when a reconcile panicked.
     fn panicked(&self);
 
-    /// A reconcile exceeded its timeout.
+    /// Called when a reconcile exceeded its timeout.
     fn timed_out(&self);
 }
 
@@ -147,21 +147,21 @@ pub(super) struct Counters {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconcileCounts {
-    /// Successful reconciles.
+    /// Number of successful reconciles.
     pub success: u64,
     /// Number of failed reconciles, including panics and timeouts.
     pub error: u64,
     /// Number of reconciles whose request the rate limiter requeued.
     pub requeue: u64,
-    /// Reconciles requeued after a delay.
+    /// Number of reconciles whose request is requeued after a delay.
     pub requeue_after: u64,
-    /// Terminal errors.
+    /// Number of terminal errors.
     pub terminal_errors: u64,
-    /// Panics.
+    /// Number of panics.
     pub panics: u64,
-    /// Timeouts.
+    /// Number of timeouts.
     pub timeouts: u64,
-    /// Running reconciles.
+    /// Number of reconciles that are running now.
     pub active: usize,
 }
 

@@ -200,7 +200,7 @@ pub(super) async fn follow_shares<R: ReconcileRequest>(engine: Arc<Engine<R>>, e
             sharded.forget(now());
             match waited {
                 Ok(Ok(())) => break,
-                // The member has stopped.
+                // The member of the shard group has stopped.
                 Ok(Err(_)) => return,
                 Err(_) => {}
             }

@@ -14,7 +14,7 @@
 //!
 //! # Shutdown
 //!
-//! There is no background task.
+//! The access check has no background task.
 
 mod limit;
 mod review_cache;

@@ -24,7 +24,7 @@ const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 pub(crate) enum FailureKind {
     /// The server could not be reached: a timeout, a failed connection, or a temporary error (429, 5xx).
     Unreachable,
-    /// 401 or 403.
+    /// The server responded with 401 or 403.
     Forbidden,
     /// The server responded with 404 to a request that creates a Lease or lists Leases: the namespace or the
     /// resource does not exist.

@@ -169,7 +169,7 @@ impl ManagerHandle {
     ///
     /// # Errors
     ///
-    /// If the name is taken.
+    /// Returns an error if the name is already in use.
     pub fn claim_name(&self, name: &str) -> Result<(), BoxError> {
         if self.shared.names.lock().insert(name.to_owned()) {
             return Ok(());
@@ -250,7 +250,7 @@ impl ManagerHandle {
         self.shared.leadership.borrow().is_leading()
     }
 
-    /// Rejects further runnables.
+    /// Makes the manager reject further runnables.
     pub(super) fn close(&self) {
         self.shared.gate.lock().open = false;
     }

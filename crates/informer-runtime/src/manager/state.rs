@@ -14,7 +14,7 @@
 //!    all remaining groups are cancelled.
 //! 3. The elector is never cancelled while leader-only work runs, since it would release the lease too early.
 //!    If that work does not end, the elector is dropped without releasing the lease.
-//! 4. `Stopped` is final.
+//! 4. The phase `Stopped` is final.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunnableId(u64);
 
-/// An action for the driver.
+/// An action that the driver must perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Start a runnable.
@@ -41,7 +41,7 @@ pub(crate) enum Effect {
     Stop(RunnableGroup),
     /// Drop the tasks of a group.
     Abandon(RunnableGroup),
-    /// Finish. Drop all running tasks.
+    /// Finish the run and drop all running tasks.
     Finish,
 }
 
@@ -139,7 +139,7 @@ impl ManagerState {
         }
     }
 
-    /// Reports that this process leads.
+    /// Reports that this process has become the leader.
     pub(crate) fn elected(&mut self) {
         self.leading = true;
         self.advance();
@@ -171,7 +171,7 @@ impl ManagerState {
         self.tick(now);
     }
 
-    /// Advances the time.
+    /// Handles deadlines that have passed at the given time.
     pub(crate) fn tick(&mut self, now: Instant) {
         if let ManagerPhase::Stopping { group, deadline: Some(deadline), last_call: Some(call) } = self.phase
             && call <= now

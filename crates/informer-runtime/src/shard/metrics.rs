@@ -10,16 +10,16 @@ use super::{NotOwned, ShardView};
 
 /// Receives the metrics of a sharded controller.
 pub(crate) trait ShardMetrics: Send + Sync + 'static {
-    /// The shard has changed.
+    /// Called when the owned keys have changed.
     fn shares(&self, view: &ShardView);
 
     /// Called when requests were enqueued because their keys were gained.
     fn gained(&self, requests: u64);
 
-    /// A request was rejected.
+    /// Called when a request was rejected.
     fn request_refused(&self, reason: NotOwned);
 
-    /// A write was not sent.
+    /// Called when a write was not sent.
     fn write_refused(&self);
 }
 

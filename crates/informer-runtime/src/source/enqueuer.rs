@@ -57,7 +57,7 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Cancelled when the controller stops.
+    /// Returns a token that is cancelled when the controller stops.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }

@@ -30,7 +30,7 @@ where
 /// The source returned by [`informer`].
 pub struct Informer<O: Object, R: ReconcileRequest> {
     informer: SharedInformer<O>,
-    /// Set until it is started.
+    /// The route of triggers; set until the source is started.
     route: Mutex<Option<Route<O, R>>>,
     feeding: OnceLock<Arc<Route<O, R>>>,
     state: Mutex<InformerSourceState<O>>,

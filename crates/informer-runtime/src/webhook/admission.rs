@@ -109,7 +109,7 @@ impl From<UndecodableObject> for Denied {
 }
 
 impl<K> std::fmt::Debug for AdmissionRequest<K> {
-    /// Omits the objects.
+    /// Formats the request without its objects, which may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -121,7 +121,7 @@ impl<K> std::fmt::Debug for AdmissionRequest<K> {
     }
 }
 
-/// The request is allowed.
+/// The response that allows a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "return it from the webhook"]
 pub struct Allowed {
@@ -129,7 +129,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Creates it without warnings.
+    /// Creates a response without warnings.
     pub fn new() -> Self {
         Self::default()
     }
@@ -141,7 +141,7 @@ impl Allowed {
     }
 }
 
-/// The request is denied.
+/// The response that denies a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("denied ({code}): {message}")]
 pub struct Denied {
@@ -167,7 +167,7 @@ impl Denied {
         Self { code: 422, reason: Some("Invalid".to_owned()), ..Self::new(message) }
     }
 
-    /// Sets the code.
+    /// Sets the HTTP status code of the denial.
     pub fn code(mut self, code: u16) -> Self {
         (self.code, self.reason) = (code, None);
         self

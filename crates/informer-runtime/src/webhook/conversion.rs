@@ -19,8 +19,8 @@ struct Spoke {
     from_hub: Convert,
 }
 
-/// The conversions of one kind. Each version converts to and from the hub version, so that n versions need n
-/// - 1 pairs of functions.
+/// The conversions of one kind. Each version converts to and from the hub version, so every version except
+/// the hub needs one pair of functions.
 ///
 /// A round trip through the hub must be lossless: store fields that a version lacks in an annotation. Of the
 /// metadata, only labels and annotations may change; otherwise the API server rejects the response.

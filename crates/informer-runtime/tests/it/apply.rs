@@ -1,4 +1,4 @@
-//! Server-side apply through the client.
+//! Tests of server-side apply through the client.
 
 use informer_runtime::Patch;
 use k8s_openapi::api::core::v1::ConfigMap;

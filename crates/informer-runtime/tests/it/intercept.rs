@@ -1,4 +1,4 @@
-//! Interceptors of a client.
+//! Tests of the interceptors of a client.
 
 use std::sync::Arc;
 

@@ -62,9 +62,9 @@ pub enum BaseType<'s> {
 /// How server-side apply merges a list (`x-kubernetes-list-type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListType {
-    /// Replaced as a whole.
+    /// The list is replaced as a whole.
     Atomic,
-    /// Values are unique.
+    /// The values of the list are unique, and the lists are merged.
     Set,
     /// Entries are identified by their [keys](Field::list_map_keys).
     Map,

@@ -1,4 +1,4 @@
-//! Protobuf to JSON.
+//! Converts protobuf messages to JSON.
 
 use super::view::{MessageView, View};
 use super::{FREE_GROWTH, MAX_GROWTH};

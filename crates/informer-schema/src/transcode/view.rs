@@ -53,7 +53,7 @@ pub(crate) struct MessageView<'s, 'a> {
     pub(crate) depth: usize,
 }
 
-/// One value as in JSON.
+/// One value in the form that it has in JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum View<'s, 'a> {
     Null,
@@ -111,7 +111,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         for piece in self.pieces.as_slice() {
             let mut reader = Reader::new(piece);
             while let Some((number, raw)) = reader.next()? {
-                // Skips unknown fields.
+                // Fields that the table does not know are skipped.
                 let Some(place) = self.schema.index_by_number(self.id, number) else { continue };
                 let place = place as u8;
                 sorted &= pairs.last().is_none_or(|(last, _)| *last <= place);

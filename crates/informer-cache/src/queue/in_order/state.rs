@@ -68,7 +68,7 @@ impl<O> InOrderState<O> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     pub fn push(&mut self, change: Change<O>) -> Result<(), QueueClosed> {
         if self.closed {
             return Err(QueueClosed);

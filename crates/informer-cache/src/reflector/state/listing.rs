@@ -18,18 +18,18 @@ pub(super) struct Listing<O: Object> {
     origin: ResourceVersion,
     /// True if the list is a consistent read.
     consistent: bool,
-    /// The current page was accepted.
+    /// True if the server has accepted the request for the current page.
     open: bool,
     /// The time at which the last part of the response arrived or, before the first part, the request was
     /// sent.
     progress_at: Instant,
     /// The time at which the current page is requested again; set if the server rejected it.
     resume_at: Option<Instant>,
-    /// Rejections of the current page.
+    /// Number of times that the current page was rejected.
     refusals: u32,
-    /// Pages read.
+    /// Number of pages read so far.
     pages: u32,
-    /// Consecutive pages without an object.
+    /// Number of consecutive pages without an object.
     empty_pages: u32,
     /// True if the current page contained an object.
     page_filled: bool,

@@ -11,7 +11,7 @@ use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Step {
-    /// The action.
+    /// The action that the driver must perform.
     pub action: ReflectorAction,
     /// The time at which the driver passes [`Input::Timer`], unless another input arrives earlier.
     pub until: Option<Instant>,
@@ -68,13 +68,13 @@ pub struct WatchPlan {
 /// An input of the state machine. The state machine ignores inputs that do not fit its current step.
 #[derive(Debug)]
 pub enum Input<O: Object> {
-    /// The request was accepted.
+    /// The source has accepted the request.
     Opened,
-    /// A part of the list.
+    /// A part of the list has arrived.
     Part(ListPart<O>),
     /// Events of the watch, in order.
     Events(Vec<WatchEvent<O>>),
-    /// The stream has ended.
+    /// The stream of the request has ended.
     Ended,
     /// The request was rejected, or the stream broke.
     Failed(SourceError),
@@ -82,16 +82,16 @@ pub enum Input<O: Object> {
     Timer,
     /// The consumer of the queue received an object that is older than the cached one.
     RelistRequested,
-    /// The run ends.
+    /// The run of the reflector ends.
     Stop,
 }
 
-/// The effects of an input.
+/// The effects of an input, which the driver applies.
 #[derive(Debug)]
 pub struct Effects<O: Object> {
-    /// For the queue, in order.
+    /// Changes for the queue, in order.
     pub changes: Vec<Change<O>>,
-    /// Each new version, in order.
+    /// The new versions for the hook `on_version`, in order.
     pub versions: Vec<ResourceVersion>,
     /// Notices for the log and the hooks, in order.
     pub notices: Vec<ReflectorNotice>,

@@ -67,7 +67,7 @@ async fn a_server_restarted_with_an_older_state_is_detected_before_it_is_watched
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     world.server.expect_watch().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
-    // No server is listening yet.
+    // No server accepts connections yet, so the version check fails too.
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);

@@ -150,7 +150,7 @@ impl Script {
             6 => modified(subject),
             _ => added(subject),
         };
-        // Errors deliver no data.
+        // An error event delivers no data, so it does not reset the count.
         if turn.what != 3 {
             self.requests_at_once = 0;
         }

@@ -129,7 +129,7 @@ impl PrometheusControllers {
 }
 
 struct ControllerSeries {
-    /// Indexed by result.
+    /// The counters of reconciles, indexed by result.
     results: [Counter; 4],
     errors: Counter,
     terminal_errors: Counter,

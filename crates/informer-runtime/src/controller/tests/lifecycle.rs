@@ -1,4 +1,4 @@
-//! Start, warm-up, stop.
+//! Tests of the start, warm-up and stop of a controller.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Timeouts and counters.
+//! Tests of timeouts and counters of reconciles.
 
 use super::super::metrics::{ControllerMetrics, ControllerMetricsProvider, ReconcileResult};
 use super::*;

@@ -133,7 +133,7 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // Whatever happened before, all runnables have ended two deadlines after a stop.
+        // Regardless of earlier actions, all runnables have ended two deadlines after a stop.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {

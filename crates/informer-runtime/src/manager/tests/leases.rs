@@ -121,7 +121,7 @@ async fn rejected_requests_of_a_shard_group_are_shown_and_make_the_manager_unrea
     sleep(seconds(10)).await;
     assert_eq!(shown(&handle)["active"], true);
     assert_eq!(ready(&handle, "shard-group-maps").await.0, 200);
-    // Lists still succeed.
+    // Only the writes of the Lease are rejected; lists still succeed.
     server.faults().on(FaultMatch::verb(Verb::Patch)).status(403);
     sleep(seconds(60)).await;
     let (code, why) = ready(&handle, "shard-group-maps").await;

@@ -98,7 +98,7 @@ struct ShardSeries {
     share: Gauge<f64, AtomicU64>,
     changes: Counter,
     gained: Counter,
-    /// Indexed by reason.
+    /// The counters of rejected requests, indexed by reason.
     refused: [Counter; 3],
     writes: Counter,
 }

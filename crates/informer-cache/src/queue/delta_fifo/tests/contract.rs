@@ -1,4 +1,4 @@
-//! Order, compression, has-synced, requeue, closing.
+//! Tests of order, compression, `has_synced`, requeue and closing.
 
 use std::collections::HashMap;
 use std::sync::Arc;

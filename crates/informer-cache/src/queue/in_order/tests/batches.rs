@@ -1,4 +1,4 @@
-//! The content of a batch.
+//! Tests of the content of a batch.
 
 use crate::Change;
 use crate::queue::fixture::{Foo, foo, gone, list, text};

@@ -1,4 +1,4 @@
-//! Order, lists, has-synced, closing.
+//! Tests of order, lists, `has_synced` and closing.
 
 use std::future::Future;
 use std::sync::Arc;

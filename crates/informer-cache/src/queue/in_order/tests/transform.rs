@@ -1,4 +1,4 @@
-//! The transform of pushed objects.
+//! Tests of the transform of pushed objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
