@@ -40,7 +40,6 @@ use process::Processes;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The error of a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Parser)]

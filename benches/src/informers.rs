@@ -36,7 +36,6 @@ use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 
 use arguments::{Encoding, Form, Kind};
 
-/// The error of a measurement.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Parser)]

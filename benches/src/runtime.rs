@@ -19,7 +19,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 
-/// The error of a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Figures by case.

@@ -41,7 +41,6 @@ enum Place {
     Here(ApiService),
 }
 
-/// One connection.
 pub(crate) struct Connection {
     sender: Sender,
     host: String,

@@ -34,7 +34,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The name in the certificate.
 const HOST: &str = "127.0.0.1";
 
-/// The amount of data.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Floor {
     /// Bytes of a request that creates an object.

@@ -48,7 +48,6 @@ pub(super) fn bare(kind: Kind, seed: u64, n: usize) -> Value {
     json!({"metadata": metadata})
 }
 
-/// Returns the key of an object.
 pub(super) fn key(kind: Kind, n: usize) -> String {
     let (namespace, name) = (namespace_of(kind, n), name_of(n));
     if namespace.is_empty() { name } else { format!("{namespace}/{name}") }
@@ -63,7 +62,6 @@ pub(super) fn namespace_of(kind: Kind, n: usize) -> String {
     }
 }
 
-/// Returns the name of an object.
 pub(super) fn name_of(n: usize) -> String {
     format!("object-{n:07}")
 }

@@ -313,7 +313,6 @@ impl Server {
         Ok(label)
     }
 
-    /// Restores the initial state of all objects.
     async fn reset(&self) -> Result<(), Failure> {
         let changed = std::mem::take(&mut *self.changed.lock().await);
         let first = changed.into_iter().map(|n| object(&self.options, 0, n));

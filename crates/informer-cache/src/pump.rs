@@ -225,8 +225,8 @@ impl<O: Object> Pump<O> {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
             if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
-                // Either the object was deleted meanwhile, or its creation arrives late. Only a list can
-                // decide.
+                // The event is late and its object is not cached. Either the object was deleted meanwhile, or
+                // its creation arrives late; only a list can decide.
                 self.counters.stale += 1;
                 staged.applied.suspect = true;
                 self.order.refuse(&*object);

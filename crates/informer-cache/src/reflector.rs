@@ -149,7 +149,7 @@ pub struct Reflector<O: Object> {
     running: Mutex<()>,
     /// Number of contained panics of the source, of a hook or of the queue.
     panics: AtomicU64,
-    /// The server version that [`ListWatch::server_version`] returned with the last applied list.
+    /// The server version that `ListWatch::server_version` returned with the last applied list.
     server: SyncMutex<Option<Arc<str>>>,
 }
 

@@ -261,12 +261,10 @@ pub(crate) struct ListenError {
     cause: std::io::Error,
 }
 
-/// Returns a plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Bytes> {
     typed_response(status, "text/plain; charset=utf-8", text)
 }
 
-/// Returns a response with a content type.
 pub(crate) fn typed_response(
     status: StatusCode,
     content_type: &'static str,

@@ -100,7 +100,6 @@ impl Instrumentation {
         }
     }
 
-    /// Returns the metrics of a queue.
     pub(crate) fn queue(self: &Arc<Self>, name: &str) -> Arc<dyn QueueMetrics> {
         Arc::new(InstrumentedQueue {
             name: name.to_owned(),
@@ -148,7 +147,6 @@ impl Instrumentation {
         if crashed.is_empty() { Ok(()) } else { Err(CrashedInformers(crashed.join("; "))) }
     }
 
-    /// Returns every queue as JSON.
     pub(crate) fn queues_page(&self) -> Value {
         let probes = all(&self.queues);
         let stats = probes.iter().filter_map(|(name, probe)| Some((name, probe.stats()?)));

@@ -4,13 +4,11 @@ use thiserror::Error;
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("cannot {operation} {kind}{}{path}", if path.is_empty() { "" } else { " at " })]
 pub struct TranscodeError {
-    /// The attempted operation.
     pub(crate) operation: &'static str,
     /// The kind of the object, such as `apps/v1 Deployment`.
     pub(crate) kind: String,
     /// The field, such as `spec.containers[0].image`.
     pub(crate) path: String,
-    /// The problem with the field.
     #[source]
     pub(crate) problem: Problem,
 }

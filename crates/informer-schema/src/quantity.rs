@@ -175,7 +175,6 @@ fn binary(negative: bool, value: u128) -> String {
 }
 
 impl Amount {
-    /// Multiplies by two to the power of `power`.
     fn double(&mut self, power: i32) {
         for _ in 0..power / 10 {
             let mut carry = 0_u32;

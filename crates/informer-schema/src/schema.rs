@@ -37,7 +37,6 @@ pub(crate) struct MessageId(pub(crate) u16);
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
-    /// Rare attributes of fields.
     pub(crate) extras: Vec<Extra>,
     /// For each message, a range of entries that maps a protobuf field number to the index of the field in
     /// its message, plus 1.
@@ -223,7 +222,6 @@ impl Schema {
     }
 }
 
-/// Hashes a kind.
 fn kind_hash(group: &str, version: &str, kind: &str) -> usize {
     hash(kind) * 3 + hash(version) * 5 + hash(group) * 7
 }

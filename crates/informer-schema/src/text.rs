@@ -10,7 +10,6 @@ pub const MAX_JSON_DEPTH: usize = 10_000;
 /// The maximum input in bytes, since offsets are stored in 32 bits.
 pub const MAX_INPUT: usize = u32::MAX as usize;
 
-/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonKind {
     Null,

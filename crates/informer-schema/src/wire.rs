@@ -229,7 +229,6 @@ impl Writer {
         self.bytes.len() - self.start
     }
 
-    /// Returns the written bytes.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.bytes.drain(..self.start);
         self.bytes
@@ -288,7 +287,6 @@ impl Writer {
     }
 }
 
-/// Calls `field` for each field of a message.
 pub(crate) fn each_field<'a>(
     data: &'a [u8],
     mut field: impl FnMut(u32, Raw<'a>) -> Result<(), Problem>,

@@ -191,7 +191,6 @@ impl<O: Object> Shared<O> {
         Ok(definitions)
     }
 
-    /// Releases reserved names.
     pub(crate) fn release(&self, claimed: &[Arc<Definition<O>>]) {
         let mut ledger = self.ledger.lock();
         for definition in claimed {
@@ -218,7 +217,6 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// Returns the failures of index functions.
     pub(crate) fn index_failures(&self) -> Vec<IndexFailure> {
         let definitions = self.ledger.lock().definitions.clone();
         definitions.iter().filter_map(|definition| definition.failure()).collect()

@@ -55,7 +55,6 @@ pub(crate) struct Narrowed<'a> {
 }
 
 impl Narrowed<'_> {
-    /// Returns the number of candidates.
     pub(crate) fn len(&self) -> usize {
         self.postings.iter().map(|posting| posting.len()).sum()
     }

@@ -316,7 +316,6 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    /// Like [`gauges`](Self::gauges), for counters.
     fn counters(
         &mut self,
         name: &str,

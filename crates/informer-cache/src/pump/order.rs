@@ -38,7 +38,7 @@ impl VersionOrder {
         self.is_trusted() && version.is_older_than(than)
     }
 
-    /// Records an event that the pump rejected because its version is older than the cache.
+    /// Records an event that the pump rejected because its version is older than that of the cache.
     pub(super) fn refuse(&mut self, object: &impl Object) {
         if self.refused.len() < MAX_STALE_EVENTS {
             let state = (object.uid().into(), object.resource_version().clone());

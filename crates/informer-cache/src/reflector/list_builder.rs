@@ -93,7 +93,6 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Removes an object.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         self.undecodable.remove(key);
         let hash = self.hasher.hash_one(key.as_str());

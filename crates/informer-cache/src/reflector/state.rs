@@ -356,7 +356,6 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Begins a list or a streaming list.
     fn begin_relist(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
         let streaming = match self.config.streaming_list {
             StreamingList::Auto => self.streaming_supported,

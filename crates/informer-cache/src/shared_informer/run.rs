@@ -25,7 +25,6 @@ use crate::queue::InOrderQueue;
 use crate::reflector::Backoff;
 use crate::{Event, InformerCrash};
 
-/// The lifecycle of an informer.
 #[derive(Debug)]
 pub(super) enum Lifecycle {
     /// Never started.
@@ -156,7 +155,6 @@ impl RunGuard {
     }
 }
 
-/// The context of one run.
 struct Run<O: Object> {
     shared: Arc<Shared<O>>,
     cancel: CancellationToken,

@@ -278,7 +278,6 @@ impl<O: Object> WatchPeer<O> {
     }
 }
 
-/// Returns a stream and its sender.
 fn feed<T: Send + 'static>() -> (Feed<T>, impl futures_core::Stream<Item = Result<T, SourceError>> + Send) {
     let (sender, receiver) = mpsc::unbounded_channel::<Option<Result<T, SourceError>>>();
     let stream = stream::unfold(receiver, async |mut receiver| {

@@ -57,7 +57,6 @@ fn number(version: &ResourceVersion) -> u64 {
     version.as_u64().unwrap_or_default()
 }
 
-/// Responds to a list request.
 pub(crate) fn list(
     plan: &ListPlan,
     server: &Server,
@@ -118,7 +117,6 @@ fn parts(
     parts
 }
 
-/// Responds to a watch request.
 pub(crate) fn watch(
     plan: &WatchPlan,
     server: &Server,

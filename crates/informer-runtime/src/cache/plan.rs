@@ -37,7 +37,6 @@ pub enum InformerScope {
     OtherNamespaces,
 }
 
-/// The selectors of an informer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InformerSelectors {
     pub(crate) labels: LabelSelector,
@@ -45,7 +44,6 @@ pub(crate) struct InformerSelectors {
     pub(crate) shares: Option<HashShares>,
 }
 
-/// The plan of one informer.
 #[derive(Debug, Clone)]
 pub(super) struct InformerPlan {
     pub(super) scope: InformerScope,

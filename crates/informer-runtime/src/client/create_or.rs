@@ -135,7 +135,6 @@ fn version<K: KubeObject>(object: &Fetched<K>) -> Option<&str> {
     object.meta().resource_version.as_deref()
 }
 
-/// Namespace and name.
 fn identity<K: KubeObject>(object: &K) -> (Option<String>, Option<String>) {
     (object.meta().namespace.clone(), object.meta().name.clone())
 }

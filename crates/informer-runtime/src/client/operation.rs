@@ -128,7 +128,6 @@ impl Operation {
         object_key(&self.kind, self.namespace.as_deref(), self.name.as_deref()?)
     }
 
-    /// Returns the HTTP request.
     pub(super) fn call(&self) -> Result<Call, WriteError> {
         let kind = &self.kind;
         let key = || self.key().ok_or_else(|| WriteError::NoName { attempt: self.to_string() });

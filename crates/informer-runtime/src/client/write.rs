@@ -93,7 +93,6 @@ impl CachedClient {
         Ok(merge_patch(&whole, &became).filter(|patch| patch.is_object()))
     }
 
-    /// Returns the list map keys of a kind.
     fn list_keys(&self, kind: &Gvk) -> ListKeys {
         self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| self.shared.api.list_keys(kind))
     }

@@ -36,7 +36,6 @@ use crate::{ReconcileRequest, Services};
 /// reason for the timeout first.
 const REASON_GRACE: Duration = Duration::from_secs(1);
 
-/// The components of an [`Engine`].
 pub(super) struct EngineParts<R: ReconcileRequest> {
     pub(super) name: Arc<str>,
     pub(super) kind: Arc<str>,

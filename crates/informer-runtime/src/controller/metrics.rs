@@ -28,7 +28,6 @@ pub(crate) enum ReconcileResult {
 
 #[cfg(any(test, feature = "prometheus"))]
 impl ReconcileResult {
-    /// All results.
     #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Requeue, Self::RequeueAfter];
 
@@ -71,17 +70,13 @@ pub(crate) trait ControllerMetrics: Send + Sync + 'static {
     fn timed_out(&self);
 }
 
-/// Creates the metrics of a manager's controllers.
 pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
-    /// Returns the metrics of a controller.
     fn controller(&self, name: &str) -> Option<Arc<dyn ControllerMetrics>>;
 
-    /// Returns the shard metrics of a sharded controller.
     fn shards(&self, _name: &str) -> Option<Arc<dyn ShardMetrics>> {
         None
     }
 
-    /// Returns the metrics of a controller's queue.
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
 }
 
@@ -238,7 +233,6 @@ impl fmt::Debug for Instruments {
     }
 }
 
-/// Guard of a running reconcile.
 pub(super) struct ActiveGuard<'a>(&'a Instruments);
 
 impl Drop for ActiveGuard<'_> {
@@ -248,7 +242,6 @@ impl Drop for ActiveGuard<'_> {
     }
 }
 
-/// Guard of running workers.
 pub(super) struct WorkersGuard<'a> {
     instruments: &'a Instruments,
     workers: usize,

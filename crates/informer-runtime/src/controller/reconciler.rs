@@ -42,7 +42,6 @@ where
     }
 }
 
-/// A type-erased [`Reconciler`].
 pub(super) trait DynReconciler<R>: Send + Sync {
     fn call(&self, request: R, context: Context) -> BoxFuture<'_, Result<Outcome, ReconcileError>>;
 }

@@ -73,7 +73,6 @@ pub struct ShardState {
     pub writes_refused: u64,
 }
 
-/// The sharding of a controller.
 pub(super) struct Sharded<R> {
     sharding: Sharding,
     key_of: KeyOf<R>,
@@ -223,8 +222,8 @@ async fn handle_gained_keys<R: ReconcileRequest>(
     let count = Arc::new(AtomicU64::new(0));
     let (view, key_of, counter) = (Arc::clone(after), Arc::clone(&sharded.key_of), Arc::clone(&count));
     let only = move |request: &R| {
-        // The owner of the request is unknown, so the request is enqueued, and the worker that gets it
-        // reports the panic.
+        // If the shard key function panics, the owner of the request is unknown. The request is then
+        // enqueued, and the worker that gets it reports the panic.
         let Ok(key) = shard_key(&key_of, request) else { return true };
         let gained = view.gained_since(&before, &key);
         counter.fetch_add(u64::from(gained), Ordering::Relaxed);

@@ -80,7 +80,6 @@ impl Calls {
     }
 }
 
-/// A running controller.
 struct Running {
     handle: ControllerHandle,
     stop: CancellationToken,

@@ -21,7 +21,6 @@ use super::sharded::EnterError;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
 use crate::{OwnedKey, ReconcileRequest};
 
-/// The current request of a worker.
 pub(super) struct WorkerSlot<R>(Mutex<Option<(R, Instant)>>);
 
 impl<R> Default for WorkerSlot<R> {
@@ -69,7 +68,8 @@ pub(super) async fn work<R: ReconcileRequest>(
     while let Some(item) = next {
         let done = match engine.accepts_requests() {
             true => process(&engine, slot, item).await?,
-            // The item is marked as done without a reconcile, since the next run lists all objects again.
+            // After the stop, an item is marked as done without a reconcile, since the next run lists all
+            // objects again.
             false => Some(item),
         };
         next = match done {

@@ -41,7 +41,6 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// Creates a sender and its recorder.
     pub(crate) fn new(client: Client) -> (Self, EventRecorder) {
         let (sender, events) = mpsc::channel(BUFFER);
         let dropped = Arc::<AtomicU64>::default();

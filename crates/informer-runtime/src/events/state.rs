@@ -37,7 +37,6 @@ const MAX_NAMES: u32 = 5;
 /// below 253 bytes.
 const MAX_STEM: usize = 200;
 
-/// A request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventWrite {
     pub(crate) key: EventKey,
@@ -52,7 +51,6 @@ pub(crate) struct EventWrite {
     pub(crate) repeats: bool,
 }
 
-/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteResult {
     Done,

@@ -19,7 +19,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The slots of a server.
 #[derive(Clone)]
 pub(super) struct Slots {
     shared: Arc<SlotsInner>,
@@ -50,8 +49,8 @@ impl SlotsState {
         position
     }
 
-    /// Takes a slot if one is free. Otherwise tells the connection that has waited longest to close, and
-    /// returns false.
+    /// Takes a slot if one is free. Otherwise cancels the token of the connection that has waited longest, so
+    /// that it closes, and returns false.
     fn take(&mut self) -> bool {
         if self.open < self.max {
             self.open += 1;

@@ -183,7 +183,6 @@ pub struct TlsError {
     cause: BoxError,
 }
 
-/// The contents of the files.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,

@@ -44,7 +44,6 @@ pub struct LeaderElector {
     pub(crate) status: Option<prometheus_client::metrics::gauge::Gauge>,
 }
 
-/// The request in flight.
 type PendingReply = Option<BoxFuture<'static, LeaseReply>>;
 
 impl LeaderElector {

@@ -48,7 +48,6 @@ impl FailureKind {
         }
     }
 
-    /// Returns the label value.
     #[cfg(feature = "prometheus")]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -72,7 +71,6 @@ impl FailureKind {
     }
 }
 
-/// A failed Lease request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,

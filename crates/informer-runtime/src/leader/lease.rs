@@ -20,10 +20,8 @@ const MAX_LEASE_BYTES: usize = 1 << 20;
 /// The timeout of a watch of the Lease, in seconds.
 const WATCH_SECONDS: u32 = 300;
 
-/// The result of a request.
 pub(super) struct LeaseReply {
     pub(super) response: ElectionResponse,
-    /// The current Lease.
     pub(super) lease: Option<Value>,
     pub(super) failure: Option<Failure>,
 }
@@ -155,7 +153,6 @@ pub(crate) async fn exchange(
     Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// Formats an error with its causes.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -34,7 +34,6 @@ fn lease(server: &ApiServer) -> Value {
     server.get(&leases(), "default", "operator").expect("the Lease exists")
 }
 
-/// A candidate.
 struct Replica {
     leadership: watch::Receiver<Leadership>,
     stop: CancellationToken,

@@ -207,7 +207,6 @@ impl Driver {
         self.tasks.abort_all();
     }
 
-    /// Publishes the status.
     fn publish(&self) {
         let status = match () {
             () if self.finished => ManagerStatus::Stopped,

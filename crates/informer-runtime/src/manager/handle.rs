@@ -59,7 +59,6 @@ pub struct ManagerHandle {
 
 pub(super) struct ManagerShared {
     services: Services,
-    /// The defaults of controllers.
     pub(super) defaults: Mutex<ControllerDefaults>,
     controllers: Arc<dyn ControllerMetricsProvider>,
     gate: Mutex<Gate>,
@@ -206,7 +205,6 @@ impl ManagerHandle {
         self.shared.instrumentation.queue(name)
     }
 
-    /// Returns the metrics of webhooks.
     #[cfg(all(feature = "prometheus", feature = "webhook"))]
     pub(crate) fn webhook_metrics(&self) -> crate::webhook::WebhookMetrics {
         self.shared.instrumentation.prometheus.webhooks.clone()

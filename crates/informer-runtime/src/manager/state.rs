@@ -28,7 +28,6 @@ mod tests;
 /// timeout is less, that time is used.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// The id of a runnable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunnableId(u64);
 
@@ -114,7 +113,6 @@ impl ManagerState {
         Some(id)
     }
 
-    /// Starts the manager.
     pub(crate) fn start(&mut self) {
         if self.phase == ManagerPhase::Created {
             self.open(0);
@@ -195,7 +193,6 @@ impl ManagerState {
         }
     }
 
-    /// Returns the next action.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }

@@ -27,7 +27,6 @@ pub(crate) trait ShardMetrics: Send + Sync + 'static {
 impl NotOwned {
     const ALL: [Self; 3] = [Self::NoLease, Self::Elsewhere, Self::HandOver];
 
-    /// Returns the label value.
     fn as_str(self) -> &'static str {
         match self {
             Self::NoLease => "no_lease",

@@ -170,7 +170,6 @@ impl MemberState {
         }
     }
 
-    /// Returns the owned keys.
     pub(crate) fn view(&self) -> &Arc<ShardView> {
         &self.view
     }

@@ -31,7 +31,6 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
 }
 
-/// A filter of requests.
 pub(crate) type RequestFilter<R> = dyn Fn(&R) -> bool + Send + Sync;
 
 impl<R: ReconcileRequest> Enqueuer<R> {

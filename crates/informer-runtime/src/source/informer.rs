@@ -36,7 +36,6 @@ pub struct Informer<O: Object, R: ReconcileRequest> {
     state: Mutex<InformerSourceState<O>>,
 }
 
-/// The lifecycle of the source.
 enum InformerSourceState<O: Object> {
     Created,
     Running { registration: Arc<HandlerRegistration<O>>, _run: InformerRun },

@@ -116,7 +116,6 @@ pub struct Kind<O: Representation, R: ReconcileRequest> {
     live: Mutex<KindSourceState<O>>,
 }
 
-/// The lifecycle of the source.
 enum KindSourceState<O: Representation> {
     Created,
     Starting,

@@ -113,7 +113,6 @@ where
     })
 }
 
-/// Returns the response to a conversion review.
 pub(super) fn convert(review: &Value, conversions: &[Conversion]) -> Value {
     match converted(review, conversions) {
         Ok(objects) => json!({"convertedObjects": objects, "result": {"status": "Success"}}),

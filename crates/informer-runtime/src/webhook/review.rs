@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::http_server::{text, typed_response};
 
-/// The response to a review.
 #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only metrics read whether it panicked"))]
 pub(super) struct ReviewResponse {
     pub(super) response: Response<Bytes>,

@@ -22,7 +22,6 @@ use tokio::task::JoinHandle;
 
 use crate::fixture::Server;
 
-/// The reconciled requests, in order.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 

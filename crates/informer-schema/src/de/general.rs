@@ -154,7 +154,6 @@ impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
     }
 }
 
-/// One value.
 pub(super) struct Value<'s, 'a>(pub(super) View<'s, 'a>, pub(super) Unknown);
 
 impl<'a> Deserializer<'a> for Value<'_, 'a> {
@@ -233,7 +232,6 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     }
 }
 
-/// Deserializes embedded JSON.
 fn embedded<'a, V: Visitor<'a>>(json: &'a [u8], visitor: V) -> Result<V::Value, Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     let value = reader.deserialize_any(visitor).map_err(|_| type_error("another JSON value"))?;

@@ -25,7 +25,6 @@ use crate::transcode::is_type_meta;
 use crate::transcode::view::{IndexedRaw, Instant, MessageView, Pieces, View};
 use crate::wire::{Raw, Reader};
 
-/// A message.
 pub(super) struct Object<'s, 'a, 't> {
     schema: &'s Schema,
     id: MessageId,

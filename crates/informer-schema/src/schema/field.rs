@@ -157,7 +157,6 @@ pub(crate) struct FieldData {
     pub(crate) extra: u16,
 }
 
-/// Rare attributes of a field.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     list: Option<ListType>,

@@ -16,7 +16,6 @@ const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of 
 /// 44 fields.
 pub(super) const MAX_FIELDS: usize = 64;
 
-/// Parses the table.
 pub(super) fn parse(text: &'static str, releases: Releases) -> Schema {
     match parse_and_extend(text, releases, |_| Ok::<(), Infallible>(())) {
         Ok(schema) => schema,

@@ -9,7 +9,6 @@ use informer_store::{Store, StoreBuilder, StoreChange, key_by, label};
 
 type Result<T = (), E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// A custom object.
 struct Machine {
     header: Header,
     cores: u32,

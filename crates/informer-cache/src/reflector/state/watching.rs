@@ -11,7 +11,6 @@ use super::{
 use crate::Change;
 use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 
-/// A watch.
 pub(super) struct Watching {
     plan: WatchPlan,
     open: bool,

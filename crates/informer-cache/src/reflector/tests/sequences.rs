@@ -235,8 +235,8 @@ proptest! {
                 }
                 _ => {
                     requests += 1;
-                    // The limit: an hour has at most 130 waits of at least 30 s or shorter, with up to four
-                    // requests each.
+                    // The limit: an hour has at most 120 waits of 30 s or more, and about ten shorter ones
+                    // before them, with up to four requests each.
                     prop_assert!(requests < 4 * 130, "{} requests", requests);
                     script.handle(Input::Failed(failure(KINDS[kind])));
                 }

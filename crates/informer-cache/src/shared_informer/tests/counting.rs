@@ -223,7 +223,6 @@ struct AtSynced {
     seen: Arc<Mutex<Option<(bool, u64)>>>,
 }
 
-/// The message of an event.
 #[derive(Default)]
 struct Message(String);
 

@@ -12,7 +12,6 @@ use prometheus_client::registry::Registry;
 
 use super::{ControllerMetrics, ReconcileResult};
 
-/// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
 /// The upper bounds of the buckets of controller-runtime, which its dashboards expect: forty, from 5 ms to a

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 /// deletions per second while keys move, and takes some ten megabytes.
 pub(super) const MAX_REJECTED: usize = 50_000;
 
-/// A rejected request.
 #[derive(Debug)]
 struct RejectedRequest<R> {
     request: R,
@@ -22,7 +21,6 @@ struct RejectedRequest<R> {
     since: Instant,
 }
 
-/// Recently rejected requests.
 #[derive(Debug)]
 pub(super) struct RejectedRequests<R> {
     keep: Duration,
@@ -48,7 +46,6 @@ impl<R> RejectedRequests<R> {
         forgotten
     }
 
-    /// Removes and returns one request.
     pub(super) fn take(&mut self, text: &str) -> Option<R> {
         self.requests.remove(text).map(|rejected| rejected.request)
     }

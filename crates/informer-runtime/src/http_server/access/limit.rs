@@ -35,7 +35,6 @@ impl Limit {
         free
     }
 
-    /// Returns a permit.
     pub(super) fn return_permit(&mut self, now: Instant) {
         self.taken = Some(((self.taken_at(now) - 1.0).max(0.0), now));
     }

@@ -14,7 +14,6 @@ pub(super) struct ReviewCache<K, T> {
     results: HashMap<K, (T, Instant)>,
 }
 
-/// A cached result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CachedReview<T> {
     /// The result is valid.

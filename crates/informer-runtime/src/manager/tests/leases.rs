@@ -135,7 +135,6 @@ async fn rejected_requests_of_a_shard_group_are_shown_and_make_the_manager_unrea
     assert_eq!(ready(&handle, "shard-group-maps").await.0, 200);
 }
 
-/// Counts warnings.
 #[derive(Clone, Default)]
 struct Warnings(Arc<AtomicU64>);
 

@@ -11,7 +11,6 @@ use prometheus_client::registry::Registry;
 use super::ShardMetrics;
 use crate::shard::{NotOwned, ShardView};
 
-/// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
 /// The number of artificial keys by which a replica's share is estimated. The estimate is accurate to about

@@ -18,7 +18,6 @@ pub(super) struct Slot<'s, 'a, 't> {
     pub(super) content: Content,
     /// The type of the value, or of the elements of a list or map.
     pub(super) base: Base,
-    /// The number of values.
     pub(super) count: u32,
     /// The value in the protobuf message. For several values, the bytes of the message from the first value
     /// on.
@@ -28,7 +27,6 @@ pub(super) struct Slot<'s, 'a, 't> {
     view: Option<Box<View<'s, 'a>>>,
 }
 
-/// The content of a [`Slot`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// One value.

@@ -16,7 +16,6 @@ pub(super) fn is_packed_block(base: Base, raw: &Raw<'_>) -> bool {
     matches!((base, raw), (Base::Int32 | Base::Int64 | Base::Bool, Raw::Bytes(_)))
 }
 
-/// One value.
 pub(super) struct Value<'v, 's, 'a, 't>(pub(super) &'v mut Slot<'s, 'a, 't>);
 
 impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
@@ -136,7 +135,6 @@ impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
     }
 }
 
-/// The values of a list.
 pub(super) struct Entries<'s, 'a> {
     reader: Reader<'a>,
     left: u32,
@@ -176,7 +174,6 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
     }
 }
 
-/// The entries of a map.
 pub(super) struct Map<'s, 'a> {
     reader: Reader<'a>,
     left: u32,

@@ -110,7 +110,6 @@ impl Model {
         }
     }
 
-    /// Pops the next deltas and processes them.
     fn pop(&mut self) -> (bool, Vec<String>) {
         let (name, entries) = self.shared.remove(0);
         let is_initial = !self.populated || self.initial > 0;
