@@ -14,8 +14,8 @@
 //! 4. The cached state of one uid never goes back, except by a list that is newer than the store, or by a
 //!    consistent read after a `resourceVersion` regression of the server ([`Replacement::rewound`]).
 //! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, with two
-//!    exceptions: it is complete and the cached one is partial ([`Object::is_partial`]), or the server has
-//!    meanwhile gone back to an older, undecodable state and may have used the version again for other
+//!    exceptions: it is complete and the cached one is partial ([`Object::is_partial`]), or the server
+//!    meanwhile went back to an older, undecodable state and may have used the version again for other
 //!    content.
 //! 6. The version of the store goes back only when a list is applied.
 //! 7. An event that is older than the store never adds an object that is not cached.
