@@ -1,7 +1,7 @@
 //! `informer envtest`: programs named `kube-apiserver` and `etcd`, for Go programs that start them with
 //! envtest.
 //!
-//! Both are this executable under another name; the name selects the role.
+//! Both are this executable under another name. The name selects the program that it runs as.
 
 mod apiserver;
 mod etcd;
@@ -57,7 +57,8 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Returns the role for the program name (the first argument).
+    /// Returns the program to run as for `program`, the path by which this process was started (`argv[0]`).
+    /// Returns `None` if its file name is neither `kube-apiserver` nor `etcd`.
     pub(crate) fn of(program: Option<&str>) -> Option<Self> {
         match Path::new(program?).file_stem()?.to_str()? {
             "kube-apiserver" => Some(Self::Apiserver),
@@ -66,7 +67,7 @@ impl Role {
         }
     }
 
-    /// Runs as that program.
+    /// Runs kube-apiserver or etcd with these arguments.
     pub(crate) async fn run(self, arguments: Vec<String>) -> ExitCode {
         let outcome = match self {
             Self::Apiserver => apiserver::run(arguments).await,

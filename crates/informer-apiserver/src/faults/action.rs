@@ -67,7 +67,9 @@ pub enum FaultAction {
     NoInitialEnd,
     /// Reads return a past state, and watches replay the events since then.
     Rewind {
-        /// The number of resourceVersions to go back.
+        /// How far back: reads return the state this many resourceVersions before the current one, and
+        /// watches start this many before the requested one. Neither goes back further than the history of
+        /// the server.
         by: u64,
     },
     /// Sends a line that is not JSON on a watch.
@@ -152,7 +154,7 @@ pub enum FaultAction {
     RepeatBookmarks,
     /// Sends bookmarks whose resourceVersion is older than that of the events before them.
     OldBookmarks {
-        /// The number of resourceVersions that a bookmark goes back.
+        /// The number by which the resourceVersion of each bookmark is reduced.
         by: u64,
     },
     /// Shuffles the initial events of a streaming list. This violates the watch contract.
