@@ -81,7 +81,8 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Like [`add`](Self::add).
+    /// Replaces the object with the same key, or adds the object if the queue has none. The same as
+    /// [`add`](Self::add).
     ///
     /// # Errors
     ///

@@ -77,7 +77,8 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(())
     }
 
-    /// Like [`add`](Self::add).
+    /// Replaces the item with the same key, or adds the item if the heap has none. The same as
+    /// [`add`](Self::add).
     ///
     /// # Errors
     ///

@@ -41,7 +41,8 @@ impl InitialSync {
         }
     }
 
-    /// Returns true if the next item belongs to the initial list, or is popped before it.
+    /// Returns true if the next item belongs to the initial list. An item that is popped before any list or
+    /// event was queued counts as part of it.
     pub(super) fn is_initial(&self) -> bool {
         !self.populated || self.queued > 0
     }

@@ -32,7 +32,8 @@ pub(super) enum Inserted {
     New,
     /// The object replaced an earlier state of the same key.
     Replaced,
-    /// The list is full; the object was dropped.
+    /// The object was dropped, because the list already has `max_objects` objects, or as many undecodable
+    /// ones. The caller must fail the whole list.
     Full,
 }
 

@@ -54,9 +54,10 @@ pub(super) struct Newcomer<K> {
 #[derive(Debug, Default)]
 pub struct Entries {
     list: Vec<Slot>,
-    /// Empty as long as no key has a rank.
+    /// The rank of the key in each slot. Ends at the last slot that was given a rank, so it needs no memory
+    /// in a queue without ranks.
     ranks: Vec<u64>,
-    /// Empty as long as no key has a group.
+    /// The number of the group of the key in each slot. Needs no memory in a queue without groups.
     groups: Vec<u32>,
 }
 
@@ -113,12 +114,12 @@ impl<K> Slots<K> {
         Self { keys: Vec::new(), entries: Entries::default(), free: NONE }
     }
 
-    /// `None` in a free slot.
+    /// Returns the key of a slot, or `None` if the slot is free.
     pub(super) fn key(&self, id: SlotId) -> Option<&K> {
         self.keys[id as usize].as_ref()
     }
 
-    /// Returns the key if `limit` slots are in use.
+    /// Adds a key. If `limit` slots are in use, the key is returned as the error.
     #[inline]
     pub(super) fn insert(&mut self, newcomer: Newcomer<K>, limit: u32) -> Result<SlotId, K> {
         let Newcomer { key, hash, group, rank } = newcomer;
@@ -145,7 +146,7 @@ impl<K> Slots<K> {
         Ok(id)
     }
 
-    /// The group of the key must have been [left](super::groups::Groups::leave).
+    /// Removes a key. The key must have [left](super::groups::Groups::leave) its group before.
     #[inline]
     pub(super) fn remove(&mut self, id: SlotId) -> Option<K> {
         if let Some(group) = self.entries.groups.get_mut(id as usize) {

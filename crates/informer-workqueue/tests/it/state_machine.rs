@@ -7,7 +7,7 @@ use tokio::time::Instant as TokioInstant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts the ready, waiting and processed keys.
+/// Returns the numbers of ready keys, of waiting keys and of keys in process.
 fn counts(queue: &QueueState<&'static str>) -> [usize; 3] {
     [queue.ready(), queue.waiting(), queue.processing()]
 }

@@ -26,9 +26,10 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) shape: Shape,
-    /// In order of arrival at the level.
+    /// Ready keys. Keys of one level are in the order in which they were added to it. The level is the
+    /// priority, or 0 if the queue has no priorities.
     ready: Vec<Ready>,
-    /// Groups in the order of their turns, by level.
+    /// The level and the group of each turn, in the order of the turns. The groups of a level take turns.
     turns: Vec<(i32, u8)>,
     waiting: Vec<Waiting>,
     processing: Vec<u8>,
