@@ -28,7 +28,7 @@ const MAX_OBSERVERS: usize = 1024;
 /// Records unknown fields for each kind that a client reads.
 #[derive(Default)]
 pub(crate) struct UnknownFieldsLog {
-    /// Bounded by the number of kinds that the client reads.
+    /// One entry for each kind that the client reads. Entries are never removed.
     kinds: Mutex<HashMap<Gvr, Arc<UnknownFields>>>,
     shared: Arc<Mutex<Observed>>,
 }

@@ -19,10 +19,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::Client;
 
-/// How long a response is reused. It is shorter than an upgrade of a server.
+/// How long a response is reused. An upgrade of a server takes longer.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// Timeout of the response. A list waits for it.
+/// Timeout of the request for the version. A list that needs the version waits no longer than this.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of the response. API servers send half a kilobyte.

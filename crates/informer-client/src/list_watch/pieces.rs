@@ -9,14 +9,15 @@ use crate::splitter::Slice;
 /// millisecond's work.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
-/// The maximum number of objects to split before decoding: other tasks wait for the thread that long.
+/// The maximum number of objects to split before decoding. Splitting them blocks the other tasks of the
+/// thread.
 pub(super) const BATCH_OBJECTS: usize = 1000;
 
 /// The minimum number of bytes for which another task is worth spawning, which takes some microseconds.
 const MIN_TASK_BYTES: usize = 32 << 10;
 
-/// The minimum number of objects for which another task is worth spawning: a single object, however large,
-/// would only be decoded later.
+/// The minimum number of objects for which another task is worth spawning. With a single object,
+/// however large, a task would only add the delay of its start.
 const MIN_TASK_OBJECTS: usize = 4;
 
 /// Objects on their way from the splitter to the decoder: slices of network frames, which they keep alive.

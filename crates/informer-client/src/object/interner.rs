@@ -41,7 +41,8 @@ struct Table<T> {
 }
 
 impl Interner {
-    /// Creates an interner with a fixed hash seed for bodies, for tests.
+    /// Creates an interner whose templates have hashes that depend only on `seed`, so that tests are
+    /// reproducible.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         Self { templates: Templates::of_seed(seed), ..Self::default() }

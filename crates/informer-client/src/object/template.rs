@@ -57,7 +57,7 @@ const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
 impl Templates {
-    /// Creates templates with a fixed hash seed, for tests.
+    /// Creates an empty set of templates whose hashes depend only on `seed`, so that tests are reproducible.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         let hasher = SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed());

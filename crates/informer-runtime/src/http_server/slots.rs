@@ -41,7 +41,7 @@ struct SlotsState {
 }
 
 impl SlotsState {
-    /// Adds a connection after all waiting ones. Returns its position.
+    /// Adds a connection after all others that wait for their peer. Returns its position among them.
     fn wait(&mut self, close: CancellationToken) -> u64 {
         let position = self.next;
         self.next += 1;
@@ -49,8 +49,8 @@ impl SlotsState {
         position
     }
 
-    /// Takes a slot if one is free. Otherwise cancels the token of the connection that has waited longest, so
-    /// that it closes, and returns false.
+    /// Takes a slot if one is free. Otherwise returns false. Unless a connection is already closing, it also
+    /// cancels the token of the one that has waited longest for its peer, so that this one closes.
     fn take(&mut self) -> bool {
         if self.open < self.max {
             self.open += 1;
@@ -76,7 +76,8 @@ impl Slots {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no slot; a waiting connection may have been closed unnecessarily.
+    /// Dropping the future takes no slot. A connection that waited for its peer may already have been closed
+    /// to free a slot.
     pub(super) async fn take(&self) -> Slot {
         while !self.shared.state.lock().take() {
             self.shared.changed.notified().await;

@@ -51,7 +51,7 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
         let Self { schema, id, data, depth, type_meta } = self;
         let frame = Frame::begin(schema, id, data, depth)?;
         let value = Slot::new(schema, depth + 1);
-        // Passed by reference because it is large.
+        // `Members` is passed by reference because it is large.
         visitor.visit_map(&mut Members { frame, outer: Vec::new(), type_meta, kind: None, name: "", value })
     }
 
@@ -213,8 +213,8 @@ impl<'s, 'a> Members<'s, 'a, '_> {
         Ok(())
     }
 
-    /// Prepares a field that the message contains. Returns false if JSON omits the field, or if it is an
-    /// embedded type, whose fields follow.
+    /// Sets `value` for a field that the message contains. Returns false if JSON omits the field, or if it is
+    /// an embedded type, whose fields follow.
     #[inline]
     fn present(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         match (field.shape, field.base) {
@@ -257,7 +257,9 @@ impl<'s, 'a> Members<'s, 'a, '_> {
         Ok(true)
     }
 
-    /// Prepares a field that is absent in the message. Returns false if JSON omits the field.
+    /// Sets `value` for a field that is absent in the message: to the type of the object for `apiVersion` and
+    /// `kind`, otherwise to the zero value. Returns false if JSON omits the field, or if it is an embedded
+    /// type, whose fields follow.
     fn absent(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         if is_type_meta(field) {
             let (kind, api_version) = self.type_meta.take().unwrap_or_default();
