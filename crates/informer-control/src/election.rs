@@ -45,7 +45,7 @@ pub use state::{ElectionAction, ElectionNotice, ElectionResponse, ElectorState, 
 pub struct Fence {
     /// `spec.leaseTransitions` when the term began.
     pub transitions: i32,
-    /// The version of the Lease when the term began.
+    /// The resourceVersion of the Lease after the write that began the term.
     pub version: ResourceVersion,
 }
 
@@ -56,9 +56,9 @@ pub struct ElectionTimes {
     pub lease: Duration,
     /// How long a leader tries to renew before it gives up; shorter than the lease.
     pub renew: Duration,
-    /// The delay between two attempts.
+    /// The delay between two attempts to acquire or renew the lease.
     pub retry: Duration,
-    /// The maximum random extension of a standby's delay, as a factor of it.
+    /// The maximum random delay that a standby adds to `retry`, as a multiple of `retry`.
     pub jitter: f64,
 }
 

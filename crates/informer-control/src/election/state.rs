@@ -40,8 +40,8 @@ const GIVE_UP_TENTHS: u32 = 8;
 /// changed. It turns a burst of watch events into few requests, and is shorter than usual renewal intervals.
 const MIN_HINT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The duration written into a released Lease, as in client-go. It names no holder, so candidates do not wait
-/// for it.
+/// The duration written into a released Lease, as in client-go. Candidates ignore it, because a released
+/// Lease has no holder.
 const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
 /// The holder's record in a Lease.
@@ -67,7 +67,7 @@ pub enum ElectionAction {
     Get,
     /// Creates the Lease; fails with a conflict if it exists.
     Create(LeaseWrite),
-    /// Updates the Lease if it has this version.
+    /// Updates the Lease; fails with a conflict if its resourceVersion is not this one.
     Update(ResourceVersion, LeaseWrite),
 }
 
@@ -91,13 +91,14 @@ pub enum ElectionResponse {
     Lease(LeaseRecord, ResourceVersion),
     /// The Lease does not exist.
     NotFound,
-    /// The Lease has another version or exists already.
+    /// The Lease has another resourceVersion, or it exists already.
     Conflict,
     /// Any other response, or a timeout: the request may have been applied, or may still be.
     Failed(String),
 }
 
-/// A change that the driver reports.
+/// A change of the leader, or the end of the candidacy. The caller gets it from
+/// [`poll_notice`](ElectorState::poll_notice).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionNotice {
     /// The term begins.
@@ -422,7 +423,7 @@ impl ElectorState {
         self.next = Some(now + self.times.retry);
     }
 
-    /// Writes the Lease without reading it first: the version shows whether it has changed.
+    /// Writes the Lease without reading it first. The server rejects the write if the Lease has changed.
     fn renew(&mut self, now: Instant) {
         let Some(ObservedLease { record, version, .. }) = &self.observed else { return };
         let write = self.next_lease_write(record);
@@ -441,7 +442,8 @@ impl ElectorState {
                 self.lose(format!("{} is the holder", record.holder), now);
             }
             _ if self.stopping.is_some() => {}
-            // Read once and write once more, then wait for the rest of the period.
+            // After a failed renewal, read the Lease and write it once more at once. If that fails, too, wait
+            // for `retry`.
             (RequestKind::Write, _) if self.next.is_some() => {
                 self.next = None;
                 self.send(ElectionAction::Get, now);
