@@ -26,7 +26,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// The labels of each served series. Counters have their suffix `_total`, histograms their suffixes.
+/// The labels of each served metric by its name, including suffixes such as `_total` and `_bucket`.
 type Served = BTreeMap<String, BTreeSet<String>>;
 
 fn document(name: &str) -> String {
@@ -186,12 +186,13 @@ fn check(expression: &str, served: &Served, problems: &mut Vec<String>) {
             continue;
         };
         for matcher in selector.matchers.matchers {
-            // Prometheus adds these two when it scrapes.
+            // Prometheus adds the labels `job` and `instance` when it scrapes.
             let added = ["job", "instance"].contains(&matcher.name.as_str());
             if !added && !labels.contains(&matcher.name) {
                 problems.push(format!("{expression}: {name} has no label {}", matcher.name));
             }
-            // A variable may have several values. Grafana joins them to a regular expression.
+            // A dashboard variable may have several values, which Grafana joins to a regular expression. `=`
+            // does not match it.
             assert!(!matches!(matcher.op, MatchOp::Equal) || !matcher.value.contains('$'), "{expression}");
         }
     }

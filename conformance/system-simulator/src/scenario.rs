@@ -9,10 +9,10 @@ use crate::fault::Fault;
 use crate::sample::NAMESPACES;
 use crate::theme::Theme;
 
-/// Kinds of the simulation: ConfigMap, Pod, Deployment, Fruit.
+/// The number of simulated kinds: ConfigMap, Pod, Deployment, Fruit.
 pub(crate) const KINDS: usize = 4;
 
-/// Names of objects in each namespace.
+/// The number of object names in each namespace.
 const NAMES: usize = 4;
 
 /// The representation of a kind in a program's cache.
@@ -80,7 +80,7 @@ pub struct ProgramSetup {
     pub hook_panics: bool,
     /// The client of the program has an interceptor.
     pub intercepted: bool,
-    /// ConfigMap, Pod, Deployment, Fruit.
+    /// The setups of ConfigMap, Pod, Deployment and Fruit, in this order.
     pub kinds: [KindSetup; KINDS],
 }
 
@@ -166,8 +166,8 @@ pub struct Scenario {
     pub programs: Vec<ProgramSetup>,
     /// The webhooks of all kinds and their failure policy; `None` for no webhooks.
     pub webhooks: Option<FailurePolicy>,
-    /// Replicas of an operator. The server is not restored in such a scenario: renewals of leases would raise
-    /// its version to the old one before informers can notice.
+    /// Replicas of an operator. The server is not restored from a backup in such a scenario: renewals of
+    /// leases would raise its resourceVersion to the old one before informers notice the restore.
     pub replicas: usize,
     /// The steps, in order.
     pub steps: Vec<Step>,

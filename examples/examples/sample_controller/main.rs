@@ -30,8 +30,8 @@ pub struct WebsiteStatus {
     replicas: i32,
 }
 
-/// Delays the deletion of a website until resources outside of Kubernetes are cleaned up: here, a line of
-/// text.
+/// Delays the deletion of a website until resources outside of Kubernetes are cleaned up. This example has no
+/// such resources and only prints a message.
 const FINALIZER: &str = "example.com/website";
 
 /// Reconciles one website. The request names the object but not the event; the function is idempotent.

@@ -1,4 +1,4 @@
-//! Quiescence: all faults are over, and everything is compared.
+//! Quiescence: ends all faults and compares the programs with the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,10 +21,11 @@ use crate::{own_writes, requests, view};
 /// timeout of up to 10 min, and a backoff lasts up to a minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Longer than the life of a silent watch: its timeout is up to 10 min, and 30 s more.
+/// The time to wait until every watch has ended. A silent watch ends 30 s after its timeout, which is up to
+/// 10 min.
 const WATCHES_END: Duration = Duration::from_secs(11 * 60);
 
-/// Longer than informers take to open new watches.
+/// The time to wait until informers have opened new watches.
 const WATCHES_RESUME: Duration = Duration::from_secs(120);
 
 /// The first pause between two comparisons of all views. Each pause is twice as long as the previous one, up
@@ -107,7 +108,8 @@ impl World {
     }
 
     /// Waits until every view and every handler equals the server's state, except for objects that decoders
-    /// cannot read, and the auditors have recorded it. Returns false at the timeout.
+    /// cannot read, and until the history of every auditor ends with this state. Returns false at the
+    /// timeout.
     pub(super) async fn converge(&self) -> bool {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
@@ -123,8 +125,8 @@ impl World {
         true
     }
 
-    /// Returns a difference between the server and a view, a handler or the record of an auditor, against
-    /// which reads are checked.
+    /// Returns a difference between the server and a view, a handler or an auditor. An auditor records the
+    /// history of a kind, against which reads are checked.
     async fn difference(&self) -> Option<String> {
         for (at, raw) in self.kinds.iter().enumerate() {
             let objects: Vec<Value> = self.raw.list(&raw.gvr).await.map(|list| list.0).unwrap_or_default();

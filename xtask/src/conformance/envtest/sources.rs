@@ -10,8 +10,8 @@ use super::{EnvtestError, io_error};
 
 const MODULE: &str = "sigs.k8s.io/controller-runtime";
 
-/// Copies the sources of the version that our module requires, and writes a go.mod that refers to the copy.
-/// Returns the path of this go.mod.
+/// Copies the sources of the controller-runtime version that the Go module in the folder `module` requires,
+/// and writes a go.mod that refers to the copy. Returns the path of this go.mod.
 pub(super) fn prepare(module: &Path, folder: &Path) -> Result<PathBuf, EnvtestError> {
     let output = Command::new("go")
         .current_dir(module)
@@ -54,7 +54,7 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    // Copies only the content, because files of the cache are read-only.
+    // Copies only the content, because the files in Go's module cache are read-only.
     fs::write(to, fs::read(from)?)?;
     #[cfg(unix)]
     if to.extension().is_some_and(|extension| extension == "sh") {
