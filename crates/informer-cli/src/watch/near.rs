@@ -8,7 +8,6 @@ use http::header::{ACCEPT, HeaderValue};
 use http_body_util::{BodyExt, Limited};
 use informer::client::Client;
 use serde::Deserialize;
-use similar::get_close_matches;
 
 /// The timeout of the suggestion, which is optional.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -17,7 +16,7 @@ const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 /// The maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 3;
 /// The minimum similarity of two names, from 0 to 1, for a suggestion: `pdos` matches `pods`, `web` does not.
-const MIN_SIMILARITY: f32 = 0.6;
+const MIN_SIMILARITY: f64 = 0.6;
 
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -43,17 +42,15 @@ struct Resource {
 fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
     // The group may be misspelt, so only the name is compared.
     let wanted = wanted.split('.').next().unwrap_or_default().to_lowercase();
-    let names: Vec<&str> = resources.iter().flat_map(|it| &it.names).map(String::as_str).collect();
-    let mut near: Vec<String> = Vec::new();
-    for name in get_close_matches(wanted.as_str(), &names, MAX_SUGGESTIONS, MIN_SIMILARITY) {
-        let called = resources.iter().filter(|it| it.names.iter().any(|own| own == name));
-        for full in called.map(|it| &it.full) {
-            if !near.contains(full) && near.len() < MAX_SUGGESTIONS {
-                near.push(full.clone());
-            }
-        }
-    }
-    near
+    let similarity = |resource: &Resource| {
+        let names = resource.names.iter();
+        names.map(|name| strsim::normalized_damerau_levenshtein(&wanted, name)).fold(0.0, f64::max)
+    };
+    let rated = resources.iter().map(|resource| (similarity(resource), &resource.full));
+    let mut near: Vec<_> = rated.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY).collect();
+    near.sort_by(|(a, first), (b, second)| b.total_cmp(a).then_with(|| first.cmp(second)));
+    near.dedup_by_key(|(_, full)| *full);
+    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, full)| full.clone()).collect()
 }
 
 /// Returns all resources; empty if the server does not support aggregated discovery.

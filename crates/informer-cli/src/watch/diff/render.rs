@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use serde_json::Value;
-use similar::TextDiff;
 
 use super::{Difference, Segment};
 use crate::watch::mask;
@@ -13,7 +13,7 @@ use crate::watch::printer::Styles;
 /// The length at which values are truncated.
 const MAX_VALUE_CHARS: usize = 400;
 /// The number of unchanged lines that are printed around a change in a multi-line string.
-const CONTEXT_LINES: usize = 1;
+const CONTEXT_LINES: u32 = 1;
 /// The maximum number of printed lines of one multi-line string.
 const MAX_TEXT_LINES: usize = 40;
 
@@ -100,9 +100,13 @@ fn is_text(old: &str, new: &str) -> bool {
 }
 
 fn text(old: &str, new: &str) -> String {
-    let difference = TextDiff::from_lines(old, new);
-    let mut unified = difference.unified_diff();
-    let unified = unified.context_radius(CONTEXT_LINES).missing_newline_hint(false).to_string();
+    let input = InternedInput::new(old, new);
+    let mut difference = Diff::compute(Algorithm::Histogram, &input);
+    difference.postprocess_lines(&input);
+    let printer = BasicLineDiffPrinter(&input.interner);
+    let mut format = UnifiedDiffConfig::default();
+    format.context_len(CONTEXT_LINES);
+    let unified = difference.unified_diff(&printer, format, &input).to_string();
     let count = unified.lines().count();
     let mut lines = String::new();
     for line in unified.lines().take(MAX_TEXT_LINES) {
