@@ -39,7 +39,6 @@ use crate::auth::Auth;
 
 type Object = Map<String, Value>;
 
-/// Runs the admission plugins, policies and webhooks of the server.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) auth: Auth,
@@ -54,7 +53,6 @@ impl Deref for Admission {
     }
 }
 
-/// The two phases of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Mutating admission, before validation: plugins may modify the object.
@@ -75,7 +73,7 @@ impl AdmissionRequest {
         Self { attributes, warnings: Mutex::default() }
     }
 
-    /// Adds a warning to the response for the client. Drops duplicates.
+    /// Drops duplicates.
     pub(crate) fn warn(&self, warning: String) {
         let mut warnings = self.warnings.lock();
         if !warnings.contains(&warning) {

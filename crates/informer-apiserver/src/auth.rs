@@ -39,7 +39,6 @@ use crate::tls::{ClientCa, PeerCertificate};
 use accounts::{AUDIENCE, TokenError};
 use tokens::{Issued, Token};
 
-/// The user of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a User,
@@ -47,14 +46,11 @@ pub(crate) struct Requester<'a> {
     pub(crate) name: Option<&'a str>,
 }
 
-/// The configuration of authentication and authorization: tokens, client CA and RBAC.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     tokens: RwLock<Tokens>,
     issued: RwLock<Issued>,
-    /// The CA of client certificates.
     pub(crate) client_ca: Option<ClientCa>,
-    /// RBAC is enabled.
     pub(crate) rbac: bool,
 }
 
@@ -68,12 +64,10 @@ impl Access {
         !self.rbac && self.client_ca.is_none() && self.tokens.read().is_empty()
     }
 
-    /// Returns the user of a token in the configured token file.
     fn known(&self, token: &str) -> Option<User> {
         self.tokens.read().user(token).cloned()
     }
 
-    /// Returns a service account token that this server has issued.
     fn issued(&self, text: &str) -> Option<Token> {
         self.issued.read().get(text).cloned()
     }
@@ -88,7 +82,6 @@ impl Access {
     }
 }
 
-/// Authenticates and authorizes requests.
 #[derive(Debug)]
 pub(crate) struct Auth {
     pub(crate) store: Store,
@@ -105,7 +98,6 @@ impl Deref for Auth {
 }
 
 impl Auth {
-    /// Authenticates a request by its client certificate or its bearer token.
     pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
         if let Some(user) = head.extensions.get::<User>() {
             return Ok(user.clone().authenticated());

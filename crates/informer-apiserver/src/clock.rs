@@ -34,7 +34,6 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 pub struct TokioClock {
     origin: tokio::time::Instant,
     wall: Timestamp,
-    /// The sum of all advances.
     ahead: watch::Sender<Duration>,
 }
 

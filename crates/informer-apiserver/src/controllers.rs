@@ -26,7 +26,6 @@ use crds::NameCache;
 /// Maximum number of objects that one background task deletes before it is queued again.
 pub(crate) const MAX_DELETIONS_PER_TASK: usize = 256;
 
-/// Runs the built-in controllers on top of the write pipeline.
 #[derive(Debug)]
 pub(crate) struct ControllerManager {
     pub(crate) pipeline: Pipeline,

@@ -39,15 +39,12 @@ use crate::faults::Faults;
 use crate::requests::RequestLog;
 use watch::Lagging;
 
-/// The state shared by all HTTP requests: controllers, injected faults, the request log and the protocol
-/// options.
 #[derive(Debug)]
 pub(crate) struct Frontend {
     pub(crate) manager: Arc<ControllerManager>,
     pub(crate) faults: Faults,
     pub(crate) requests: RequestLog,
     pub(crate) lagging: Lagging,
-    /// True if clients that accept aggregated discovery get it.
     pub(crate) aggregated_discovery: bool,
     /// True if large responses are compressed for clients that accept gzip.
     pub(crate) compression: bool,

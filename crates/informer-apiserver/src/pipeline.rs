@@ -66,10 +66,8 @@ const MAX_NAMES: usize = 8;
 /// Maximum length of `generateName`. As in kube-apiserver, a longer one is truncated.
 const MAX_PREFIX: usize = 58;
 
-/// The group of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
-/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Bytes,
@@ -87,7 +85,6 @@ impl Written {
         Self { object: stored.bytes(), stored: Some(stored), created, warnings: Vec::new() }
     }
 
-    /// Prepends warnings.
     fn warned(mut self, warnings: Vec<String>) -> Self {
         self.warnings.splice(0..0, warnings);
         self
@@ -104,7 +101,6 @@ pub(crate) struct Pipeline {
     /// Cluster IPs and node ports of Services that are being written. Locked before `quota_usage`, `registry`
     /// and `storage`.
     pub(crate) allocations: Allocations,
-    /// The work queues of the controllers.
     pub(crate) queues: ControllerQueues,
 }
 

@@ -42,9 +42,7 @@ pub(crate) struct Store {
     pub(crate) registry: RwLock<Registry>,
     /// The resourceVersion of the last commit. Reads that need a later one wait for its change.
     pub(crate) version: watch::Sender<u64>,
-    /// Calls admission and conversion webhooks.
     pub(crate) webhooks: Webhooks,
-    /// The schema of the built-in kinds.
     pub(crate) schema: informer_schema::Schema,
     /// Total size in bytes of the cached protobuf encodings.
     pub(crate) wires: WireBytes,
@@ -84,7 +82,6 @@ impl Default for Controllers {
 }
 
 impl Store {
-    /// Returns the schema and the size counter that protobuf encoding needs.
     pub(crate) fn wiring(&self) -> Wiring<'_> {
         Wiring { schema: &self.schema, kept: &self.wires }
     }
@@ -178,7 +175,6 @@ impl Store {
         wire_time(self.clock.timestamp())
     }
 
-    /// Returns the schema of a built-in kind.
     pub(crate) fn message(&self, kind: &Kind) -> Option<informer_schema::Message<'_>> {
         let known = self.schema.kind_by_api_version(&kind.api_version, &kind.kind);
         known.filter(|_| !kind.is_custom()).map(informer_schema::KindSchema::message)

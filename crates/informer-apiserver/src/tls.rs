@@ -170,7 +170,6 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// The TLS configuration of a listener.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerTls {
     pub(crate) config: Arc<ServerConfig>,

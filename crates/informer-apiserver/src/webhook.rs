@@ -94,7 +94,6 @@ impl fmt::Debug for Webhooks {
     }
 }
 
-/// The `clientConfig` of a webhook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientConfig {
@@ -105,7 +104,6 @@ pub(crate) struct ClientConfig {
     pub(crate) ca_bundle: Option<String>,
 }
 
-/// A reference to a Service.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Service {

@@ -31,7 +31,6 @@ impl Operation {
     }
 }
 
-/// Group, version and kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReviewKind {
     pub(crate) group: String,
@@ -49,7 +48,6 @@ impl ReviewKind {
     }
 }
 
-/// The user, the target and the options of a write request.
 #[derive(Debug, Clone)]
 pub(crate) struct Attributes {
     pub(crate) gvr: Gvr,

@@ -20,15 +20,12 @@ use crate::model::error::ApiError;
 use crate::registry::Resource;
 use crate::webhook::Post;
 
-/// The `User-Agent` header of webhook calls; the same as that of kube-apiserver.
 const USER_AGENT: &str = "kube-apiserver-admission";
 
-/// The reason why a webhook call failed.
 enum Failure {
     /// The webhook could not be called or returned an invalid response. Its `failurePolicy` decides whether
     /// the write fails.
     Call(String),
-    /// The write is rejected.
     Refused(ApiError),
 }
 
@@ -218,7 +215,7 @@ impl Admission {
         Ok(versions.into_object())
     }
 
-    /// Calls one admission webhook. A response that denies the request becomes [`Failure::Refused`].
+    /// A response that denies the request becomes [`Failure::Refused`].
     async fn call(
         &self,
         context: &PhaseContext<'_>,
@@ -254,10 +251,8 @@ impl Admission {
     }
 }
 
-/// One write and the admission phase that it is in.
 pub(super) struct PhaseContext<'a> {
     pub(super) request: &'a AdmissionRequest,
-    /// The resource that is written.
     pub(super) resource: Arc<Resource>,
     phase: Phase,
     pub(super) operation: Operation,
@@ -274,11 +269,9 @@ impl PhaseContext<'_> {
 struct WebhookRound<'a> {
     versions: Versions<'a>,
     changed: bool,
-    /// The second round is running.
     second_round: bool,
     /// Indices of called webhooks that must be called again if the object changes.
     called: BTreeSet<usize>,
-    /// Webhooks to reinvoke.
     due: BTreeSet<usize>,
 }
 

@@ -21,7 +21,7 @@ pub(super) use evaluate::{Expression, Run};
 #[cfg(not(feature = "cel"))]
 pub(super) use refuse::{Expression, Run};
 
-/// The result of a CEL expression. Types that admission does not distinguish are `Other`.
+/// Types that admission does not distinguish are `Other`.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -31,7 +31,6 @@ pub(super) enum Outcome {
     Other,
 }
 
-/// An evaluation error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) why: String,
@@ -45,7 +44,6 @@ impl Failure {
     }
 }
 
-/// The variables of an expression.
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];
 
 /// The user and the request attributes behind the CEL variable `authorizer`.
@@ -57,7 +55,6 @@ pub(super) struct AuthorizerInput<'a> {
 }
 
 impl<'a> AuthorizerInput<'a> {
-    /// Creates the input of the `authorizer` variable from the user and the attributes of a write.
     pub(super) fn of(write: &Write<'a>, permissions: Permissions) -> Self {
         Self { user: &write.attributes.user, permissions, attributes: write.attributes }
     }

@@ -39,7 +39,6 @@ pub(super) struct Hook {
     pub(super) reinvoked: bool,
 }
 
-/// One entry of `webhooks` in a stored webhook configuration.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WebhookSpec {
@@ -105,7 +104,7 @@ impl Hook {
     }
 }
 
-/// Parses a stored label selector. An invalid selector matches no object.
+/// An invalid selector matches no object.
 pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
     let text = spec.map(selector_text).unwrap_or_default();
     text.parse().unwrap_or_else(|_| LabelSelector::nothing())

@@ -16,11 +16,9 @@ use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
-/// The match criteria of a webhook or policy: rules, selectors and match policy.
 pub(super) struct Criteria {
     /// `None` matches everything.
     pub(super) rules: Option<Vec<Rule>>,
-    /// `excludeResourceRules`.
     pub(super) excluded: Vec<Rule>,
     /// `matchPolicy` is `Equivalent`: rules also match requests to other versions of the same resource.
     pub(super) equivalent: bool,
@@ -41,7 +39,6 @@ pub(super) struct Rule {
     pub(super) resource_names: Vec<String>,
 }
 
-/// A write while it is matched against webhooks and policies.
 pub(super) struct Write<'a> {
     pub(super) attributes: &'a Attributes,
     pub(super) operation: Operation,
@@ -101,8 +98,7 @@ impl Admission {
         namespace.map(|_| Some(invocation))
     }
 
-    /// Evaluates the `matchConditions` of a webhook. The objects of the write must already be in the version
-    /// of `invocation`.
+    /// The objects of the write must already be in the version of `invocation`.
     pub(super) fn conditions_hold(
         &self,
         hook: &Hook,
@@ -121,7 +117,6 @@ impl Admission {
             .map_err(|why| self.forbidden(write, &why))
     }
 
-    /// Returns the `Forbidden` error with which a webhook or policy rejects a write.
     pub(super) fn forbidden(&self, write: &Write<'_>, why: &str) -> ApiError {
         match self.resource(&write.attributes.gvr) {
             Ok(resource) => {
@@ -159,7 +154,7 @@ impl Admission {
         })
     }
 
-    /// Returns all versions of the requested resource. For a CRD this includes versions that are not served.
+    /// For a CRD this includes versions that are not served.
     fn equivalents(&self, attributes: &Attributes) -> Vec<Arc<Resource>> {
         let registry = self.registry.read();
         let Some(own) = registry.get(&attributes.gvr) else { return Vec::new() };
@@ -236,7 +231,6 @@ fn rule_matches(rule: &Rule, write: &Write<'_>, gvr: &Gvr) -> bool {
         && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == write.name()))
 }
 
-/// Returns the kind and the resource of an invocation as JSON, for the AdmissionReview.
 pub(super) fn invocation_json(invocation: &Invocation) -> (Value, Value) {
     (invocation.kind.json(), resource_json(&invocation.gvr))
 }

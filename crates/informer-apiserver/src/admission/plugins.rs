@@ -32,7 +32,7 @@ use priority::Priority;
 use runtime_class::RuntimeClass;
 use topology::PodTopologyLabels;
 
-/// An admission plugin. Most plugins implement only one of the two methods, `mutate` or `validate`.
+/// Most plugins implement only one of the two methods, `mutate` or `validate`.
 trait AdmissionPlugin: Sync {
     /// Changes or rejects a new object before the mutating webhooks are called.
     fn mutate(&self, _admission: &Admission, _write: &mut NewObject<'_>) -> Result<(), ApiError> {
@@ -86,7 +86,6 @@ impl<'a> PendingWrite<'a> {
 }
 
 impl Admission {
-    /// Runs all plugins on a new object, before the mutating webhooks.
     pub(crate) fn run_mutating_plugins(
         &self,
         kind: &Kind,
@@ -97,8 +96,6 @@ impl Admission {
         PLUGINS.iter().try_for_each(|plugin| plugin.mutate(self, &mut write))
     }
 
-    /// Runs all plugins on a write, before the validating webhooks.
-    ///
     /// Adds the warnings of the plugins to `warnings`. If a plugin rejects the write, the warnings of the
     /// plugins before it are kept.
     pub(crate) fn run_validating_plugins(
@@ -119,7 +116,6 @@ impl Admission {
         Ok(warnings)
     }
 
-    /// Returns a cluster-scoped class.
     fn class_of(&self, classes: &Gvr, name: &str) -> Option<Value> {
         let classes = self.resource(classes).ok()?;
         let found = self.storage.read().get(classes.table, name).cloned()?;

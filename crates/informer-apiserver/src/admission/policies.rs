@@ -33,28 +33,22 @@ use crate::registry::storage::OrderedMap;
 
 /// The compiled expressions of a policy, either validating ([`Validator`]) or mutating ([`Mutator`]).
 pub(super) trait PolicyEvaluator: Sized {
-    /// The plural resource name of this type of policy.
     const POLICIES: &'static str;
-    /// The plural resource name of the bindings for this type of policy.
     const BINDINGS: &'static str;
 
-    /// Compiles the `spec` of a policy. `fails_open` is true if its `failurePolicy` is `Ignore`.
+    /// `fails_open` is true if the `failurePolicy` of the policy is `Ignore`.
     fn read(spec: Value, fails_open: bool) -> Option<Self>;
 
-    /// Returns the slot of `cache` for compiled policies of this type.
     fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>>;
 }
 
-/// A compiled policy with its bindings.
 pub(super) struct Policy<W> {
     name: String,
     definition: Arc<Definition<W>>,
     bindings: Vec<Binding>,
 }
 
-/// The compiled `spec` of an admission policy.
 struct Definition<W> {
-    /// The resourceVersion of the policy.
     version: u64,
     criteria: Criteria,
     /// `failurePolicy` is `Ignore`.
@@ -63,7 +57,6 @@ struct Definition<W> {
     evaluator: W,
 }
 
-/// A policy binding: limits the requests to which the policy applies, and selects the actions and parameters.
 struct Binding {
     name: String,
     criteria: Criteria,
@@ -71,7 +64,6 @@ struct Binding {
     params: Option<ParamRef>,
 }
 
-/// `spec.paramKind` of a policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ParamKind {
@@ -79,7 +71,6 @@ struct ParamKind {
     kind: String,
 }
 
-/// `spec.paramRef` of a binding.
 struct ParamRef {
     name: String,
     namespace: String,
@@ -151,8 +142,8 @@ impl MatchResourcesSpec {
 }
 
 impl<W: PolicyEvaluator> Definition<W> {
-    /// Compiles a policy. Returns `None` if its `spec` cannot be decoded; validation rejects such a policy,
-    /// so only internal writes can store it.
+    /// Returns `None` if the `spec` cannot be decoded; validation rejects such a policy, so only internal
+    /// writes can store it.
     fn new(version: u64, policy: &Value) -> Option<Self> {
         let spec = policy["spec"].clone();
         let parsed: PolicySpec = serde_json::from_value(spec.clone()).ok()?;
@@ -198,7 +189,7 @@ impl<W> Default for Compiled<W> {
 }
 
 impl Admission {
-    /// Returns true if any policy binding exists. A policy without a binding has no effect.
+    /// A policy without a binding has no effect.
     pub(super) fn has_policies(&self) -> bool {
         [Validator::BINDINGS, Mutator::BINDINGS]
             .iter()
@@ -230,8 +221,7 @@ impl Admission {
     }
 }
 
-/// Compiles all policies that have a binding. Reuses the compiled expressions in `before` of policies that
-/// are unchanged.
+/// Reuses the compiled expressions in `before` of policies that are unchanged.
 fn read<W: PolicyEvaluator>(
     definitions: &OrderedMap,
     bindings: &OrderedMap,

@@ -37,7 +37,6 @@ use crate::model::write_options::WriteMode;
 use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
 
-/// Quantities by resource name.
 pub(crate) type ResourceList = BTreeMap<String, Amount>;
 
 /// Parses a resource list such as `requests` or `limits`. Entries with an invalid quantity are left out.
@@ -53,7 +52,6 @@ pub(crate) fn resource_list(list: &Value) -> ResourceList {
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// A write to an object that quotas may count.
 #[derive(Clone, Copy)]
 pub(crate) struct QuotaWrite<'a> {
     pub(crate) kind: &'a Kind,

@@ -65,8 +65,7 @@ impl<'a> Scope<'a> {
         Self { validation, ..Self::new(resource, namespace) }
     }
 
-    /// Returns the same scope with admission attributes. Conversion webhooks are called only if `admission`
-    /// is present.
+    /// Conversion webhooks are called only if `admission` is present.
     pub(crate) fn admitted_by(self, admission: Option<&'a AdmissionRequest>) -> Self {
         Self { admission, conversion: admission.is_some(), ..self }
     }

@@ -32,7 +32,6 @@ pub(super) fn request(write: &Write<'_>, invocation: &Invocation) -> Value {
     request
 }
 
-/// Builds a complete `AdmissionReview`.
 pub(super) fn review(version: &str, uid: &str, mut request: Value, object: Value, old: Value) -> Value {
     request["uid"] = uid.into();
     request["object"] = object;
@@ -40,7 +39,6 @@ pub(super) fn review(version: &str, uid: &str, mut request: Value, object: Value
     json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request})
 }
 
-/// The decision of a webhook.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
@@ -49,8 +47,7 @@ pub(super) struct Verdict {
     pub(super) patch: Option<Vec<u8>>,
 }
 
-/// Reads and validates a webhook's `AdmissionReview` response. Error messages are the same as in
-/// kube-apiserver.
+/// Error messages are the same as in kube-apiserver.
 pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
     let review = crate::webhook::decode_response(body).map_err(called)?;

@@ -16,7 +16,6 @@ use crate::registry::Resource;
 /// The new and the old object of a write.
 pub(super) type Pair<'a> = (Option<&'a Object>, Option<&'a Object>);
 
-/// The objects of one write.
 pub(super) struct Versions<'a> {
     /// The new object in the version of the request. It is stale while `dirty` is true.
     object: Option<Object>,

@@ -32,17 +32,14 @@ const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// The reason why a service account token is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TokenError {
-    /// The token is unknown.
     Unknown,
     /// The token has expired, its objects were deleted, or it is for another audience.
     Ended(String),
 }
 
 impl TokenError {
-    /// Returns the error message for the status of a TokenReview.
     pub(super) fn message(&self) -> String {
         let unknown = "invalid bearer token";
         match self {
@@ -52,7 +49,6 @@ impl TokenError {
     }
 }
 
-/// The kinds of objects that a token can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BoundKind {
     Pod,
@@ -60,7 +56,6 @@ enum BoundKind {
     Node,
 }
 
-/// The pod, secret or node that a token is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BoundObject {
     bound_kind: BoundKind,
@@ -126,7 +121,6 @@ impl Auth {
         Ok((token.user.authenticated(), audiences))
     }
 
-    /// Checks that the service account and the bound object still exist.
     fn check_bound_objects(&self, token: &Token) -> Result<(), String> {
         let (namespace, name) = (token.account.namespace(), token.account.name());
         let account = self.core_object("serviceaccounts", namespace, name);
@@ -165,7 +159,6 @@ impl Auth {
         due.is_some_and(|due| due < self.clock.timestamp() - LEEWAY)
     }
 
-    /// Issues a token for a service account.
     pub(crate) fn issue_token(
         &self,
         account: &Stored,
@@ -271,7 +264,6 @@ impl Auth {
     }
 }
 
-/// Validates a TokenRequest.
 pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>) -> Result<(), ApiError> {
     let kind = token_request();
     let name = account.key.name();
@@ -291,7 +283,6 @@ pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>
     Err(ApiError::invalid(&kind, "", cause))
 }
 
-/// Adds the name and UID of a bound object to the `extra` of the token's user.
 fn add_extra(user: &mut User, what: &str, name: &str, uid: &str) {
     for (member, text) in [("name", name), ("uid", uid)] {
         if !text.is_empty() {

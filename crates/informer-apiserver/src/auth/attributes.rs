@@ -9,7 +9,6 @@ use crate::model::error::{ApiError, Details};
 use crate::model::query::{Query, segments};
 use crate::model::user::User;
 
-/// The attributes of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
@@ -104,7 +103,6 @@ impl Attributes {
         }
     }
 
-    /// Returns the `Forbidden` error for a request that authorization denies.
     pub(super) fn refusal(&self, user: &User, why: &str) -> ApiError {
         let Self { verb, group, resource, namespace, name, path } = self;
         let user = &user.name;

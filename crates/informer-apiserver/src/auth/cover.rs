@@ -61,7 +61,6 @@ fn parts(rule: &Rule) -> Vec<RulePart<'_>> {
 }
 
 impl Rule {
-    /// Returns true if this rule grants the verb and the resource or path of `part`.
     fn covers(&self, part: &RulePart<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         has(&self.verbs, part.verb)

@@ -42,7 +42,6 @@ impl Auth {
     }
 }
 
-/// The role or binding that a request writes, and its author.
 struct EscalationCheck<'a> {
     shared: &'a Auth,
     requester: Requester<'a>,
@@ -146,7 +145,6 @@ impl EscalationCheck<'_> {
     }
 }
 
-/// Returns true if a ClusterRole has an aggregation rule with selectors.
 fn aggregates(role: &Object) -> bool {
     let selectors = role.get("aggregationRule").and_then(|rule| rule["clusterRoleSelectors"].as_array());
     selectors.is_some_and(|selectors| !selectors.is_empty())

@@ -16,7 +16,6 @@ const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl Auth {
-    /// Returns the user that a request impersonates, if its sender may impersonate that user.
     pub(crate) fn impersonate(
         &self,
         user: User,
@@ -37,7 +36,6 @@ impl Auth {
     }
 }
 
-/// Returns the user in the impersonation headers, or `None` if the request has none.
 fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let text =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
@@ -88,7 +86,6 @@ fn go_format(User { name, uid, groups, extra }: &User) -> String {
     )
 }
 
-/// Returns the permissions that the sender of a request needs to impersonate a user.
 fn required_permissions(impersonated: &User) -> Vec<Attributes> {
     let of = |group: &str, resource: &str, name: &str| Attributes {
         verb: "impersonate".to_owned(),
@@ -114,7 +111,6 @@ fn required_permissions(impersonated: &User) -> Vec<Attributes> {
     all
 }
 
-/// Adds the implicit groups.
 fn with_implicit_groups(mut user: User) -> User {
     if user.groups.is_empty()
         && let Some((namespace, _)) = service_account(&user.name)

@@ -52,7 +52,6 @@ impl Auth {
         }
     }
 
-    /// Returns an error message if the author of a policy may not read all objects of its `paramKind`.
     fn param_kind_error(&self, user: &User, old: &Value, new: &Value) -> Option<String> {
         if !new.is_object() || old == new {
             return None;
@@ -77,8 +76,7 @@ impl Auth {
         })
     }
 
-    /// Returns an error message if the author of a binding may not read the objects in its `paramRef`. As in
-    /// kube-apiserver, the check runs on each write of the binding.
+    /// As in kube-apiserver, the check runs on each write of the binding.
     fn param_ref_error(&self, user: &User, policies: &str, spec: &Value) -> Option<String> {
         let wanted = Some(&spec["paramRef"]).filter(|wanted| wanted.is_object())?;
         let text = |name: &str| wanted[name].as_str().unwrap_or_default().to_owned();

@@ -33,7 +33,6 @@ struct RbacPolicy {
     grants: Vec<Grant>,
 }
 
-/// A role binding with the rules of its role.
 #[derive(Debug)]
 struct Grant {
     /// `None` for a ClusterRoleBinding.
@@ -44,7 +43,6 @@ struct Grant {
     rules: Result<Vec<Rule>, MissingRole>,
 }
 
-/// A role that does not exist although a binding refers to it.
 #[derive(Debug, Clone)]
 pub(super) struct MissingRole {
     /// `role` or `clusterrole`.
@@ -52,11 +50,9 @@ pub(super) struct MissingRole {
     pub(super) name: String,
 }
 
-/// The RBAC rules that apply to a user in a namespace.
 #[derive(Debug, Default)]
 pub(super) struct HeldRules {
     pub(super) rules: Vec<Rule>,
-    /// Roles that do not exist although bindings of the user refer to them.
     pub(super) missing: Vec<MissingRole>,
 }
 
@@ -91,12 +87,10 @@ impl Permissions {
 }
 
 impl Auth {
-    /// Returns the current permissions.
     pub(crate) fn permissions(&self) -> Permissions {
         Permissions { policy: self.access.rbac.then(|| self.policy()) }
     }
 
-    /// Returns a `Forbidden` error unless the user may make the request.
     pub(crate) fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
         self.allows(user, attributes).map(drop).map_err(|why| attributes.refusal(user, &why))
     }
@@ -195,7 +189,6 @@ impl Auth {
 }
 
 impl RbacPolicy {
-    /// Authorizes a request with the compiled roles. Returns the reason of the decision.
     fn decide(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         self.allows(user, attributes).ok_or_else(|| {
             let missing = self.held(user, &attributes.namespace).missing;
@@ -228,7 +221,6 @@ impl RbacPolicy {
     }
 }
 
-/// Returns the error message for roles that do not exist, or `None` if `missing` is empty.
 pub(super) fn missing_roles_error(missing: &[MissingRole]) -> Option<String> {
     join_errors(missing.iter().map(|role| format!("{}.{GROUP} {:?} not found", role.word, role.name)))
 }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::Attributes;
 
-/// A decoded rule of an RBAC role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) verbs: Vec<String>,
@@ -15,7 +14,6 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Decodes the `rules` of an RBAC role.
     pub(super) fn all_of(role: &Value) -> Vec<Self> {
         role["rules"].as_array().into_iter().flatten().map(Self::read).collect()
     }

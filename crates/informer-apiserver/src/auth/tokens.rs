@@ -94,21 +94,16 @@ fn fields(line: &str) -> Option<Vec<String>> {
     (!quoted).then_some(fields)
 }
 
-/// A service account token that this server has issued.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) user: User,
-    /// The service account for which the token was issued.
     pub(super) account: ObjectKey,
-    /// The audiences of the token.
     pub(super) audiences: Vec<String>,
-    /// The pod, secret or node that the token is bound to, in addition to its service account.
     pub(super) bound: Option<BoundObject>,
     /// The expiry of the token, as elapsed time of the server's clock.
     pub(super) until: Duration,
 }
 
-/// The service account tokens that this server has issued.
 #[derive(Default)]
 pub(super) struct Issued {
     tokens: HashMap<String, Token>,

@@ -32,9 +32,7 @@ pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// The result of a step.
 pub(crate) enum Step {
-    /// There was nothing to do.
     Nothing,
     /// The reconciliation has written the CRD. The value is the new object, or `None` if the write removed
     /// it.

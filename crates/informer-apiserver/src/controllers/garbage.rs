@@ -111,7 +111,6 @@ impl ControllerManager {
         self.find_at(object.table, &object.key).filter(|found| found.stored.uid == object.uid)
     }
 
-    /// Returns at most `max` dependents of the owner with this UID.
     fn dependents(&self, uid: &str, max: usize) -> Vec<StoredObject> {
         let places = self.storage.read().dependents(uid, max);
         places.into_iter().filter_map(|(table, key)| self.find_at(table, &key)).collect()

@@ -69,7 +69,6 @@ impl ControllerManager {
     }
 }
 
-/// The objects that remain in a namespace that is being deleted.
 enum Contents {
     Empty,
     /// Only objects with finalizers remain, so the namespace must wait for other controllers.

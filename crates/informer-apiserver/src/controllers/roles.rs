@@ -17,7 +17,6 @@ use crate::pipeline::{AGGREGATION_MANAGER, Application};
 const MAX_ROUNDS: usize = 32;
 
 impl ControllerManager {
-    /// Updates the rules of all ClusterRoles with an `aggregationRule`.
     pub(crate) fn sync_roles(&self) {
         for _ in 0..MAX_ROUNDS {
             if !self.aggregate_once() {

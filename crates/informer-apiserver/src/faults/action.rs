@@ -220,7 +220,6 @@ pub enum FaultAction {
 }
 
 impl FaultAction {
-    /// Returns true if the fault can be injected into a watch that is already open.
     pub(super) fn applies_to_open_watch(&self) -> bool {
         match self {
             Self::Expire { .. }

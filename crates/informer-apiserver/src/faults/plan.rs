@@ -8,11 +8,9 @@ use bytes::Bytes;
 use super::{FaultAction, OpenWatch};
 use crate::model::error::ApiError;
 
-/// A watch event of an unknown type, for [`FaultAction::UnknownEvent`].
 const UNKNOWN_EVENT: &[u8] =
     b"{\"type\":\"EXPLODED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{}}}\n";
 
-/// All faults of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) never_answer: bool,
@@ -23,7 +21,6 @@ pub(crate) struct Plan {
     pub(crate) ignore_initial: bool,
     pub(crate) rewind: u64,
     pub(crate) page: PagePlan,
-    /// Faults of the response that are injected after the request was executed.
     pub(crate) response_faults: ResponseFaults,
     /// The open watch, to which later rules add faults. `None` if the request is not a watch.
     pub(crate) open: Option<Arc<OpenWatch>>,
@@ -43,15 +40,9 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) enum InjectedResponse {
     Status(Box<ApiError>),
-    /// A raw body.
-    Text {
-        code: u16,
-        retry_after: Option<u32>,
-        body: String,
-    },
+    Text { code: u16, retry_after: Option<u32>, body: String },
 }
 
-/// Faults of a list page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PagePlan {
     pub(crate) items: Option<u64>,
@@ -80,15 +71,12 @@ pub(crate) struct Trickle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WatchFault {
     Expire,
-    /// Sends a line.
     Line(Bytes),
     /// Sends a line instead of the next watch event, then ends the watch.
     LastLine(Bytes),
-    /// Changes the next event.
     NextEvent(EventFault),
 }
 
-/// A fault that changes the next watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFault {
     /// Sends half of the watch event, then ends the watch.
@@ -99,14 +87,12 @@ pub(crate) enum EventFault {
     Swap,
 }
 
-/// The position at which a response body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyPosition {
     Events(u64),
     Bytes(u64),
 }
 
-/// The way in which a response body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
     Clean,

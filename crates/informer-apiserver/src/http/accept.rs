@@ -9,7 +9,6 @@ use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::storage::Form;
 
-/// The content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wants {
     Item,
@@ -17,7 +16,6 @@ pub(crate) enum Wants {
     Watch,
 }
 
-/// The encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -33,7 +31,6 @@ pub(crate) enum Shape {
     Table(TableForm),
 }
 
-/// One media type of the `Accept` header with its parameters.
 struct Clause<'a> {
     media: &'a str,
     transform: Option<&'a str>,

@@ -51,7 +51,7 @@ impl Call<'_> {
         (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
     }
 
-    /// Returns the CreateOptions or UpdateOptions of a write request. A patch has UpdateOptions, too.
+    /// A patch has UpdateOptions, too.
     pub(crate) fn write_options(&self) -> Value {
         let kind = match self.route.verb {
             Verb::Create => "CreateOptions",
@@ -72,7 +72,6 @@ impl Call<'_> {
     }
 }
 
-/// Adds the warnings of policies and webhooks to the response or error of a write.
 pub(super) fn with_warnings(
     outcome: Result<ApiResponse, ApiError>,
     admission: Option<&AdmissionRequest>,

@@ -18,7 +18,6 @@ use crate::http::list_body::{Batch, Batches};
 /// Maximum size of a body with a `Content-Length` header. As in kube-apiserver, longer bodies are chunked.
 const MAX_CONTENT_LENGTH: usize = 2048;
 
-/// A response body as a stream of bytes.
 pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + Send>>;
 
 /// The body of a response of the API server.
@@ -54,7 +53,6 @@ impl ApiBody {
         Self { inner: Inner::Whole(Some(bytes.into())), reset: None }
     }
 
-    /// Returns an empty body.
     pub(crate) fn none() -> Self {
         Self { inner: Inner::Whole(None), reset: None }
     }
@@ -67,7 +65,6 @@ impl ApiBody {
         Self { inner: Inner::Batches(batches), reset: None }
     }
 
-    /// Collects the whole body.
     pub(crate) async fn into_bytes(self) -> Result<Bytes, BrokenOff> {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
@@ -101,7 +98,6 @@ impl ApiBody {
         self
     }
 
-    /// Injects a fault: the body ends after a number of bytes.
     pub(crate) fn with_body_end(self, end: Option<(BodyPosition, BodyEnd)>) -> Self {
         let Some((BodyPosition::Bytes(bytes), end)) = end else { return self };
         let state = (self.into_stream(), bytes, end);
@@ -126,7 +122,6 @@ impl ApiBody {
         })))
     }
 
-    /// Injects a fault: the body is sent in small chunks with pauses.
     pub(crate) fn with_trickle(self, trickle: Option<Trickle>, clock: &Arc<dyn Clock>) -> Self {
         let Some(Trickle { bytes, pause }) = trickle else { return self };
         let state = (self.into_stream(), Bytes::new(), Arc::clone(clock));
@@ -154,7 +149,7 @@ impl ApiBody {
         }
     }
 
-    /// Polls the next part of the body. Does not join the segments of a batch.
+    /// Does not join the segments of a batch.
     pub(crate) fn poll_part(
         &mut self,
         context: &mut Context<'_>,

@@ -37,10 +37,8 @@ use crate::registry::select::Filter;
 use crate::registry::storage::{EventType, Form, Stored};
 use crate::requests::Verb;
 
-/// The content type of a server-side apply patch.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// A request to a resource while the server processes it.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Frontend>,
     pub(crate) head: &'a request::Parts,
@@ -462,7 +460,6 @@ impl Call<'_> {
         read_json(&json).map_err(|_| DecodeError::InvalidProtobuf)
     }
 
-    /// Decodes the object in a request body.
     pub(crate) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
         let decoded = self.decode(body).and_then(require_object);
         decoded.map_err(|error| match error {
@@ -525,7 +522,6 @@ fn require_object(Reading { value, doubled }: Reading) -> Result<Reading, Decode
     }
 }
 
-/// The reason why a request body could not be decoded.
 enum DecodeError {
     MediaType,
     Syntax(String),

@@ -15,7 +15,6 @@ use crate::registry::{GroupKnown, Registry, Resource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The Kubernetes version that the server reports at `/version`.
 const VERSION: &str = r#"{
   "major": "1",
   "minor": "36",
@@ -33,7 +32,6 @@ const VERSION: &str = r#"{
 }
 "#;
 
-/// Handles a non-resource request.
 pub(crate) fn respond(
     shared: &Arc<Frontend>,
     head: &request::Parts,

@@ -23,7 +23,6 @@ pub(crate) fn is_accepted(head: &request::Parts) -> bool {
     header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Compresses the body of a response if it is large.
 pub(crate) async fn compress_large(response: ApiResponse) -> ApiResponse {
     let (mut head, body) = response.into_parts();
     let (body, large) = body.exceeds(MAX_UNCOMPRESSED_BYTES).await;

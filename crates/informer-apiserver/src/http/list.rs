@@ -28,7 +28,6 @@ const ITEMS_BEFORE_YIELD: usize = 128;
 /// Maximum number of threads that encode the objects of one list. More threads would starve other requests.
 const MAX_ENCODER_THREADS: usize = 8;
 
-/// One page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) version: u64,
@@ -46,7 +45,6 @@ struct ContinueToken {
     start: String,
 }
 
-/// The resourceVersion that a list request selects.
 enum ListVersion {
     Newest,
     AtLeast(u64),
@@ -60,7 +58,7 @@ struct PageRange<'a> {
     limit: usize,
 }
 
-/// Returns one page of a list. Waits until the storage has reached the requested resourceVersion.
+/// Waits until the storage has reached the requested resourceVersion.
 pub(crate) async fn list(
     shared: &Frontend,
     resource: &Resource,
@@ -134,7 +132,6 @@ async fn next_page(
     }
 }
 
-/// Selects the items of one page of a list.
 async fn page(
     shared: &Frontend,
     resource: &Resource,
@@ -269,7 +266,6 @@ fn batches(
 }
 
 impl PagePlan {
-    /// Applies the injected faults to the options of a list request.
     pub(crate) fn apply_to(&self, options: &mut ListOptions) {
         options.limit = match (self.items, options.limit) {
             _ if self.ignore_limit => 0,
@@ -280,7 +276,6 @@ impl PagePlan {
 }
 
 impl Page {
-    /// Applies the injected faults to a page of a list.
     pub(crate) fn with_faults(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
         if plan.items == Some(0) && options.limit > 0 {
             self.items.clear();
@@ -296,7 +291,6 @@ impl Page {
         self
     }
 
-    /// Returns the JSON body of the list in batches.
     pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);
         let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
@@ -375,7 +369,6 @@ impl Page {
         }
     }
 
-    /// Returns the page of a list as a `Table`.
     pub(crate) fn table(&self, kind: &Kind, form: TableForm, now: jiff::Timestamp) -> serde_json::Value {
         let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
         if let Some(token) = &self.continue_token {

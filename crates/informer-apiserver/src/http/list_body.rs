@@ -13,7 +13,6 @@ use crate::http::body::{ApiBody, BodyPart, BrokenOff};
 use crate::http::listen::InFlightGuard;
 use crate::registry::storage::{Form, Stored};
 
-/// A part of a list body: bytes of a stored object, or bytes that were made for this response.
 #[derive(Debug)]
 enum Segment {
     Fixed(&'static [u8]),
@@ -41,7 +40,6 @@ impl Segment {
 pub(crate) struct Batch {
     /// The segments of the batch, none of which is empty.
     segments: Vec<Segment>,
-    /// Index of the current segment.
     current: usize,
     /// Number of bytes of the first segment that were already consumed.
     taken: usize,
@@ -70,19 +68,17 @@ impl Batch {
         self.push(Segment::Fixed(bytes));
     }
 
-    /// Adds a stored object in a JSON form to the batch.
     pub(crate) fn put_object(&mut self, stored: Arc<Stored>, form: Form) {
         self.put_fixed(form.head());
         self.push(Segment::Object(stored, form));
         self.put_fixed(form.tail());
     }
 
-    /// Adds a stored object as an item of a protobuf list. Its protobuf encoding must be cached.
+    /// The protobuf encoding of the object must be cached.
     pub(crate) fn put_item(&mut self, stored: Arc<Stored>) {
         self.push(Segment::Item(stored));
     }
 
-    /// Copies all segments of the batch into one buffer.
     pub(crate) fn into_bytes(mut self) -> Bytes {
         if let [Segment::Made(whole)] = &self.segments[..]
             && whole.len() == self.left
@@ -141,7 +137,6 @@ impl Buf for Batch {
     }
 }
 
-/// The batches of a body.
 pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 
 /// A response body for hyper, which writes the segments of a batch to the socket without joining them.

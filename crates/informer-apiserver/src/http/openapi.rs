@@ -20,7 +20,6 @@ use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
-/// Returns the index of the OpenAPI v3 documents, of which there is one for each group version.
 pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
     let mut paths = serde_json::Map::new();
     for (group, version) in group_versions(shared) {
@@ -35,7 +34,6 @@ pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
     response
 }
 
-/// Returns the OpenAPI v3 document of a group version.
 pub(crate) fn v3_document(
     shared: &Frontend,
     head: &request::Parts,

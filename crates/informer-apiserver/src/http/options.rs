@@ -11,7 +11,6 @@ pub(crate) const MAX_MANAGER_BYTES: usize = 128;
 /// The `kind` that the body of a delete request must have, in any API version.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
-/// Validates the query parameters of a create, update or patch request.
 pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Result<(), ApiError> {
     let (kind, patch) = match verb {
         Verb::Create => ("CreateOptions", false),
@@ -59,7 +58,6 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates the types of the fields in the body of a delete request, which are DeleteOptions.
 pub(crate) fn delete_body(body: Value) -> Result<Value, ApiError> {
     let kind = body["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | DELETE_OPTIONS) {

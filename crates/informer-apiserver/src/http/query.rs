@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::model::error::{ApiError, Cause};
 use crate::model::query::Query;
 
-/// The ListOptions of a list or watch request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListOptions {
     pub(crate) labels: String,
@@ -35,7 +34,6 @@ impl ListOptions {
         })
     }
 
-    /// Validates the ListOptions of a list request.
     pub(crate) fn check_list(&self) -> Result<(), ApiError> {
         let mut causes = Vec::new();
         if self.initial_events.is_some() {
@@ -76,7 +74,6 @@ impl ListOptions {
         }
     }
 
-    /// Validates the ListOptions of a watch request.
     pub(crate) fn check_watch(&self) -> Result<(), ApiError> {
         let mut causes = Vec::new();
         let mut forbid = |why: &str| causes.push(Cause::forbidden("resourceVersionMatch", why));

@@ -31,27 +31,22 @@ pub(crate) fn header(head: &request::Parts, name: HeaderName) -> &str {
     head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns a response with a JSON body.
 pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, JSON, ApiBody::whole(body))
 }
 
-/// Returns a response with a protobuf object.
 pub(crate) fn protobuf(status: u16, body: Bytes) -> ApiResponse {
     with_type(status, PROTOBUF, ApiBody::whole(body))
 }
 
-/// Returns a response that streams a JSON list.
 pub(crate) fn list(batches: Batches) -> ApiResponse {
     with_type(200, JSON, ApiBody::batches(batches))
 }
 
-/// Returns a response that streams a protobuf list.
 pub(crate) fn protobuf_list(batches: Batches) -> ApiResponse {
     with_type(200, PROTOBUF, ApiBody::batches(batches))
 }
 
-/// Returns a plain-text response.
 pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, TEXT, ApiBody::whole(body))
 }
@@ -70,12 +65,10 @@ fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> ApiRespon
     response
 }
 
-/// Returns a response that streams JSON.
 pub(crate) fn streamed(chunks: Chunks) -> ApiResponse {
     with_type(200, JSON, ApiBody::chunks(chunks))
 }
 
-/// Returns a response that streams protobuf watch events.
 pub(crate) fn streamed_protobuf(chunks: Chunks) -> ApiResponse {
     with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
 }
@@ -103,7 +96,6 @@ pub(crate) fn frame_events(schema: &informer_schema::Schema, lines: &Bytes) -> B
     out.freeze()
 }
 
-/// Returns the response of a failed request.
 pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
     let mut response = match error.plain {
         true => text(error.code, error.message.clone()),
@@ -119,7 +111,6 @@ pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
     response
 }
 
-/// Adds warnings to a response.
 pub(crate) fn warn(response: &mut ApiResponse, warnings: &[String]) {
     if !warnings.is_empty() {
         response.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
@@ -133,7 +124,6 @@ pub(crate) fn warn_first(response: &mut ApiResponse, warnings: &[String]) {
     }
 }
 
-/// Returns the response that an injected fault sends instead of the real one.
 pub(crate) fn injected_response(response: crate::faults::InjectedResponse) -> ApiResponse {
     match response {
         crate::faults::InjectedResponse::Status(error) => error_response(&error),
@@ -148,7 +138,6 @@ pub(crate) fn injected_response(response: crate::faults::InjectedResponse) -> Ap
     }
 }
 
-/// Adds the headers that every response of the API server has.
 pub(crate) fn add_common_headers(head: &request::Parts, mut response: ApiResponse) -> ApiResponse {
     let audit = match head.headers.get("audit-id") {
         Some(id) => id.clone(),
@@ -283,7 +272,6 @@ fn indented(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns the response body of a write: the written object in the form that the client requested.
 pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     match (&written.stored, form) {
         (Some(stored), form) => object_bytes(stored, form),
@@ -301,7 +289,6 @@ pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     }
 }
 
-/// Returns a stored object as a response body.
 pub(crate) fn object_bytes(stored: &Stored, form: Form) -> Bytes {
     let mut out = BytesMut::with_capacity(stored.len() + 1);
     stored.write(form, &mut out);
@@ -309,7 +296,6 @@ pub(crate) fn object_bytes(stored: &Stored, form: Form) -> Bytes {
     out.freeze()
 }
 
-/// Returns a response whose body is a JSON value.
 pub(crate) fn value(status: u16, value: &Value) -> ApiResponse {
     json(status, format!("{value}\n"))
 }

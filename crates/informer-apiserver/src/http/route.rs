@@ -11,15 +11,12 @@ use crate::model::query::segments;
 use crate::registry::{GroupKnown, Registry, Resource};
 use crate::requests::Verb;
 
-/// The target of a request.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// A request to a non-resource path, which is given by its segments.
     Other(Vec<String>),
     Resource(ResourceRoute),
 }
 
-/// A request to a resource that the server has.
 #[derive(Debug)]
 pub(crate) struct ResourceRoute {
     pub(crate) resource: Arc<Resource>,
@@ -39,7 +36,7 @@ struct Parts {
     subresource: Option<String>,
 }
 
-/// Routes a request by its method and path. `watch` is the query parameter of that name.
+/// `watch` is the query parameter of that name.
 pub(crate) fn route(
     registry: &Registry,
     method: &Method,

@@ -237,11 +237,9 @@ impl ApiService {
     }
 }
 
-/// The parsed head of a request.
 struct RequestHead<'a> {
     head: &'a request::Parts,
     query: &'a Query,
-    /// The authenticated user, or the authentication error.
     user: Result<User, ApiError>,
 }
 

@@ -12,9 +12,7 @@ use crate::model::json::Reading;
 use crate::pipeline::{Application, DeleteOptions, NewScale};
 use crate::requests::Verb;
 
-/// The API version and kind in requests to the `binding` subresource.
 const BINDING: (&str, &str) = ("v1", "Binding");
-/// The API version and kind in requests to the `scale` subresource.
 const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl Call<'_> {

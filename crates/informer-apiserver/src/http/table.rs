@@ -9,7 +9,6 @@ use crate::model::kinds::Kind;
 use crate::model::table::PrinterColumn;
 use crate::registry::storage::{EventType, Stored};
 
-/// The version and the contents of the `Table` that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableForm {
     /// The client requests `meta.k8s.io/v1beta1`, which differs from `v1` only by its name.
@@ -26,7 +25,6 @@ pub(crate) enum WithObject {
 }
 
 impl WithObject {
-    /// Parses the parameter `includeObject`.
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
         match text {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -41,7 +39,6 @@ impl WithObject {
 }
 
 impl TableForm {
-    /// Returns a `Table` of objects with the metadata of their list.
     pub(crate) fn of<'a>(
         self,
         kind: &Kind,
@@ -53,14 +50,12 @@ impl TableForm {
         self.table(metadata, definitions(kind), rows)
     }
 
-    /// Returns a `Table` with one object as its only row.
     pub(crate) fn of_one(self, kind: &Kind, stored: &Stored, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": stored.version.to_string()});
         self.of(kind, metadata, std::iter::once(stored), now)
     }
 
-    /// Returns the JSON line of a watch event whose object is a `Table` with one row. Only the `first` line
-    /// of a watch contains the column definitions.
+    /// Only the `first` line of a watch contains the column definitions.
     pub(crate) fn line(
         self,
         kind: &Kind,

@@ -11,7 +11,6 @@ const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum number of characters of a truncated warning.
 const MAX_TRUNCATED_CHARS: usize = 256;
 
-/// The API warnings of one response, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warnings(Vec<String>);
 
@@ -24,7 +23,6 @@ impl Warnings {
         self.0.splice(0..0, warnings.iter().cloned());
     }
 
-    /// Returns the values of the `Warning` headers of the response.
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let mut seen = HashSet::new();
         let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| seen.insert(*one)).collect();

@@ -55,7 +55,6 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Range of the random timeout of a watch without `timeoutSeconds`; the same as in kube-apiserver.
 const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
 
-/// One item of a watch stream.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// One watch event, or several initial events if `coalesce` is set.
@@ -67,7 +66,6 @@ pub(crate) enum Item {
     Error(Bytes),
 }
 
-/// A running watch.
 pub(crate) struct WatchDriver {
     shared: Arc<Frontend>,
     resource: Arc<Resource>,
@@ -96,14 +94,12 @@ pub(crate) struct WatchDriver {
     ended: bool,
 }
 
-/// The part of a streaming list's snapshot that was not sent yet.
 struct InitialEvents {
     items: std::vec::IntoIter<Arc<Stored>>,
     version: u64,
     bookmark: bool,
 }
 
-/// Encodes events as tables.
 struct TableRows {
     form: TableForm,
     /// The first event was sent. It alone contains the column definitions of the `Table`.
@@ -133,12 +129,10 @@ async fn check_convertible(shared: &Frontend, request: &WatchRequest<'_>) -> Res
     })
 }
 
-/// The parameters of a watch.
 pub(crate) struct WatchRequest<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) filter: Filter,
     pub(crate) form: Form,
-    /// Encode the watch events as tables of this form.
     pub(crate) table: Option<TableForm>,
     /// Encode watch events as protobuf frames. Bookmarks and errors are JSON, which [`FaultyWatch`] converts
     /// to frames.
@@ -152,8 +146,7 @@ pub(crate) struct WatchRequest<'a> {
 }
 
 impl WatchDriver {
-    /// Starts a watch. For a streaming list it waits until the storage has reached the requested
-    /// `resourceVersion`.
+    /// For a streaming list it waits until the storage has reached the requested `resourceVersion`.
     pub(crate) async fn start(shared: &Arc<Frontend>, request: WatchRequest<'_>) -> Result<Self, ApiError> {
         let mut options = request.options.clone();
         if request.ignore_initial {
@@ -185,7 +178,6 @@ impl WatchDriver {
         self.error = Some(error);
     }
 
-    /// Returns the server's clock.
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
     }
@@ -195,7 +187,6 @@ impl WatchDriver {
         self.deadline = self.deadline.min(self.shared.clock.elapsed() + lifetime);
     }
 
-    /// Fault: shuffles the initial events.
     pub(crate) fn shuffle_initial(&mut self, seed: u64) {
         if let Some(initial) = &mut self.initial {
             initial.items.as_mut_slice().shuffle(&mut StdRng::seed_from_u64(seed));

@@ -13,7 +13,6 @@ use crate::http::BrokenOff;
 use crate::http::watch::{Item, WatchDriver};
 use crate::model::error::ApiError;
 
-/// A watch stream into which the faults of its request are injected.
 pub(crate) struct FaultyWatch {
     driver: WatchDriver,
     plan: Plan,
@@ -22,11 +21,9 @@ pub(crate) struct FaultyWatch {
     events: u64,
     /// Outputs that are sent before the next item of the watch driver.
     pending: VecDeque<Output>,
-    /// The fault that applies to the next event.
     next_fault: Option<EventFault>,
     /// The event that `EventFault::Swap` holds back until the next event has been sent.
     held: Option<Bytes>,
-    /// Delays the items of a watch with the fault `Lag`.
     lag_buffer: Option<Box<LagBuffer>>,
     /// The last output is truncated to half of its bytes, for the fault `HalfFrame`.
     truncated: bool,
@@ -35,7 +32,6 @@ pub(crate) struct FaultyWatch {
     framing: Option<Framing>,
 }
 
-/// A part of the body.
 enum Output {
     /// One or more watch events, in the encoding of the watch.
     Event(Bytes),
@@ -43,7 +39,6 @@ enum Output {
     Line(Bytes),
 }
 
-/// Converts JSON lines of watch events to the encoding of the watch.
 pub(crate) type Framing = Box<dyn Fn(&Bytes) -> Bytes + Send>;
 
 impl FaultyWatch {
@@ -68,7 +63,6 @@ impl FaultyWatch {
         }
     }
 
-    /// Sets the conversion of JSON lines for a watch with another encoding.
     pub(crate) fn with_framing(mut self, framing: Option<Framing>) -> Self {
         self.framing = framing;
         self
@@ -137,7 +131,6 @@ impl FaultyWatch {
         }
     }
 
-    /// Applies the faults to an item of the watch, and queues the result for output.
     fn take(&mut self, item: Item) {
         match item {
             Item::Bookmark(_) if self.plan.drop_bookmarks => {}

@@ -46,15 +46,13 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Compiles the schema of a CRD version. A `pattern` that the regex engine does not support matches every
-    /// string.
+    /// A `pattern` that the regex engine does not support matches every string.
     pub(crate) fn new(root: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&root, &mut patterns);
         Self { rules: Rules::new(&root), root, patterns }
     }
 
-    /// Returns the uncompiled schema as in the CRD.
     pub(crate) fn root(&self) -> &Value {
         &self.root
     }
@@ -64,17 +62,15 @@ impl Schema {
         shape::shape(&self.root, object)
     }
 
-    /// Applies the defaults.
     pub(crate) fn fill(&self, object: &mut Map<String, Value>) {
         shape::defaults(&self.root, object);
     }
 
-    /// Removes unknown fields.
     pub(crate) fn prune(&self, object: &mut Map<String, Value>) {
         drop(shape::prune_all(&self.root, object));
     }
 
-    /// Validates a custom resource. Values that an update leaves unchanged are not validated again.
+    /// Values that an update leaves unchanged are not validated again.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| self.check_value(object, old))
     }

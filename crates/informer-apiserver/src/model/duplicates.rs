@@ -39,7 +39,6 @@ impl DuplicateKeys {
         found(body, Position::Value).map(Self::KeysOnly)
     }
 
-    /// Finds duplicate keys in YAML.
     pub(crate) fn in_yaml(body: &[u8]) -> Option<Self> {
         duplicate_keys(body).map(|why| Self::KeysOnly(vec![format!("yaml: {why}")]))
     }
@@ -91,10 +90,8 @@ fn found(body: &[u8], place: Position) -> Option<Vec<String>> {
     Some(found.into_inner())
 }
 
-/// The position in the document of the value that is checked for duplicate keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// Any value.
     Value,
     /// The list of operations of a JSON patch.
     Operations,

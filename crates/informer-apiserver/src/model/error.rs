@@ -35,7 +35,6 @@ struct Extra {
     continue_token: Option<String>,
     /// The `details` that a webhook returned. They replace those of the server.
     given: Option<serde_json::Value>,
-    /// Warnings for the client.
     warnings: Vec<String>,
 }
 
@@ -124,7 +123,6 @@ impl ApiError {
         self
     }
 
-    /// Adds warnings for the client.
     pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
         if !warnings.is_empty() {
             self.extra.get_or_insert_default().warnings.extend(warnings);
@@ -132,7 +130,6 @@ impl ApiError {
         self
     }
 
-    /// Adds a warning for the client before all other warnings.
     pub(crate) fn prepend_warning(mut self, warning: Option<String>) -> Self {
         if let Some(warning) = warning {
             self.extra.get_or_insert_default().warnings.insert(0, warning);
@@ -240,19 +237,17 @@ impl ApiError {
         Self::new(409, "Conflict", message).set_details(details)
     }
 
-    /// Returns the 422 error for one invalid field.
     pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
         Self::invalid_fields(kind, name, vec![cause])
     }
 
-    /// A 422 for invalid fields.
     pub(crate) fn invalid_fields(kind: &Kind, name: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{} \"{name}\" is invalid: {}", kind.qualified_kind(), Cause::joined(&causes));
         let details = Details { kind: kind.kind.clone(), causes, ..named(kind, name) };
         Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// Returns the 422 error for invalid request options. `options` is their kind, for example `ListOptions`.
+    /// `options` is the kind of the request options, for example `ListOptions`.
     pub(crate) fn invalid_options(options: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", Cause::joined(&causes));
         let details =
@@ -260,7 +255,6 @@ impl ApiError {
         Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// Returns the error for a patch that cannot be applied.
     pub(crate) fn unprocessable_patch() -> Self {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
             .set_details(Details::default())
@@ -271,7 +265,6 @@ impl ApiError {
         format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}")
     }
 
-    /// Returns the error for a watch from a resourceVersion that is no longer in the history.
     pub(crate) fn watch_too_old(version: u64, floor: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {version} ({floor})"))
     }

@@ -17,7 +17,6 @@ const MAX_DEPTH: usize = 128;
 /// this limit, copies of copies make an object grow exponentially.
 const MAX_COPIED_BYTES: usize = 3 << 20;
 
-/// The operations of a JSON patch.
 #[derive(Debug)]
 pub(crate) struct JsonPatch(Vec<Value>);
 
@@ -44,7 +43,6 @@ impl JsonPatch {
         self.0.is_empty()
     }
 
-    /// Returns true if an operation of the JSON patch has this path.
     pub(crate) fn touches(&self, path: &str) -> bool {
         self.0.iter().any(|operation| operation["path"] == path)
     }
@@ -60,7 +58,6 @@ impl JsonPatch {
     }
 }
 
-/// Returns the error for a JSON patch operation whose members have the wrong types.
 pub(crate) fn mistyped(members: &Map<String, Value>) -> Option<String> {
     ["op", "path", "from"].into_iter().find_map(|name| {
         let value = members.get(name).filter(|value| !value.is_string() && !value.is_null())?;

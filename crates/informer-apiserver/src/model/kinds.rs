@@ -74,11 +74,8 @@ pub struct Kind {
     pub(crate) scale: Option<ScalePaths>,
     /// The columns of a `Table` of this kind. For a custom kind the name column comes before them.
     pub(crate) columns: Vec<PrinterColumn>,
-    /// The schema of the kind, if a CRD defines it.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// The deprecation warning of this API version.
     pub(crate) deprecated: Option<String>,
-    /// The descriptor of a built-in kind.
     pub(crate) descriptor: &'static KindDescriptor,
 }
 
@@ -216,7 +213,6 @@ impl Kind {
         &self.kind
     }
 
-    /// Returns true if objects of the kind expire after some time.
     pub(crate) fn expires(&self) -> bool {
         self.traits.has(Traits::EXPIRES)
     }
@@ -250,7 +246,6 @@ impl Kind {
         !self.expires()
     }
 
-    /// Returns true if this is the built-in kind with these names.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         !self.is_custom() && self.gvr.group == group && self.kind == kind
     }

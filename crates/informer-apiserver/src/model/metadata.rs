@@ -12,7 +12,6 @@ use crate::model::write_options::WriteMode;
 
 pub(crate) type Object = Map<String, Value>;
 
-/// The name of the metadata field with the managed fields.
 pub(crate) const FIELDS: &str = "managedFields";
 
 pub(crate) fn metadata_of(object: &Object) -> Option<&Object> {
@@ -227,7 +226,6 @@ pub(crate) fn copy_member(name: &str, from: &Object, to: &mut Object) {
     };
 }
 
-/// Validates the name of a new object.
 pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
     if name.is_empty() {
         let cause = Cause::required("metadata.name", "name or generateName is required");
@@ -302,7 +300,6 @@ fn owner_references_causes(object: &Object) -> impl Iterator<Item = Cause> {
     owners.into_iter().flatten().flat_map(owner_reference_causes)
 }
 
-/// Validates an ownerReference.
 fn owner_reference_causes(owner: &Value) -> impl Iterator<Item = Cause> {
     let text = |name: &str| owner[name].as_str().unwrap_or_default();
     let versioned = !text("apiVersion").rsplit('/').next().unwrap_or_default().is_empty();
@@ -332,7 +329,6 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
-/// Validates the object name in the path of a request.
 pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
     let problems: Vec<&str> = match name {
         "." => vec!["may not be '.'"],
@@ -361,7 +357,6 @@ pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError
     }
 }
 
-/// Validates the metadata of an updated object.
 pub(crate) fn check_update(
     kind: &Kind,
     old: &Object,
@@ -481,12 +476,10 @@ pub(crate) fn display_name(object: &Object) -> &str {
     text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
 }
 
-/// Removes and returns the managed fields of an object.
 pub(crate) fn take_fields(object: &mut Object) -> Option<Value> {
     object.get_mut("metadata").and_then(Value::as_object_mut)?.remove(FIELDS)
 }
 
-/// Sets or removes the managed fields of an object.
 pub(crate) fn set_fields(object: &mut Object, fields: Option<Value>) {
     let metadata = metadata_of_mut(object);
     match fields {

@@ -9,14 +9,12 @@ const MICRO: i128 = 1_000_000;
 /// The largest quantity. As in kube-apiserver, larger quantities are reduced to this one.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
-/// A resource quantity and the format of its suffix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
     nanos: i128,
     form: Form,
 }
 
-/// The suffix format of a resource quantity: decimal, binary or exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Decimal suffixes (`m`, `k`, `M`).
@@ -30,7 +28,6 @@ enum Form {
 impl Amount {
     pub(crate) const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
 
-    /// Creates a count.
     pub(crate) fn count(number: usize) -> Self {
         Self {
             nanos: i128::try_from(number).unwrap_or(MAX).saturating_mul(NANO).min(MAX),
@@ -58,7 +55,6 @@ impl Amount {
         i64::try_from(rounded_up(self.nanos, MICRO)).unwrap_or(i64::MAX)
     }
 
-    /// Rounds up to an integer.
     pub(crate) fn rounded(self) -> Self {
         Self { nanos: rounded_up(self.nanos, NANO) * NANO, ..self }
     }

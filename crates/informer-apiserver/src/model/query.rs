@@ -20,7 +20,6 @@ impl Query {
         self.given(name).unwrap_or_default()
     }
 
-    /// Returns all values of a parameter.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
     }

@@ -22,14 +22,12 @@ use crate::model::metadata::Object;
 use checks::{Check, FieldView};
 use defaults::Default;
 
-/// The defaults and the validation of one kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     defaults: &'static [Default],
     checks: &'static [Check],
     /// Validation of an update against the stored object. Runs after `checks`.
     changes: &'static [Check],
-    /// Validation of a status update.
     status: &'static [Check],
 }
 
@@ -52,7 +50,6 @@ impl Rules {
         self
     }
 
-    /// Applies the defaults.
     pub(crate) fn fill(&self, object: &mut Map<String, Value>) {
         let mut whole = Value::Object(std::mem::take(object));
         defaults::fill(&mut whole, self.defaults);
@@ -61,7 +58,6 @@ impl Rules {
         }
     }
 
-    /// Validates an update of an object's status.
     pub(crate) fn check_status(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
         as_value(object, |object| {
             let mut causes = Vec::new();

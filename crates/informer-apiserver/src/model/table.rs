@@ -33,7 +33,6 @@ impl PrinterColumn {
     }
 }
 
-/// An object that becomes a row of a `Table`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableRow<'a> {
     pub(crate) object: &'a Value,
@@ -49,7 +48,6 @@ impl<'a> TableRow<'a> {
         &self.object["status"]
     }
 
-    /// Returns the table cell with the object's name.
     pub(crate) fn name(&self) -> Value {
         json!(text_of(&self.object["metadata"]["name"]))
     }

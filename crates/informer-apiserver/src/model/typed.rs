@@ -27,7 +27,6 @@ pub(crate) fn fit(message: Message<'_>, object: &mut Map<String, Value>) -> Resu
 /// messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// JSON.
     Text,
     /// Decoded values without a type, which are the result of a patch or an apply.
     Values,
@@ -221,7 +220,6 @@ impl TypeCheck {
         )
     }
 
-    /// Records the error for a scalar of the wrong type.
     fn scalar_mismatch(
         &mut self,
         owner: &ContainingType<'_>,

@@ -63,7 +63,6 @@ impl User {
         self
     }
 
-    /// Returns the user as JSON for the status of a review.
     pub(crate) fn info(&self) -> Value {
         let mut info = json!({"username": self.name});
         if !self.uid.is_empty() {

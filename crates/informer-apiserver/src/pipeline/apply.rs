@@ -24,7 +24,6 @@ const KUBECTL: &str = "kubectl";
 /// The annotation in which client-side apply stores the last applied configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An apply request.
 #[derive(Debug, Clone)]
 pub(crate) struct Application {
     pub(crate) config: Object,
@@ -35,7 +34,6 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// Decodes the body of an apply request.
     pub(crate) fn parse(body: &[u8], force: bool) -> Result<Self, ApiError> {
         let undecodable = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
         let (value, duplicates) = crate::model::yaml::read_yaml(body).map_err(|why| undecodable(&why))?;

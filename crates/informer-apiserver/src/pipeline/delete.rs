@@ -18,7 +18,6 @@ use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::{Drafted, Pipeline};
 use crate::registry::storage::{Changed, Expect, Form, Stored};
 
-/// Decoded `DeleteOptions`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
     grace: Option<i64>,
@@ -29,7 +28,6 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
-/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
     pub(crate) body: Bytes,
@@ -44,7 +42,6 @@ impl DeleteOptions {
         Self { grace: Some(0), ..Self::default() }
     }
 
-    /// Foreground deletion.
     pub(crate) fn foreground() -> Self {
         Self { policy: Some("Foreground".to_owned()), ..Self::default() }
     }
@@ -81,7 +78,6 @@ impl DeleteOptions {
         options.check(&stages)
     }
 
-    /// Returns the delete options as JSON for admission.
     pub(crate) fn to_admission_options(&self, body: Option<&Value>) -> Value {
         let mut options_json = body.cloned().unwrap_or_else(|| json!({}));
         let given = [

@@ -51,7 +51,6 @@ pub(crate) const AGGREGATION_MANAGER: &str = "clusterrole-aggregation-controller
 /// cache could re-create the object in an endless loop while simulated time stands still.
 const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
 
-/// The work queues of the controllers.
 #[derive(Debug)]
 pub(crate) struct ControllerQueues {
     pub(crate) prompt: WorkQueue<PromptTask>,
@@ -95,7 +94,6 @@ impl ObjectRef {
     }
 }
 
-/// A stored object and its resource.
 pub(crate) struct StoredObject {
     pub(crate) resource: Arc<Resource>,
     pub(crate) stored: Arc<Stored>,
@@ -159,7 +157,6 @@ impl Pipeline {
         self.queues.prompt.add(PromptTask::Definition(name.to_owned()));
     }
 
-    /// Queues the deletion of all custom resources of a CRD that is being deleted.
     pub(crate) fn delete_custom_resources(&self, definition: &str) {
         self.queues.background.add(BackgroundTask::CustomResources(definition.to_owned()));
     }
@@ -170,7 +167,6 @@ impl Pipeline {
         }
     }
 
-    /// Queues the deletion of the contents of a namespace.
     pub(crate) fn empty_namespace(&self, name: &str) {
         if self.controllers.namespaces {
             self.queues.background.add(BackgroundTask::Namespace(name.to_owned()));

@@ -20,14 +20,12 @@ use crate::registry::Resource;
 use crate::registry::conversion::Conversions;
 use crate::registry::storage::Stored;
 
-/// The field manager of the server's own writes.
 const SERVER_MANAGER: &str = "kube-apiserver";
 /// The field manager that gets the fields of an object without managed fields at its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// The field manager of requests without a manager name.
 const UNKNOWN_MANAGER: &str = "unknown";
 
-/// The field manager of a write, and the kind of the write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ManagedWrite<'a> {
     /// `None`: `managedFields` stays unchanged.
@@ -173,7 +171,6 @@ impl<'a> FieldTracker<'a> {
         text
     }
 
-    /// Returns the managed fields of an object after an update from `live` to `new`.
     fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
         let tracker = self.with_versions_of(&managed);
         let id = tracker.id(manager, Operation::Update);
@@ -189,7 +186,6 @@ impl<'a> FieldTracker<'a> {
 }
 
 impl Pipeline {
-    /// Sets the managed fields of a new object.
     pub(crate) fn set_managers_of_new(&self, kind: &Kind, object: &mut Object, write: ManagedWrite<'_>) {
         if let Some(managed) = self.managers_of_new(kind, object, write) {
             set_managed_fields(object, &managed);
@@ -278,7 +274,6 @@ impl Pipeline {
         None
     }
 
-    /// Updates the managed fields of an object that replaces the stored object `old`.
     pub(crate) async fn manage_updated(
         &self,
         scope: Scope<'_>,
@@ -301,7 +296,6 @@ impl Pipeline {
         *object = managed.await;
     }
 
-    /// Updates the managed fields of an object that was changed from `old`.
     pub(crate) fn update_managers(
         &self,
         kind: &Kind,
@@ -344,7 +338,6 @@ fn take_given_managers(object: &mut Object) -> Managed {
     }
 }
 
-/// Returns the managed fields of an object as stored.
 pub(crate) fn managed_fields_of(object: &Object) -> Option<&Value> {
     metadata_of(object)?.get(FIELDS)
 }
@@ -361,7 +354,6 @@ fn without_fields(object: &Object) -> Object {
     object.iter().map(member).collect()
 }
 
-/// Sets the managed fields of an object.
 pub(crate) fn set_managed_fields(object: &mut Object, managed: &Managed) {
     set_fields(object, managed.write());
 }

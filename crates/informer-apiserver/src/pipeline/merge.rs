@@ -14,14 +14,11 @@ use crate::pipeline::DEFINITIONS;
 /// The source of a decoded object, which decides the format of decoding errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Origin<'a> {
-    /// A request body.
     Body,
     /// A JSON patch or merge patch. The function returns the patched object before unknown fields were
     /// dropped.
     Patch(&'a dyn Fn() -> Option<Value>),
-    /// A strategic merge patch.
     Strategic(&'a Value),
-    /// An apply configuration.
     Apply(&'a Object),
 }
 
@@ -140,7 +137,6 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
     error
 }
 
-/// Validates an object against the schema of its kind.
 pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>) -> Result<(), ApiError> {
     let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
     match causes.is_empty() {
@@ -213,7 +209,6 @@ fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     }
 }
 
-/// Validates the status of an object of a built-in kind.
 fn validate_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
     kind.rules().map(|rules| rules.check_status(object)).unwrap_or_default()
 }
@@ -244,7 +239,6 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     merged
 }
 
-/// Returns true if the difference between two objects increments `metadata.generation`.
 fn increments_generation(kind: &Kind, old: &Object, new: &Object) -> bool {
     let skipped = ["metadata", "status", "kind", "apiVersion"];
     // If the kind has no status subresource, a changed status increments the generation like any other field.

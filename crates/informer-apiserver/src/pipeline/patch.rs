@@ -16,7 +16,6 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::{json_type, type_meta_error};
 use crate::pipeline::merge::Origin;
 
-/// A decoded patch.
 #[derive(Debug)]
 pub(crate) enum PatchType {
     Merge(Value),
@@ -65,7 +64,6 @@ impl PatchType {
         }
     }
 
-    /// Applies the patch to an object and returns the result.
     pub(crate) fn apply(&self, schema: &Schema, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
         match self {
             Self::Strategic(patch) => return strategic(schema, object, patch),
@@ -83,7 +81,6 @@ impl PatchType {
         Err(crate::pipeline::merge::undecodable(kind, Origin::Patch(&|| Some(object.clone())), &why))
     }
 
-    /// Returns the duplicate keys in the JSON of the patch.
     pub(crate) fn twice(&self, body: &[u8]) -> Option<DuplicateKeys> {
         match self {
             // Only the decoder of a whole body finds duplicate keys, so the body is parsed a second time.
@@ -96,7 +93,7 @@ impl PatchType {
         }
     }
 
-    /// Returns the origin of the patched object for decoding errors. `again` applies the patch once more.
+    /// `again` applies the patch once more.
     pub(crate) fn origin<'a>(&'a self, again: &'a dyn Fn() -> Option<Value>) -> Origin<'a> {
         match self {
             Self::Strategic(patch) => Origin::Strategic(patch),

@@ -18,7 +18,6 @@ use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
 
 impl Pipeline {
-    /// Binds a pod to a node.
     pub(crate) fn bind(&self, scope: Scope<'_>, name: &str, binding: &Value) -> Result<(), ApiError> {
         let target = &binding["target"];
         let (kind, node) = (text(&target["kind"]), text(&target["name"]));

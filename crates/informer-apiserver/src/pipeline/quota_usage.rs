@@ -60,7 +60,6 @@ impl QuotaUsage {
     }
 }
 
-/// The change of one commit.
 pub(crate) struct Commit<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) before: Option<&'a Stored>,
@@ -259,7 +258,6 @@ impl Pipeline {
 /// The result of writing a quota's status. The inner error means that another write changed the quota first.
 type PutStatus = Result<Result<(), Changed>, ApiError>;
 
-/// A stored quota, and its parsed object.
 struct Quota {
     stored: Arc<Stored>,
     object: Value,

@@ -20,7 +20,6 @@ use crate::registry::storage::{Changed, Stored};
 
 const API_VERSION: &str = "autoscaling/v1";
 
-/// A requested change of an object's Scale.
 #[derive(Debug)]
 pub(crate) enum NewScale {
     Put(Value),
@@ -28,7 +27,6 @@ pub(crate) enum NewScale {
     Apply(Application),
 }
 
-/// The scale to write.
 struct DesiredScale {
     scale: Value,
     /// The new managed fields of the scaled object, if they are tracked.
@@ -37,7 +35,6 @@ struct DesiredScale {
 }
 
 impl Pipeline {
-    /// Returns the Scale of an object.
     pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
         scale(kind, &parse(stored.as_slice()))
     }
@@ -98,7 +95,6 @@ impl Pipeline {
         Ok(Value::Object(scale))
     }
 
-    /// Applies the requested change to the current Scale.
     fn desired_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<DesiredScale, ApiError> {
         let kind = scope.kind();
         let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
@@ -175,7 +171,6 @@ impl Pipeline {
     }
 }
 
-/// The kind `autoscaling/v1` Scale.
 fn scale_kind() -> Kind {
     let mut kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales").without_status();
     kind.traits = Traits::default();

@@ -28,7 +28,6 @@ use crate::registry::storage::{EventType, OrderedMap, Stored, draft};
 use crate::registry::{Resource, Store};
 use crate::webhook::{ClientConfig, Post, decode_response};
 
-/// The `User-Agent` header of webhook calls; the same as that of kube-apiserver.
 const USER_AGENT: &str = "kube-apiserver-admission";
 /// Timeout of a call to a conversion webhook, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,7 +38,6 @@ const MAX_CACHED: usize = 32_768;
 
 type Object = Map<String, Value>;
 
-/// Converts objects to one API version of a CRD with the conversion webhook.
 #[derive(Debug)]
 pub(crate) struct Converter {
     client: ClientConfig,
@@ -120,7 +118,6 @@ impl Converter {
         *self.cache.lock() = ConversionCache::default();
     }
 
-    /// Caches the conversion of an object to the API version of `kind`.
     pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
         let draft = draft(kind, stored.key.clone(), object);
         let shown = Arc::new(draft.seal_unstored(stored.version, EventType::Modified));
@@ -141,7 +138,6 @@ pub(crate) struct Conversions {
     missing: RefCell<Option<(Arc<Resource>, Object)>>,
 }
 
-/// The result of a conversion.
 #[derive(Debug)]
 struct Conversion {
     api_version: String,
@@ -242,7 +238,6 @@ impl Store {
         Ok(shown)
     }
 
-    /// Converts objects with the conversion webhook and caches the results.
     async fn convert_and_cache(
         &self,
         resource: &Resource,
@@ -300,7 +295,6 @@ impl Store {
         Ok(converted)
     }
 
-    /// Calls the webhook once.
     async fn call_webhook(
         &self,
         converter: &Converter,

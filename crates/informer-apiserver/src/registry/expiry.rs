@@ -22,7 +22,6 @@ use crate::registry::{Resource, Store};
 /// the removal has an amortized constant cost per write.
 const MIN_PURGE_LEN: usize = 1024;
 
-/// The expiry times of objects.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     /// The time from the last write of an object until its expiry.
@@ -88,7 +87,6 @@ impl Store {
         queue.entries = entries;
     }
 
-    /// Removes due objects.
     pub(crate) fn expire(&self) {
         let now = self.clock.elapsed();
         while let Some(due) = self.expiry.take(now) {

@@ -15,7 +15,6 @@ use crate::model::kinds::{Kind, convert_version, version_priority};
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
-    /// The index of the resource's table in the storage.
     pub(crate) table: usize,
     /// Notified after each commit, so that watchers read the new events.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
@@ -27,7 +26,6 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// Returns the storage version of the kind.
     pub(crate) fn storage_kind(&self) -> &Kind {
         self.stored_as.as_deref().unwrap_or(&self.kind)
     }
@@ -89,7 +87,6 @@ pub(crate) struct Registry {
     definitions: BTreeMap<(String, String), Arc<Defined>>,
 }
 
-/// A served CRD.
 #[derive(Debug)]
 pub(crate) struct Defined {
     pub(crate) spec: Value,

@@ -11,7 +11,6 @@ use crate::model::kinds::{Kind, Traits};
 use crate::registry::Resource;
 use crate::registry::storage::{EventType, Stored};
 
-/// Selects objects of a kind by namespace, labels and fields.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     namespace: Option<String>,
@@ -39,7 +38,6 @@ impl Filter {
         Self { namespace: namespace.map(str::to_owned), ..Self::default() }
     }
 
-    /// Parses `labelSelector` and `fieldSelector`.
     pub(crate) fn parse(
         kind: &Kind,
         namespace: Option<&str>,
@@ -61,7 +59,6 @@ impl Filter {
         Ok(Self { namespace: namespace.map(str::to_owned), labels, fields })
     }
 
-    /// Restricts the filter to objects with this name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.fields.push(FieldTerm { field: Field::Name, equal: true, value: name.to_owned() });
         self

@@ -113,7 +113,6 @@ pub(crate) struct Pulled {
     pub(crate) complete: bool,
 }
 
-/// The reason why the storage ends a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The watcher fell behind the history, so it would miss events.
@@ -138,7 +137,6 @@ impl Storage {
         self.version
     }
 
-    /// Adds a table for a kind and returns its index.
     pub(crate) fn add_table(&mut self) -> usize {
         self.tables.push(Table {
             live: OrderedMap::default(),

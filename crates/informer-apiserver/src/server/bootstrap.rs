@@ -7,7 +7,6 @@ use crate::server::ApiServer;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A default ClusterRole and the user groups that it is bound to.
 struct DefaultRole {
     name: &'static str,
     rules: Value,
@@ -54,7 +53,6 @@ fn default_roles() -> [DefaultRole; 4] {
     ]
 }
 
-/// Returns the metadata of a default ClusterRole or ClusterRoleBinding.
 fn metadata(name: &str) -> Value {
     json!({
         "name": name,
@@ -229,7 +227,6 @@ const VIEW_READS: &[(Resources, Resources)] = &[
     (&["resource.k8s.io"], &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"]),
 ];
 
-/// Creates the default ClusterRoles and ClusterRoleBindings.
 pub(crate) fn write_bootstrap_policy(server: &ApiServer) {
     let write = |resource: &str, object: Value| {
         let created = server.create(&Gvr::new(GROUP, "v1", resource), "", object);

@@ -15,7 +15,6 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use super::{ClientCa, TlsError, subject};
 use crate::model::user::User;
 
-/// The result of verifying the client certificate of a TLS connection.
 #[derive(Debug, Clone)]
 pub(crate) enum PeerCertificate {
     /// The client certificate is valid. Contains the user of its subject.

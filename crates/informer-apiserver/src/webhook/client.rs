@@ -30,14 +30,12 @@ impl fmt::Display for CallError {
     }
 }
 
-/// A call to make.
 pub(crate) struct Post<'a> {
     pub(crate) config: &'a ClientConfig,
     pub(crate) user_agent: &'a str,
     pub(crate) timeout: Duration,
 }
 
-/// The resolved address of a webhook.
 struct Target {
     /// The URL in error messages.
     url: String,
@@ -179,7 +177,6 @@ fn dial_error(authority: &str, error: &std::io::Error) -> String {
     format!("dial tcp {authority}: {why}")
 }
 
-/// The response of a webhook.
 struct WebhookResponse {
     status: u16,
     content_type: String,

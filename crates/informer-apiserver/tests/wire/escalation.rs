@@ -29,7 +29,6 @@ fn server(more: &[Value]) -> ApiServer {
     server
 }
 
-/// Sends a request as the user `operator`.
 async fn ask(server: &ApiServer, method: &str, uri: &str, body: &Value) -> (u16, Value) {
     let kind = match method {
         "PATCH" => "application/merge-patch+json",
@@ -41,7 +40,6 @@ async fn ask(server: &ApiServer, method: &str, uri: &str, body: &Value) -> (u16,
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// Returns the role of a workload that reads secrets.
 fn workload() -> Value {
     let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "watch"]}]);
     json!({"metadata": {"name": "workload"}, "rules": rules})

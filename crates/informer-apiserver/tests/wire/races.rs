@@ -90,7 +90,6 @@ fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// Returns a CRD for `things` whose spec has these fields.
 fn definition(fields: &[&str]) -> Value {
     let fields: serde_json::Map<_, _> =
         fields.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();

@@ -29,7 +29,6 @@ pub(crate) async fn send_with(
     server.service().oneshot(request(method, uri, headers, body)).await.unwrap()
 }
 
-/// Sends a request. Returns the status and the body of the response as a string.
 pub(crate) async fn call(server: &ApiServer, method: &str, uri: &str, body: &str) -> (u16, String) {
     read(send(server, method, uri, body).await).await
 }
@@ -40,14 +39,12 @@ pub(crate) async fn read(response: Response<ApiBody>) -> (u16, String) {
     (status, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// Sends a request. Returns the status and the body of the response as JSON.
 pub(crate) async fn json(server: &ApiServer, method: &str, uri: &str, body: &str) -> (u16, Value) {
     let (status, text) = call(server, method, uri, body).await;
     assert!(text.ends_with('\n'), "every JSON body ends in a newline: {text}");
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// A watch response that a test reads line by line.
 pub(crate) struct Watch {
     body: ApiBody,
     rest: Vec<u8>,
@@ -61,7 +58,6 @@ impl Watch {
         Self { body: response.into_body(), rest: Vec::new() }
     }
 
-    /// Returns the next line of the watch; `None` at its end.
     pub(crate) async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {

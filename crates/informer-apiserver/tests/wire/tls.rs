@@ -17,7 +17,6 @@ use tokio_rustls::client::TlsStream;
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// A server with TLS, and the certificate authority for its users.
 struct Served {
     listening: Listening,
     users: CertificateAuthority,

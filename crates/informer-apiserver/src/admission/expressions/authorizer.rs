@@ -11,7 +11,6 @@ use crate::admission::expressions::AuthorizerInput;
 use crate::auth::{Attributes, Permissions};
 use crate::model::user::User;
 
-/// Names of the variables.
 pub(crate) const AUTHORIZER: &str = "authorizer";
 pub(crate) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
@@ -48,7 +47,6 @@ impl Opaque for Decision {
     }
 }
 
-/// Returns the value of `authorizer`.
 pub(crate) fn of(authorizer_input: &AuthorizerInput<'_>) -> Value {
     let (user, permissions) = (authorizer_input.user.clone(), authorizer_input.permissions.clone());
     Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes: Attributes::default() }))
@@ -72,7 +70,6 @@ pub(crate) fn of_resource(authorizer_input: &AuthorizerInput<'_>) -> Value {
     Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes }))
 }
 
-/// Sets one attribute of an authorization check, for example its group or its resource.
 type SetPart = fn(&mut Attributes, &str);
 
 pub(crate) fn register(context: &mut Context<'static>) {

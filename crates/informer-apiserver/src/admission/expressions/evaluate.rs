@@ -57,7 +57,6 @@ fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
     cel::Value::resolve(&IdedExpr { id: 0, expr: Expr::Call(call) }, &scope)
 }
 
-/// A compiled expression.
 pub(crate) struct Expression {
     text: String,
     program: Result<Compiled, String>,
@@ -112,7 +111,6 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
-    /// Returns true if one of the expressions uses the variable `authorizer`.
     pub(crate) fn uses_authorizer(all: &[Self]) -> bool {
         let uses_authorizer = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
         all.iter().any(|one| one.program.as_ref().is_ok_and(uses_authorizer))
@@ -138,7 +136,6 @@ struct Variables<'a> {
     /// JSON values of the same size as the evaluated variables in `known`, for cost estimates.
     sizes: Value,
     broken: HashMap<String, String>,
-    /// Depth of the current evaluation.
     nesting: usize,
 }
 
@@ -155,7 +152,6 @@ impl<'a> Run<'a> {
         Self { context, subject: subject.to_vec(), variables, left: 0 }
     }
 
-    /// Defines the `authorizer` variables.
     pub(crate) fn bind_authorizer(&mut self, authorizer_input: &AuthorizerInput<'_>) {
         self.context.add_variable_from_value(AUTHORIZER, authorizer::of(authorizer_input));
         self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(authorizer_input));
@@ -166,7 +162,6 @@ impl<'a> Run<'a> {
         self.left = budget.saturating_mul(COST_FACTOR);
     }
 
-    /// Evaluates an expression.
     pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
         Ok(match self.value_of(expression)? {
             cel::Value::Bool(holds) => Outcome::Bool(holds),

@@ -13,7 +13,7 @@ use crate::admission::expressions::Subject;
 use crate::admission::expressions::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
 use crate::model::crd::{parts, parts_mut};
 
-/// Converts JSON to a CEL value. Integers are signed, as in kube-apiserver.
+/// Integers are signed, as in kube-apiserver.
 pub(crate) fn to_cel(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,
@@ -32,7 +32,6 @@ pub(crate) fn to_cel(value: &Value) -> cel::Value {
     }
 }
 
-/// Converts a CEL value to JSON.
 pub(crate) fn to_json(value: &cel::Value) -> Result<Value, String> {
     Ok(match value {
         cel::Value::Null => Value::Null,
@@ -102,7 +101,6 @@ pub(crate) fn cel_go_message(error: &cel::ExecutionError) -> String {
     }
 }
 
-/// Returns the target type of a CEL conversion function such as `int`.
 fn conversion_target(function: &str) -> Option<&'static str> {
     Some(match function {
         "int" => "int",
@@ -169,7 +167,6 @@ pub(crate) fn index_fields(expr: &mut IdedExpr) {
     }
 }
 
-/// Resolves a path of fields.
 fn resolve<'a>(expr: &IdedExpr, subject: &Subject<'a>) -> Option<&'a Value> {
     match &expr.expr {
         Expr::Ident(name) => subject.iter().find(|(known, _)| known == name).map(|(_, value)| *value),

@@ -10,7 +10,6 @@ use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::tls::requested_groups;
 
-/// The `signerName` of client certificates for the API server.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// The group whose members have all permissions, without RBAC.
 const MASTERS: &str = "system:masters";

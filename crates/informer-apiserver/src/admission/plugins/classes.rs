@@ -77,7 +77,6 @@ impl Admission {
         }
     }
 
-    /// Rejects an update that requests more storage for a PVC, unless its StorageClass allows expansion.
     fn check_expansion(&self, write: PendingWrite<'_>, old: &Object) -> Result<(), ApiError> {
         let size = |claim| part(claim, "spec")["resources"]["requests"]["storage"].as_str().unwrap_or("0");
         if !exceeds(size(write.object), size(old)) {

@@ -67,7 +67,6 @@ impl Admission {
     }
 }
 
-/// Returns a label of a Namespace object in a write request.
 fn label<'a>(namespace: &'a crate::model::metadata::Object, name: &str) -> Option<&'a str> {
     part(namespace, "metadata")["labels"].get(name).and_then(Value::as_str)
 }

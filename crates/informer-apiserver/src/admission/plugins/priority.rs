@@ -12,7 +12,6 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, display_name};
 use crate::model::rules::{get, set, with_value};
 
-/// The default preemption policy.
 const DEFAULT_PREEMPTION_POLICY: &str = "PreemptLowerPriority";
 
 pub(super) struct Priority;
@@ -34,7 +33,6 @@ impl AdmissionPlugin for Priority {
 }
 
 impl Admission {
-    /// Rejects a PriorityClass with `globalDefault` if another class already has it.
     fn check_default_priority_class(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
         if part(write.object, "globalDefault") != true {
             return Ok(());
@@ -85,7 +83,6 @@ impl Admission {
         Ok(())
     }
 
-    /// Rejects a pod whose priority or preemption policy differs from that of its PriorityClass.
     fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
         let spec = pod.get("spec").unwrap_or(&Value::Null);
         let checked = [

@@ -82,7 +82,6 @@ impl Admission {
     }
 }
 
-/// Merges the node selector and tolerations of a RuntimeClass into a pod.
 fn schedule(pod: &mut Object, scheduling: &Value) -> Result<(), String> {
     if !scheduling.is_object() {
         return Ok(());
@@ -110,7 +109,6 @@ fn schedule(pod: &mut Object, scheduling: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes tolerations that others cover.
 fn merged(all: Vec<Value>) -> Vec<Value> {
     let mut kept: Vec<Value> = Vec::new();
     for (index, one) in all.iter().enumerate() {

@@ -44,7 +44,6 @@ impl Admission {
         }
     }
 
-    /// Returns the region and zone labels of a node.
     fn topology_of(&self, node: &str) -> Vec<(&'static str, String)> {
         let Ok(nodes) = self.resource(&Gvr::new("", "v1", "nodes")) else { return Vec::new() };
         let Some(node) = self.storage.read().get(nodes.table, node).cloned() else { return Vec::new() };

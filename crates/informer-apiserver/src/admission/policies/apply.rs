@@ -11,7 +11,6 @@ use crate::model::kinds::Kind;
 use crate::model::managed_fields::{Type, atomics, merge_unmanaged, validate};
 use crate::registry::Resource;
 
-/// The reason why the patch of a MutatingAdmissionPolicy could not be applied.
 pub(super) enum ApplyError {
     /// `failurePolicy` decides.
     Denied(String),
@@ -19,7 +18,6 @@ pub(super) enum ApplyError {
     Refused(ApiError),
 }
 
-/// The object that is patched.
 pub(super) struct PatchTarget<'a> {
     pub(super) resource: &'a Resource,
     /// The object has the kind of the resource (main resource or `status`), and not the kind of another
@@ -29,7 +27,6 @@ pub(super) struct PatchTarget<'a> {
 }
 
 impl Admission {
-    /// Returns the object after the patch of a mutation.
     pub(super) fn changed(
         &self,
         target: &PatchTarget<'_>,
@@ -89,8 +86,7 @@ impl Admission {
         }
     }
 
-    /// Applies a JSON patch to the object. If a `test` operation fails, the object stays unchanged and there
-    /// is no error.
+    /// If a `test` operation fails, the object stays unchanged and there is no error.
     fn apply_json_patch(
         &self,
         target: &PatchTarget<'_>,

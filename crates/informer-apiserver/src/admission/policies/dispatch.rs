@@ -14,14 +14,13 @@ use crate::admission::{Admission, Object, review};
 use crate::model::error::{ApiError, Cause};
 use crate::registry::Resource;
 
-/// The message and the reason with which a validating policy denies a write.
 struct Denial {
     message: String,
     reason: String,
 }
 
 impl Admission {
-    /// Evaluates all validating policies for a write. The error reports the first policy that denies it.
+    /// The error reports the first policy that denies the write.
     pub(in crate::admission) async fn evaluate_validating_policies(
         &self,
         context: &PhaseContext<'_>,
@@ -118,7 +117,6 @@ impl Admission {
     }
 }
 
-/// A policy and a binding that match a write.
 struct Matched<'a> {
     policy: &'a Policy<Validator>,
     binding: &'a Binding,

@@ -23,11 +23,9 @@ use crate::registry::Resource;
 /// Records which mutating policies must run again in the second round of one write.
 #[derive(Default)]
 pub(in crate::admission) struct Reinvocation {
-    /// The second round is running.
     second_round: bool,
     /// Keys of the policies that have run and must run again if the object changes.
     called: BTreeSet<Key>,
-    /// Policies to reinvoke.
     due: BTreeSet<Key>,
 }
 
@@ -53,7 +51,6 @@ impl Reinvocation {
     }
 }
 
-/// The effect of one round of mutating policies on the object.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::admission) struct RoundOutcome {
     /// A policy has applied a patch, even if the object did not change.
@@ -70,13 +67,11 @@ struct Call<'a> {
     params: Value,
 }
 
-/// The message and the reason with which a mutating policy rejects a write.
 struct Refusal {
     message: String,
     reason: &'static str,
 }
 
-/// The rejections of a write by all mutating policies of one round.
 #[derive(Default)]
 struct Refusals(Vec<Refusal>);
 
@@ -121,7 +116,6 @@ impl Refusals {
 }
 
 impl Admission {
-    /// Applies the mutating policies to the object of a write.
     pub(in crate::admission) async fn apply_mutating_policies(
         &self,
         context: &PhaseContext<'_>,
@@ -155,7 +149,6 @@ impl Admission {
         }
     }
 
-    /// Returns the mutating policies that match a write, with their bindings and parameters.
     async fn matching_policies<'p>(
         &self,
         context: &PhaseContext<'_>,
@@ -212,11 +205,9 @@ impl Admission {
     }
 }
 
-/// One round in which the mutating policies of a write run one after another.
 struct PolicyRound<'a, 'v> {
     shared: &'a Admission,
     context: &'a PhaseContext<'a>,
-    /// `namespaceObject` of the expressions.
     namespace: Value,
     versions: &'a mut Versions<'v>,
     reinvocation: &'a mut Reinvocation,
@@ -225,7 +216,6 @@ struct PolicyRound<'a, 'v> {
 }
 
 impl PolicyRound<'_, '_> {
-    /// Runs one policy.
     async fn call(&mut self, call: &Call<'_>) -> Result<(), ApiError> {
         let Call { policy, binding, invocation, params } = call;
         let mutator = &policy.definition.evaluator;
@@ -263,7 +253,7 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation of a policy to the object. Does nothing for a DELETE, which has no new object.
+    /// Does nothing for a DELETE, which has no new object.
     fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
         let Some(object) = self.versions.view(&call.invocation).0 else { return Ok(()) };
         let mutator = &call.policy.definition.evaluator;

@@ -9,7 +9,6 @@ use super::{Compiled, PolicyEvaluator, VariableSpec};
 use crate::admission::expressions::Expression;
 use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
-/// The stored `spec` of a MutatingAdmissionPolicy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MutatingPolicySpec {
@@ -33,7 +32,6 @@ struct ExpressionSpec {
     expression: String,
 }
 
-/// The compiled expressions of a MutatingAdmissionPolicy.
 pub(in crate::admission) struct Mutator {
     fails_open: bool,
     /// `reinvocationPolicy` is `IfNeeded`.
@@ -43,7 +41,6 @@ pub(in crate::admission) struct Mutator {
     pub(super) mutations: Vec<Mutation>,
 }
 
-/// A compiled entry of `spec.mutations`.
 pub(super) enum Mutation {
     /// A mutation whose expression returns an object with the fields to apply.
     Apply(Expression),
@@ -51,7 +48,6 @@ pub(super) enum Mutation {
     Patch(Expression),
 }
 
-/// The result of a mutation's CEL expression.
 pub(super) enum PatchValue {
     Object(Value),
     Operations(Value),
@@ -95,7 +91,6 @@ impl Mutation {
 }
 
 impl Mutator {
-    /// Returns true if an expression of the policy uses the variable `authorizer`.
     pub(super) fn uses_authorizer(&self) -> bool {
         let uses = |expression: &Expression| Expression::uses_authorizer(std::slice::from_ref(expression));
         Expression::uses_authorizer(&self.conditions)
@@ -103,12 +98,11 @@ impl Mutator {
             || self.mutations.iter().any(|mutation| uses(mutation.expression()))
     }
 
-    /// Evaluates the match conditions of the policy. Returns an error if they cannot be decided.
+    /// Returns an error if the match conditions cannot be decided.
     pub(super) fn applies(&self, view: &View<'_>) -> Result<bool, String> {
         view.meets(&self.conditions, self.fails_open)
     }
 
-    /// Evaluates the CEL expression of a mutation.
     pub(super) fn evaluate(&self, mutation: &Mutation, view: &View<'_>) -> Result<PatchValue, String> {
         let mut run = view.run(view.namespace, &self.variables);
         run.set_budget(BUDGET);

@@ -19,7 +19,6 @@ pub(super) fn object(value: Value) -> Result<Value, String> {
     Ok(without_type_names(value))
 }
 
-/// Returns the operations of the JSON patch that a mutation's expression returned.
 pub(super) fn operations(value: Value) -> Result<JsonPatch, String> {
     let Value::Array(value) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());

@@ -16,7 +16,6 @@ pub(super) const BUDGET: u64 = 10_000_000;
 /// ignored.
 const MAX_MESSAGE_LEN: usize = 5 * 1024;
 
-/// The stored `spec` of a ValidatingAdmissionPolicy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ValidatingPolicySpec {
@@ -41,7 +40,6 @@ struct AuditAnnotationSpec {
     value_expression: String,
 }
 
-/// The compiled expressions of a ValidatingAdmissionPolicy.
 pub(in crate::admission) struct Validator {
     fails_open: bool,
     conditions: Vec<Expression>,
@@ -59,7 +57,7 @@ struct Validation {
     reason: String,
 }
 
-/// The CEL variables for one write. A missing object is `null`.
+/// A missing object is `null`.
 pub(super) struct View<'a> {
     pub(super) object: &'a Value,
     pub(super) old: &'a Value,
@@ -70,7 +68,6 @@ pub(super) struct View<'a> {
     pub(super) authorizer_input: Option<&'a AuthorizerInput<'a>>,
 }
 
-/// A failed validation or expression.
 pub(super) struct Violation {
     pub(super) message: String,
     /// The `reason` that the policy sets for this validation, or an empty string.
@@ -112,7 +109,6 @@ impl Validator {
         }
     }
 
-    /// Returns true if an expression of the policy uses the variable `authorizer`.
     pub(super) fn uses_authorizer(&self) -> bool {
         let uses = |expression: &Expression| Expression::uses_authorizer(std::slice::from_ref(expression));
         Expression::uses_authorizer(&self.conditions)
@@ -121,7 +117,6 @@ impl Validator {
             || self.validations.iter().any(|validation| uses(&validation.expression))
     }
 
-    /// Evaluates all expressions of the policy for a write and returns the violations.
     pub(super) fn violations(&self, view: &View<'_>) -> Vec<Violation> {
         match self.applies(view) {
             Ok(true) => {}
@@ -214,7 +209,7 @@ impl Validation {
 }
 
 impl<'a> View<'a> {
-    /// Evaluates the match conditions of a policy. Returns an error if they cannot be decided.
+    /// Returns an error if the match conditions cannot be decided.
     pub(super) fn meets(&self, conditions: &[Expression], fails_open: bool) -> Result<bool, String> {
         if conditions.is_empty() {
             return Ok(true);

@@ -8,11 +8,9 @@ use super::scopes::all_match;
 use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
-/// The object and the usage of a write that is charged to ResourceQuotas.
 pub(crate) struct Charge<'a> {
     pub(crate) evaluator: &'a Evaluator,
     pub(crate) object: &'a Value,
-    /// The object before an update.
     pub(crate) old: Option<&'a Value>,
     /// The write may exceed the quota, because it only updates the status of an object.
     pub(crate) unbounded: bool,
@@ -46,7 +44,6 @@ pub(crate) fn check<'a>(
     Ok(used)
 }
 
-/// Returns the quotas that count an object, each with its index.
 fn matching_quotas<'a>(
     quotas: impl Iterator<Item = &'a Value>,
     evaluator: &Evaluator,

@@ -28,18 +28,15 @@ const REQUIRED_IF_LIMITED: [&str; 6] =
 const SERVICE: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];
 const PVC: [&str; 3] = ["count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"];
 const CLASS_SUFFIX: &str = ".storageclass.storage.k8s.io/";
-/// The deprecated storage class annotation.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const HUGE_PAGES: &str = "hugepages-";
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The quota evaluator of a kind: computes the usage of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Evaluator {
     Pods,
     Services,
     Claims,
-    /// Counts objects under these names.
     Objects(Vec<String>),
 }
 
@@ -70,7 +67,6 @@ impl Evaluator {
         }
     }
 
-    /// Returns an error message if a container does not specify a resource that a ResourceQuota limits.
     pub(crate) fn missing_resources(&self, required: &[&str], object: &Value) -> Option<String> {
         let specifies = |list: List| list.of(&object["spec"]).keys().any(|name| is_pod_level_resource(name));
         if *self != Self::Pods || specifies(List::Requests) || specifies(List::Limits) {
@@ -97,7 +93,6 @@ impl Evaluator {
         (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
     }
 
-    /// Computes the quota usage of an object.
     pub(crate) fn usage(&self, object: &Value) -> ResourceList {
         match self {
             Self::Pods => pod(object),

@@ -57,7 +57,6 @@ fn fill_list(container: &mut Value, which: &str, defaults: &ResourceList) -> Vec
     missing
 }
 
-/// Validates a new pod against a LimitRange.
 pub(crate) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for item in range["spec"]["limits"].as_array().into_iter().flatten() {
@@ -84,7 +83,6 @@ pub(crate) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
     problems
 }
 
-/// Validates the requests of a PVC against a LimitRange.
 pub(crate) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
     let kind = "PersistentVolumeClaim";
     let resources = Resources { requests: List::Requests.of(&claim["spec"]), limits: ResourceList::new() };

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
-/// Selects the `requests` or the `limits` of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Requests,
@@ -25,7 +24,6 @@ impl List {
     }
 }
 
-/// Returns the containers or the init containers of a pod.
 pub(crate) fn containers<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     pod["spec"][list].as_array().into_iter().flatten()
 }

@@ -8,7 +8,6 @@ use crate::model::kinds::core::pod::qos;
 const CLASS: &str = "PriorityClass";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
-/// Returns true if an object matches all scopes of a ResourceQuota.
 pub(crate) fn all_match(quota: &Value, evaluator: &Evaluator, object: &Value) -> bool {
     let spec = &quota["spec"];
     let mut plain = entries(&spec["scopes"]);
@@ -37,7 +36,6 @@ fn matches(evaluator: &Evaluator, object: &Value, scope: &str, (operator, values
     }
 }
 
-/// Evaluates an entry of a quota's `scopeSelector` for the class names of an object.
 fn is_selected(names: &[&str], operator: &str, values: &[&str]) -> bool {
     let is_in = |name: &&str| values.contains(name);
     match operator {
@@ -49,7 +47,6 @@ fn is_selected(names: &[&str], operator: &str, values: &[&str]) -> bool {
     }
 }
 
-/// Returns true if a pod has an `activeDeadlineSeconds`.
 pub(crate) fn is_terminating(pod: &Value) -> bool {
     pod["spec"]["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0)
 }
@@ -58,7 +55,6 @@ fn qos_class(pod: &Value) -> &str {
     pod["status"]["qosClass"].as_str().filter(|class| !class.is_empty()).unwrap_or_else(|| qos(pod))
 }
 
-/// Returns true if the affinity terms of a pod refer to pods of other namespaces.
 fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let is_cross_namespace = |term: &Value| {
         term["namespaces"].as_array().is_some_and(|all| !all.is_empty())

@@ -66,7 +66,6 @@ impl ControllerManager {
         waiting
     }
 
-    /// Calls `look` with the names of each CRD in the same API group as the CRD `name`.
     fn each_in_group(&self, name: &str, cache: &mut NameCache, mut look: impl FnMut(&str, &CachedNames)) {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let live = self.storage.read().live(resource.table);

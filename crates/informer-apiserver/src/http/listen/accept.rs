@@ -50,7 +50,6 @@ pub(super) struct Acceptor {
     pub(super) stop: CancellationToken,
     pub(super) cut: watch::Receiver<()>,
     pub(super) connections: TaskTracker,
-    /// Maximum concurrent streams of an HTTP/2 connection.
     pub(super) streams: u32,
     pub(super) tls: Option<ListenerTls>,
 }
@@ -107,12 +106,10 @@ impl Acceptor {
     }
 }
 
-/// A client connection.
 struct Connection {
     service: ApiService,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
-    /// Receives the notification that the connection must close immediately.
     cut: watch::Receiver<()>,
     streams: u32,
     /// Set when a response body ends with an injected reset. The socket then sends RST instead of FIN.
@@ -200,10 +197,8 @@ fn builder(streams: u32) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Processes the HTTP requests of one connection.
 struct ConnectionService {
     service: ApiService,
-    /// Set when a response body ends with an injected reset. The socket then sends RST instead of FIN.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
     /// Notified when the connection must not accept further requests.

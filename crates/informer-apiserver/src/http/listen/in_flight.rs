@@ -9,7 +9,6 @@ use tokio_util::io::InspectReader;
 use super::timeouts::{ConnectionTimer, TimeoutCheck};
 use crate::clock::Clock;
 
-/// Records the bytes read, the requests and the responses of a connection.
 #[derive(Clone)]
 pub(super) struct ConnectionMonitor {
     clock: Arc<dyn Clock>,

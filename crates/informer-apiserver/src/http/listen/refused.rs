@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// The delay after the first failed `accept`. Each further failure doubles it.
 const MIN_DELAY: Duration = Duration::from_millis(5);
-/// The maximum delay between two attempts to accept a connection.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Exponential backoff of the loop that accepts connections.
@@ -25,7 +24,6 @@ impl AcceptBackoff {
         self.delay
     }
 
-    /// Resets the delay after a successful `accept`.
     pub(super) fn reset(&mut self) {
         self.delay = Duration::ZERO;
     }

@@ -9,30 +9,28 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum time that a client may take to read a response, except for watches. In kube-apiserver this time
 /// limits the whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The HTTP/2 connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
     /// The connection waits for its first request. `matching` bytes of the HTTP/2 preface have been read.
-    First { matching: usize },
-    /// Waits for the next request.
+    First {
+        matching: usize,
+    },
     Next,
     /// The server has read a part of a request head.
     Head,
-    /// Has `open` responses in flight.
-    Responses { open: usize },
+    Responses {
+        open: usize,
+    },
 }
 
-/// The result of a timeout check for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeoutCheck {
     /// The connection has not timed out. The caller must check again at this time.
     Pending(Duration),
     /// The client was too slow to send a request or to read a response.
     TimedOut,
-    /// The connection was idle for too long.
     Idle,
 }
 
@@ -47,7 +45,6 @@ pub(super) struct ConnectionTimer {
 }
 
 impl ConnectionTimer {
-    /// Creates the timer of a connection that was accepted at `now`.
     pub(super) fn new(now: Duration) -> Self {
         Self { state: ConnectionState::First { matching: 0 }, since: now, http2: false, long_running: false }
     }
@@ -56,7 +53,6 @@ impl ConnectionTimer {
         (self.state, self.since) = (state, now);
     }
 
-    /// Records bytes from the client.
     pub(super) fn on_read(&mut self, bytes: &[u8], now: Duration) {
         match self.state {
             ConnectionState::First { matching } => {

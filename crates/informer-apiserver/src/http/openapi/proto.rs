@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 type Members = Map<String, Value>;
 
-/// Encodes a document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &document["swagger"]);
@@ -79,7 +78,6 @@ fn operation_of(operation: &Members) -> Message {
     out
 }
 
-/// Encodes named schemas.
 fn schemas(all: &Value) -> Message {
     let mut out = Message::default();
     each(all, |name, value| out.part(1, named(name, schema(value))));
@@ -141,7 +139,6 @@ fn schema(value: &Value) -> Message {
     out
 }
 
-/// An encoded message.
 #[derive(Default)]
 struct Message(Vec<u8>);
 

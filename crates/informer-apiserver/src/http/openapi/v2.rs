@@ -128,7 +128,6 @@ fn simplify_crd_schema(schema: &mut Value) {
     }
 }
 
-/// Converts references and unions in a schema from OpenAPI v3 to v2.
 fn convert_schema(schema: &mut Value) {
     let reference = schema["allOf"][0]["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     if let Some(name) = reference {

@@ -11,7 +11,6 @@ use crate::http::watch::{Item, WatchDriver};
 /// watches share.
 const MAX_BUFFERED_ITEMS: usize = 1024;
 
-/// Holds the items of a watch until their delay has passed.
 pub(super) struct LagBuffer {
     clock: Arc<dyn Clock>,
     lag: Duration,

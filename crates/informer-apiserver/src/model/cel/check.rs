@@ -76,7 +76,6 @@ impl Declared {
         Self { patches: true, variables, ..self }
     }
 
-    /// Allows CEL expressions to use the variables of the policy.
     pub(crate) fn with_variables(mut self) -> Self {
         self.variables = Some(Vec::new());
         self
@@ -150,7 +149,6 @@ impl Declared {
         }
     }
 
-    /// Returns true if a CEL expression may construct objects of this type.
     pub(crate) fn makes(&self, type_name: &str) -> bool {
         self.patches && made::is_type(type_name)
     }
@@ -170,7 +168,6 @@ impl Declared {
     }
 }
 
-/// Parses an expression.
 pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
     on_large_stack(|| crd::parse(text))
 }

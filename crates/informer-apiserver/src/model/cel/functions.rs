@@ -23,7 +23,6 @@ const FUNCTIONS: [&str; 155] = [
     "trunc", "type", "uint", "unwrap", "unwrapOpt", "upperAscii", "url", "validate", "value",
 ];
 
-/// Returns true if the name is a known CEL function or operator.
 pub(crate) fn is_function(name: &str) -> bool {
     // The internal names of CEL operators, such as `_+_`, consist of punctuation and underscores.
     let is_operator =

@@ -31,7 +31,6 @@ pub(crate) fn problems(text: &str, expr: &IdedExpr, declared: &Declared) -> Vec<
     found
 }
 
-/// Returns the errors for unknown fields and wrong types in a constructed patch operation.
 fn mistyped(text: &str, from: usize, made: &StructExpr, declared: &Declared) -> Vec<(usize, String)> {
     let fields = made.entries.iter().filter_map(|entry| match &entry.expr {
         EntryExpr::StructField(field) => Some(field),
@@ -72,7 +71,6 @@ fn place_of(text: &str, from: usize, name: &str, sign: char) -> usize {
     ends.into_iter().find(|at| *at > from || from == 0).unwrap_or_default()
 }
 
-/// Returns true if CEL expressions may construct values of this type.
 pub(crate) fn is_type(name: &str) -> bool {
     matches!(name, OBJECT | PATCH) || name.starts_with("Object.")
 }

@@ -8,7 +8,6 @@ use crate::model::metadata::check_converted;
 
 type Object = Map<String, Value>;
 
-/// Returns a ConversionReview request.
 pub(crate) fn review(version: &str, uid: &str, desired: &str, objects: &[Value]) -> Value {
     json!({
         "kind": "ConversionReview",
@@ -112,7 +111,6 @@ pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result
     Ok(object)
 }
 
-/// Returns the metadata of the original object with the labels and annotations of the converted object.
 fn with_original_metadata(original: &Object, converted: &Object) -> Result<Value, String> {
     let given = match converted.get("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),

@@ -42,7 +42,6 @@ struct CostBudget {
     visited: u64,
 }
 
-/// A value in the validated object, with its old value and its path.
 #[derive(Clone, Copy)]
 struct CostNode<'a> {
     value: &'a Value,

@@ -11,7 +11,6 @@ use crate::model::table::PrinterColumn;
 
 type Object = Map<String, Value>;
 
-/// Applies the defaults of a CRD and validates it.
 pub(crate) fn validate_crd(object: &mut Object) -> Vec<Cause> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
@@ -195,14 +194,12 @@ fn check_structure(schema: &Value, path: &str, place: SchemaPosition, causes: &m
     }
 }
 
-/// The kind of one CRD version, and whether the version is served and is the storage version.
 pub(crate) struct Served {
     pub(crate) kind: Kind,
     pub(crate) stored: bool,
     pub(crate) served: bool,
 }
 
-/// Returns the resources that a CRD defines, one for each version.
 pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let versions = spec["versions"].as_array().into_iter().flatten();
@@ -211,7 +208,6 @@ pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
         .collect()
 }
 
-/// Returns the kinds that a CRD defines, one for each version.
 pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
@@ -245,7 +241,6 @@ pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     spec["versions"].as_array().into_iter().flatten().map(version).collect()
 }
 
-/// Returns the deprecation warning of a CRD version.
 fn deprecation(spec: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;

@@ -23,7 +23,6 @@ pub(crate) fn init_crd_status(object: &mut Map<String, Value>) {
     );
 }
 
-/// Sets the `Terminating` condition of a CRD that is being deleted.
 pub(crate) fn mark_crd_terminating(object: &mut Map<String, Value>, now: &str) {
     let condition = json!({
         "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending", "lastTransitionTime": now,

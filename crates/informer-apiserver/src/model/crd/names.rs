@@ -15,7 +15,6 @@ pub(crate) struct UsedNames {
 }
 
 impl UsedNames {
-    /// Adds the accepted names of a CRD.
     pub(crate) fn add(&mut self, accepted: &Value) {
         let text = |name: &str| accepted[name].as_str().map(str::to_owned);
         self.resources.extend(["plural", "singular"].into_iter().filter_map(text));
@@ -24,7 +23,6 @@ impl UsedNames {
     }
 }
 
-/// The decision which of the requested names of a CRD are accepted.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) accepted: Value,
@@ -86,7 +84,6 @@ fn short_names(names: &Value) -> Vec<&str> {
     names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Returns true if all names that a CRD requests are accepted.
 pub(crate) fn has_all(wanted: &Value, accepted: &Value) -> bool {
     decide(wanted, accepted, &UsedNames::default()).accepted == *accepted
 }
@@ -106,7 +103,6 @@ fn take(names: &mut Names, name: &str, value: Value) {
     }
 }
 
-/// Returns the condition of this type in the status of a CRD.
 pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = definition["status"]["conditions"].as_array();
     conditions.into_iter().flatten().find(|condition| condition["type"] == kind)

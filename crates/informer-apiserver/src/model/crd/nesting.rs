@@ -49,7 +49,6 @@ fn too_deep() -> ParseErrors {
     ParseErrors { errors: vec![ParseError { source, pos, msg: TOO_DEEP.to_owned(), expr_id, source_info }] }
 }
 
-/// Returns true if a CEL expression has more than `levels` nesting levels.
 pub(crate) fn is_deeper(expr: &IdedExpr, levels: usize) -> bool {
     let mut open = vec![(expr, 1)];
     while let Some((expr, level)) = open.pop() {
@@ -61,7 +60,6 @@ pub(crate) fn is_deeper(expr: &IdedExpr, levels: usize) -> bool {
     false
 }
 
-/// Returns true if a CEL expression is nested too deeply to be parsed or evaluated.
 fn is_too_deep(text: &str) -> bool {
     parse(text).is_err_and(|errors| errors.errors.iter().any(|error| error.msg == TOO_DEEP))
 }

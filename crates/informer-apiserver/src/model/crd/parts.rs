@@ -21,7 +21,6 @@ pub(crate) fn members_of<'e>(expr: &'e IdedExpr, name: &str) -> Vec<&'e str> {
     own.into_iter().chain(below).collect()
 }
 
-/// Returns the functions that a CEL expression calls.
 pub(crate) fn calls_of(expr: &IdedExpr) -> Vec<&str> {
     let own = match &expr.expr {
         Expr::Call(call) => Some(call.func_name.as_str()),
@@ -60,7 +59,6 @@ pub(crate) fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// Like [`parts`], with mutable references.
 pub(crate) fn parts_mut(expr: &mut IdedExpr) -> Vec<&mut IdedExpr> {
     match &mut expr.expr {
         Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),

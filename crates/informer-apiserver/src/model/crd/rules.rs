@@ -43,7 +43,6 @@ impl Rules {
         self.compiled.is_none()
     }
 
-    /// Returns the violated rules.
     pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let check = || self.check_here(object, old);
         if self.is_deep { nesting::on_large_stack(check) } else { check() }

@@ -10,7 +10,7 @@ const MAX_CAUSES: usize = 1000;
 /// Maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not` in a schema.
 const MAX_DEPTH: usize = 64;
 
-/// Validates a custom resource. Values that are equal in the old object are not validated again.
+/// Values that are equal in the old object are not validated again.
 pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut check = Validator { schema, causes: Vec::new() };
     check.value(&schema.root, (object, old), "", 0);
@@ -22,7 +22,6 @@ struct Validator<'a> {
     causes: Vec<Cause>,
 }
 
-/// Returns the name of a JSON value's type for error messages.
 pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -35,10 +35,8 @@ fn quoted(byte: u8) -> String {
     }
 }
 
-/// The reason why parsing stops.
 enum SyntaxError {
     End,
-    /// Unexpected byte.
     Byte(u8, Cow<'static, str>),
 }
 
@@ -62,7 +60,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses a JSON value whose nesting depth is at most `depth`.
     fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match (self.next()?, depth.checked_sub(1)) {
             (byte @ (b'{' | b'['), None) => Err(SyntaxError::byte(byte, "exceeded max depth")),
@@ -104,7 +101,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses an object member: its name, the colon and the value.
     fn member(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.next()? {
             b'"' => self.string()?,

@@ -27,7 +27,6 @@ pub(crate) struct KindDescriptor {
     pub(crate) field_aliases: &'static [(&'static str, &'static str)],
     /// The JSON of a bookmark object of this kind after its metadata.
     pub(crate) bookmark: &'static str,
-    /// The deprecation warning in responses, if this API version is deprecated.
     pub(crate) deprecated: Option<&'static str>,
     pub(crate) name_format: ObjectName,
     /// The JSON of the status of a new object, for kinds with a `/status` subresource.
@@ -99,10 +98,8 @@ impl Hooks {
     };
 }
 
-/// The format that object names of a kind must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectName {
-    /// A DNS subdomain.
     Subdomain,
     /// The name must be a DNS label, because it is used as a part of DNS names.
     Label,
@@ -112,7 +109,6 @@ pub(crate) enum ObjectName {
 
 /// The descriptor of built-in kinds without special behavior.
 pub(crate) static PLAIN: KindDescriptor = KindDescriptor::new("", "", "", Traits::NONE);
-/// The descriptor of custom kinds.
 pub(crate) static CUSTOM: KindDescriptor =
     KindDescriptor::new("", "", "", Traits::CUSTOM).status_reset_fields(&["metadata", "spec"]);
 

@@ -12,7 +12,6 @@ use crate::model::kinds::{
 };
 use crate::model::table::PrinterColumn;
 
-/// The descriptors of the built-in kinds.
 static DESCRIPTORS: &[&KindDescriptor] = &[
     &admissionregistration::mutating_admission_policy::DESCRIPTOR,
     &admissionregistration::mutating_admission_policy_binding::DESCRIPTOR,

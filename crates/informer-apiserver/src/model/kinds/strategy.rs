@@ -10,12 +10,10 @@ use crate::model::rules::{Rules, checks, with_value};
 use crate::model::write_options::WriteMode;
 
 impl Kind {
-    /// Returns the defaults and the validation of the kind, or `None` if it has neither.
     pub(crate) fn rules(&self) -> Option<&'static Rules> {
         self.descriptor.rules.as_ref()
     }
 
-    /// Applies the defaults of a built-in kind to an object.
     pub(crate) fn fill_defaults(&self, message: Message<'_>, object: &mut Object) {
         let Some(rules) = self.rules() else { return };
         // In the Go types these fields are structs and not pointers, so they exist even if the client omits
@@ -43,7 +41,6 @@ impl Kind {
         object.insert("status".into(), status.into());
     }
 
-    /// Applies the kind's admission plugins to an object that the embedding program loads.
     pub(crate) fn admit_loaded(&self, object: &mut Object) {
         if let Some(admit) = self.descriptor.hooks.admit_loaded {
             with_value(object, admit);
@@ -58,7 +55,6 @@ impl Kind {
         }
     }
 
-    /// Applies the kind's admission plugins for updates.
     pub(crate) fn admit_update(&self, old: &Value, object: &mut Object) {
         if let Some(admit) = self.descriptor.hooks.admit_update {
             with_value(object, |object| admit(old, object));
@@ -91,8 +87,7 @@ impl Kind {
         }
     }
 
-    /// Returns the warnings for a write of a valid object. `old` is the stored object if the write is an
-    /// update.
+    /// `old` is the stored object if the write is an update.
     pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
         let hooks = &self.descriptor.hooks;
         match mode {

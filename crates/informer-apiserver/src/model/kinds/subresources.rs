@@ -2,7 +2,6 @@
 
 use crate::model::kinds::{Kind, Traits};
 
-/// A path below an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subresource {
     pub(crate) name: &'static str,
@@ -11,7 +10,6 @@ pub(crate) struct Subresource {
     pub(crate) verbs: Vec<&'static str>,
 }
 
-/// The kind in the request and response bodies of a subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SubresourceKind {
     pub(crate) group: &'static str,
@@ -27,7 +25,6 @@ const UNIMPLEMENTED: [&str; 7] =
     ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
 
 impl Subresource {
-    /// Creates a subresource from its entry in the built-in schema table.
     pub(crate) fn of(sub: informer_schema::SubresourceInfo) -> Self {
         let informer_schema::ResponseKind { group, version, kind, foreign } = sub.response_kind;
         let of = Some(SubresourceKind { group, version, kind, foreign });
@@ -38,7 +35,6 @@ impl Subresource {
         Self { name, of: None, verbs: vec!["get", "patch", "update"] }
     }
 
-    /// Returns true if the subresource is known but not implemented.
     pub(crate) fn is_unimplemented(name: &str) -> bool {
         UNIMPLEMENTED.contains(&name)
     }

@@ -9,7 +9,6 @@ use crate::model::table::text::age;
 use crate::model::table::{PrinterColumn, TableRow};
 
 impl Kind {
-    /// Returns the columns of a `Table` of this kind.
     pub(crate) fn table_columns(&self) -> Vec<PrinterColumn> {
         if self.descriptor.cells.is_some() {
             return self.columns.clone();
@@ -43,7 +42,6 @@ impl Kind {
     }
 }
 
-/// Returns the table cell for a column that a CRD defines.
 fn custom_cell(row: &TableRow<'_>, column: &PrinterColumn) -> Value {
     if column.path.is_empty() {
         return row.age();

@@ -15,7 +15,6 @@ use crate::model::selectors::selector_text;
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, joined, number};
 
-/// The path of the pod template in most workload kinds.
 pub(crate) const SPEC_TEMPLATE: &[&str] = &["spec", "template"];
 
 /// Returns the warnings for the pod template of a workload that has it in `spec.template`.
@@ -45,7 +44,6 @@ pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], 
     }
 }
 
-/// Defaults the labels of a workload to those of its pod template.
 pub(crate) fn default_labels(object: &mut Value) {
     let labels = get(object, "spec.template.metadata.labels").cloned();
     if let Some(labels) = labels.filter(|_| is_missing(get(object, "metadata.labels"))) {
@@ -53,7 +51,7 @@ pub(crate) fn default_labels(object: &mut Value) {
     }
 }
 
-/// Validates the label selector of a workload. `kind` is the kind in the error for an empty selector.
+/// `kind` is the kind in the error for an empty selector.
 pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
     let Some(selector) = spec.get("selector") else {
         if kind != "daemonset" {
@@ -68,7 +66,6 @@ pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut V
     }
 }
 
-/// Parses the label selector of a workload; returns `None` if it is invalid.
 pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
     let operators = spec.items("selector.matchExpressions").iter();
     let understood = |operator: &str| matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist");
@@ -157,7 +154,6 @@ pub(crate) fn container_cells(pod: &Value) -> [Value; 2] {
     [json!(named("name")), json!(named("image"))]
 }
 
-/// Formats a selector.
 pub(crate) fn selector_cell(selector: &Value) -> Value {
     match selector_text(selector) {
         none if none.is_empty() => json!(NONE),

@@ -35,7 +35,7 @@ impl Comparison {
         }
     }
 
-    /// Adds the changes of a path element. The comparison must not contain the element yet.
+    /// The comparison must not contain the element yet.
     fn put(&mut self, element: Element, part: ValueChanges) {
         let ValueChanges { removed, modified, added, below } = part;
         let changes = [

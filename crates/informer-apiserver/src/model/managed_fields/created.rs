@@ -26,7 +26,6 @@ pub(super) fn write(
     part(of, (Some(empty), new), root, out)
 }
 
-/// The result of encoding a value: fields were written, or there were none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Nothing,
@@ -130,7 +129,6 @@ fn whole(is_field: bool, out: &mut String) -> Output {
     Output::Fields
 }
 
-/// The encoding of the fields below a value.
 struct Tree<'t> {
     out: &'t mut String,
     empty: bool,

@@ -5,10 +5,8 @@ use std::fmt;
 
 use serde_json::{Number, Value};
 
-/// One element of a path through an object.
 #[derive(Debug, Clone)]
 pub(crate) enum Element {
-    /// A member of an object.
     Field(Box<str>),
     /// An entry of an associative list, identified by its key fields, which are sorted by name.
     Key(Vec<(Box<str>, Value)>),
@@ -116,7 +114,6 @@ fn numbers(left: &Number, right: &Number) -> Ordering {
     left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal)
 }
 
-/// Returns true if two values are equal in the order of [`order`].
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     order(left, right) == Ordering::Equal
 }

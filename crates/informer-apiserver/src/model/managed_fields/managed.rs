@@ -15,7 +15,6 @@ const MAX_UPDATERS: usize = 10;
 /// The name of the manager into which the oldest managers are merged.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// The operation of a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
     Apply,
@@ -31,7 +30,6 @@ impl Operation {
     }
 }
 
-/// The identity of a manager.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ManagerId {
     pub(crate) manager: String,
@@ -77,7 +75,6 @@ impl ManagerId {
     }
 }
 
-/// The fields of a manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) set: Set,
@@ -86,7 +83,6 @@ pub(crate) struct Owned {
     pub(crate) time: Option<String>,
 }
 
-/// The managers of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Managed(pub(crate) BTreeMap<ManagerId, Owned>);
 
@@ -276,7 +272,6 @@ impl Managed {
     }
 }
 
-/// The path of the replicas field in a Scale.
 const SCALE_REPLICAS: &str = "spec.replicas";
 
 impl Owned {

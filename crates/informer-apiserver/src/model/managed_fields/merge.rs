@@ -68,7 +68,6 @@ fn members(
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
 
-/// State of the merge of two associative lists or sets.
 struct ListMerge<'a> {
     list: &'a ListType<'a>,
     live: &'a [Value],

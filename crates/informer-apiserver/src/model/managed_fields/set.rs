@@ -96,7 +96,7 @@ impl Set {
         }
     }
 
-    /// Adds a path to the set. An empty path is ignored.
+    /// An empty path is ignored.
     pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = self.place(first).unwrap_or_else(|at| {
@@ -110,7 +110,6 @@ impl Set {
         }
     }
 
-    /// Builds a set from field paths such as `metadata.labels`.
     pub(crate) fn of_fields(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -194,7 +193,6 @@ impl Set {
         both
     }
 
-    /// Returns the paths that are in this set but not in `other`.
     pub(crate) fn difference(mut self, other: &Self) -> Self {
         self.subtract(other);
         self
@@ -234,7 +232,6 @@ impl Set {
         });
     }
 
-    /// Removes field paths such as `metadata.labels` from the set.
     pub(super) fn without_fields(mut self, paths: &[&str]) -> Self {
         paths.iter().for_each(|path| self.take_field(path));
         self

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::element::Element;
 
-/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Type<'a> {
     /// A struct of the schema table.
@@ -58,7 +57,6 @@ pub(super) struct MapType<'a> {
     pub(super) atomic: bool,
 }
 
-/// A list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListType<'a> {
     of: Type<'a>,
@@ -73,7 +71,6 @@ pub(super) enum ListSort {
     Keyed,
 }
 
-/// A member of an object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) of: Type<'a>,
@@ -82,12 +79,10 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Type<'a> {
-    /// Returns the type for a struct in the schema table.
     pub(crate) fn message(message: Message<'a>) -> Self {
         Self::Struct { message, atomic: message.is_atomic() }
     }
 
-    /// Returns the type for objects of a custom kind.
     pub(crate) fn custom(schema: &'a Value, table: &'a Schema) -> Self {
         let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
         Self::Custom { schema, table, preserves, embedded: true }
@@ -262,7 +257,6 @@ fn sort_of(field: Field<'_>) -> ListSort {
 }
 
 impl<'a> ListType<'a> {
-    /// Returns the path element that identifies a list entry.
     pub(super) fn element_of(&self, entry: &Value) -> Result<Element, String> {
         match self.sort {
             ListSort::Keyed => self.keyed(entry),

@@ -33,20 +33,17 @@ pub(super) const UNOWNED: [&str; 12] = [
 /// Initial capacity in bytes of the buffer for the encoded fields of a new object.
 const CREATED_BYTES: usize = 2048;
 
-/// Converts an object to another API version.
 pub(crate) type Convert<'a> = &'a dyn Fn(&str, &Value) -> Result<Value, Failed>;
 
 /// Computes the managed fields after writes to objects of one kind in one API version.
 pub(crate) struct Updater<'a> {
-    /// The version of the request.
     pub(crate) version: &'a str,
     /// The object type in each served API version.
     pub(crate) types: BTreeMap<&'a str, Type<'a>>,
-    /// Converts an object to another API version. `None` if objects are the same in all versions.
+    /// `None` if objects are the same in all versions.
     pub(crate) convert: Option<Convert<'a>>,
     /// Fields that the server resets in this request, so that no manager owns them.
     pub(crate) ignored: &'a Set,
-    /// The time of the write.
     pub(crate) now: &'a str,
 }
 
@@ -64,7 +61,6 @@ pub(crate) struct Conflict {
     pub(crate) path: Path,
 }
 
-/// The reason why an apply or update failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failed {
     Conflicts(Vec<Conflict>),
@@ -72,7 +68,6 @@ pub(crate) enum Failed {
     Type(String),
 }
 
-/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Applied {
     /// The new object; `None` if the apply does not change it.
@@ -122,7 +117,6 @@ impl<'a> Updater<'a> {
         }
     }
 
-    /// Applies `config` to `live`.
     pub(crate) fn apply(
         &self,
         live: &Value,
@@ -260,7 +254,6 @@ impl<'a> Updater<'a> {
 }
 
 impl ManagerId {
-    /// Formats a manager for messages.
     pub(crate) fn shown(&self) -> String {
         let mut shown = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {

@@ -8,7 +8,6 @@ use super::element::Element;
 use super::set::{Node, Set};
 use super::types::{Atom, ListSort, ListType, MapType, Scalar, Type};
 
-/// The error for a value of the wrong type, with its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeError {
     path: String,
@@ -44,7 +43,6 @@ impl TypeError {
         Self { path: path.into(), why: why.into() }
     }
 
-    /// Prepends a path element.
     pub(super) fn below(mut self, element: &Element) -> Self {
         self.path = format!("{element}{}", self.path);
         self
@@ -104,7 +102,6 @@ fn check_entries(
     }
 }
 
-/// Returns the error for a value that does not have this scalar type.
 pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     let right = match scalar {
         Scalar::Number => value.is_number(),

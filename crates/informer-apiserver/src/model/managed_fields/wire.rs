@@ -8,7 +8,6 @@ use thiserror::Error;
 use super::element::Element;
 use super::set::{Node, Set};
 
-/// A malformed set.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("managed fields have the member {member:?}, which is not a path element")]
 pub(crate) struct ReadError {

@@ -15,17 +15,14 @@ pub(crate) enum Check {
     /// The field must be present and must not be an empty string, list or map. The second string is the
     /// detail of the error.
     Required(&'static str, &'static str),
-    /// The number in the field must be at least this.
     Min(&'static str, i64),
     /// The string in the field must be empty or one of these. The error lists them in this order.
     OneOf(&'static str, &'static [&'static str]),
     /// The string in the field must be empty or have this format.
     NameFormat(&'static str, NameFormat),
-    /// The field is immutable.
     Immutable(&'static str),
     /// Applies the rules to each part of the object that the path matches.
     In(&'static str, &'static [Self]),
-    /// Calls a function.
     Call(fn(&FieldView<'_>, &mut Vec<Cause>)),
 }
 
@@ -176,7 +173,6 @@ pub(crate) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
     Cause::not_supported(field, &format!("{text:?}"), &quoted.join(", "))
 }
 
-/// Formats the value of an invalid field for the error message.
 pub(crate) fn format_value(value: Option<&Value>) -> String {
     match value {
         None => "null".to_owned(),
@@ -184,7 +180,6 @@ pub(crate) fn format_value(value: Option<&Value>) -> String {
     }
 }
 
-/// The formats of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameFormat {
     /// A DNS label (RFC 1123).
@@ -195,7 +190,6 @@ pub(crate) enum NameFormat {
     Label1035,
     /// A qualified name, for example a label key: an optional DNS subdomain as prefix, and a name.
     Qualified,
-    /// The name of a port.
     PortName,
 }
 
@@ -212,7 +206,6 @@ pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must con
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 impl NameFormat {
-    /// Returns true if the string has this format.
     pub(crate) fn is_valid(self, text: &str) -> bool {
         match self {
             Self::Label => is_label(text),
@@ -283,7 +276,6 @@ fn is_label_part(text: &str) -> bool {
         && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
 }
 
-/// Validates a label selector.
 pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_labels(&at.field_path("matchLabels"), at.get("matchLabels"), causes);
     for (index, item) in at.items("matchExpressions").iter().enumerate() {
@@ -319,7 +311,6 @@ pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec
     }
 }
 
-/// Validates a port number.
 pub(crate) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
     if !(1..=65_535).contains(&port) {
         causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
@@ -342,7 +333,6 @@ pub(crate) fn is_ip(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Rejects negative numbers in the named fields.
 pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Vec<Cause>) {
     for name in names {
         if let Some(number) = at.number(name).filter(|number| *number < 0) {
@@ -351,7 +341,6 @@ pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Vec<
     }
 }
 
-/// Rejects a change of an immutable field.
 pub(crate) fn check_immutable(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
     let old = at.old.and_then(|old| get(old, field));
     if old != at.get(field) {

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::model::rules::path::{each_mut, get, set};
 
-/// The default `TCP` for the protocol of a port.
 pub(crate) const TCP: &[Default] = &[Default::Fill("protocol", "\"TCP\"")];
 
 /// A default for the part of an object at a path. The path is relative to the part that is defaulted.
@@ -18,7 +17,6 @@ pub(crate) enum Default {
     In(&'static str, &'static [Self]),
     /// Applies the defaults if the field has this value.
     When(&'static str, &'static str, &'static [Self]),
-    /// Calls a function.
     Call(fn(&mut Value)),
 }
 

@@ -77,7 +77,6 @@ fn parse_strict(text: &str) -> Option<(IpAddr, u32)> {
     (plain && length <= most).then_some((address, length))
 }
 
-/// Strips leading zeros.
 fn strip_zeros(number: &str) -> &str {
     match number.trim_start_matches('0') {
         "" if !number.is_empty() => "0",
@@ -89,7 +88,6 @@ pub(crate) fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
-/// Returns the first address of a CIDR.
 pub(crate) fn first_address(address: IpAddr, bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::model::quantity::Amount;
 use crate::model::rules::ranges::{address, first_address, is_mapped, range};
 
-/// Returns the warnings for the load balancer status of a Service or Ingress.
 pub(crate) fn load_balancer_warnings(object: &Value) -> Vec<String> {
     let points =
         list(&object["status"]["loadBalancer"]["ingress"]).map(|point| text(&point["ip"])).enumerate();
@@ -20,7 +19,6 @@ pub(crate) fn load_balancer_warnings(object: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Calls `of` for each string of a list, and returns all warnings.
 pub(crate) fn value_warnings(values: &Value, at: &str, of: fn(&str, &str) -> Vec<String>) -> Vec<String> {
     let values = list(values).map(text).enumerate();
     values.flat_map(|(index, value)| of(&format!("{at}[{index}]"), value)).collect()
@@ -49,7 +47,6 @@ pub(crate) fn address_warnings(at: &str, value: &str) -> Vec<String> {
     warnings.into_iter().collect()
 }
 
-/// Warns of an ambiguous CIDR.
 pub(crate) fn range_warnings(at: &str, value: &str) -> Vec<String> {
     let Some((address, bits)) = range(value) else { return Vec::new() };
     let canonical = format!("{address}/{bits}");

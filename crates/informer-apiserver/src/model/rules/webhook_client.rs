@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::model::error::Cause;
 use crate::model::rules::checks::{FieldView, NameFormat, SUBDOMAIN_RULE, required, unsupported};
 
-/// Validates `spec.conversion` of a CRD.
 pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<Cause>) {
     const STRATEGIES: &[&str] = &["None", "Webhook"];
     let at = FieldView { value: conversion, old: None, path: path.to_owned() };

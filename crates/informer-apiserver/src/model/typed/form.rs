@@ -4,7 +4,6 @@
 use informer_schema::{BaseType, Field, Message, Shape};
 use serde_json::{Map, Value};
 
-/// Normalizes an object.
 pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
     // The loop visits the members of the object and not the fields of its type, because types have many
     // fields and objects few.
@@ -31,7 +30,6 @@ pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
     });
 }
 
-/// Returns the normalized empty object.
 pub(crate) fn zero(message: Message<'_>) -> Map<String, Value> {
     let mut object = Map::new();
     form(message, &mut object);
@@ -72,7 +70,6 @@ fn form_each(value: &mut Value, to: &impl Fn(&Value) -> Option<Value>) {
     }
 }
 
-/// Formats a quantity in its canonical form.
 fn amount(value: &Value) -> Option<Value> {
     let text = match value {
         Value::String(text) => text.clone(),

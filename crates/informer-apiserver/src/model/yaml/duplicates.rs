@@ -25,7 +25,6 @@ pub(crate) fn find(text: &[u8]) -> Option<String> {
     (!messages.is_empty()).then(|| format!("unmarshal errors:{}", messages.concat()))
 }
 
-/// A duplicate key.
 #[derive(Debug)]
 struct DuplicateKey {
     /// The key in Go's format.
@@ -50,17 +49,14 @@ fn line(text: &[u8], number: usize) -> usize {
     ended.err().and_then(|error| error.location()).map_or(1, |location| location.line())
 }
 
-/// The state of a walk.
 #[derive(Debug, Default)]
 struct WalkState {
-    /// Number of keys and values that were visited so far.
     count: usize,
     /// The position at which the walk fails deliberately, because the parser's error contains the line.
     until: Option<usize>,
     duplicates: Vec<DuplicateKey>,
 }
 
-/// Walks through a YAML document.
 #[derive(Debug, Clone, Copy)]
 struct Walk<'w>(&'w RefCell<WalkState>);
 

@@ -12,7 +12,6 @@ use crate::registry::select::resolve;
 const WITHOUT_REQUIREMENT: [&str; 3] =
     ["!, identifier, or 'end of string'", "identifier after ','", "',' or 'end of string'"];
 
-/// Returns the error message for an invalid label selector.
 pub(crate) fn label_selector_error(error: &ParseLabelSelectorError) -> String {
     let detail = match error {
         ParseLabelSelectorError::Unexpected { found, expected, .. } => {
@@ -53,7 +52,6 @@ fn label_values_error(key: &str, operator: LabelOperator, values: &[String]) -> 
     }
 }
 
-/// Returns the error for an invalid field selector.
 pub(crate) fn field_selector_error(kind: &Kind, error: &ParseFieldSelectorError) -> ApiError {
     let (selector, term) = (error.selector(), error.term());
     ApiError::bad_request(match error.problem() {

@@ -6,7 +6,6 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Form, Stored, Wiring};
 
-/// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventType {
     Added,
@@ -15,7 +14,6 @@ pub(crate) enum EventType {
 }
 
 impl EventType {
-    /// Returns the name of the event type as in watch events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",

@@ -67,7 +67,6 @@ impl Form {
 const METADATA_HEAD: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
 
 impl Stored {
-    /// Returns the object as stored.
     pub(crate) fn bytes(&self) -> Bytes {
         self.line.slice(self.object.clone())
     }
@@ -95,7 +94,6 @@ impl Stored {
         &self.line[self.object.clone()]
     }
 
-    /// Returns the encoded metadata.
     pub(crate) fn metadata(&self) -> &[u8] {
         &self.as_slice()[self.metadata.clone()]
     }
@@ -126,7 +124,6 @@ impl Stored {
         }
     }
 
-    /// Appends the object in a JSON form to `out`.
     pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
         [form.head(), self.part(form), form.tail()].into_iter().for_each(|part| out.put_slice(part));
     }

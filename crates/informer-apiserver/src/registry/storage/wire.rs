@@ -23,7 +23,6 @@ impl WireBytes {
     }
 }
 
-/// The cached protobuf encoding of an object.
 #[derive(Debug)]
 pub(crate) struct Wire {
     /// The protobuf frame of the commit's watch event, with its length prefix.
@@ -69,7 +68,6 @@ impl Drop for Wire {
     }
 }
 
-/// The context for protobuf encoding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wiring<'a> {
     pub(crate) schema: &'a Schema,
@@ -87,7 +85,6 @@ impl Stored {
         self.wire.get_or_init(made).as_ref()
     }
 
-    /// Returns the protobuf encoding of the object if it is cached.
     pub(crate) fn wired(&self) -> Option<&Wire> {
         self.wire.get()?.as_ref()
     }
@@ -100,7 +97,6 @@ impl Stored {
         }
     }
 
-    /// Returns the protobuf frame of a watch event of this type with the object.
     pub(crate) fn frame(&self, event: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         let wire = self.wire(wiring)?;
         match event == self.event() {

@@ -15,7 +15,6 @@ use crate::server::ApiServer;
 /// The version of the format of snapshot files.
 const FORMAT: u32 = 1;
 
-/// The content of a snapshot file.
 #[derive(Serialize, Deserialize)]
 struct SnapshotFile<S> {
     #[serde(rename = "informerSnapshot")]

@@ -27,7 +27,6 @@ impl PodViolation {
 
 type CheckFn = fn(&Pod<'_>) -> Option<PodViolation>;
 
-/// A Pod Security check and its variants for ranges of Kubernetes versions.
 pub(super) struct Check {
     /// The variants of the check, each with the minor Kubernetes version that introduced it, in ascending
     /// order.

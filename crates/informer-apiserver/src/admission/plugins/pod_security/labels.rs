@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::model::error::Cause;
 
-/// The prefix of the namespace labels that configure the `PodSecurity` plugin.
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// A level of the Pod Security Standards. Each level also includes the checks of the less strict levels.
@@ -29,7 +28,7 @@ impl Level {
     }
 }
 
-/// The Kubernetes version whose Pod Security checks apply. `Latest` sorts after all other versions.
+/// `Latest` sorts after all other versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     Minor(i64),
@@ -48,7 +47,6 @@ impl Version {
     }
 }
 
-/// A level with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LevelVersion {
     pub(super) level: Level,
@@ -64,7 +62,6 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// The Pod Security levels that the labels of a namespace set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NamespaceLevels {
     /// Pods that violate this level are rejected.
@@ -101,7 +98,6 @@ struct Reader<L> {
     causes: Vec<Cause>,
 }
 
-/// The parsed level and version labels of one mode (`enforce`, `warn` or `audit`).
 struct Mode {
     level_version: LevelVersion,
     /// The level label is present.
@@ -112,7 +108,7 @@ struct Mode {
 }
 
 impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
-    /// Parses the level and version labels of a mode. An invalid level label is treated as `otherwise`.
+    /// An invalid level label is treated as `otherwise`.
     fn level_version(&mut self, mode: &str, otherwise: Level) -> Mode {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";

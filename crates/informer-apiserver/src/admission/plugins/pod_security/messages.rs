@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-/// Joins texts in quotation marks.
 pub(super) fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<_> = texts.into_iter().map(|text| format!("\"{text}\"")).collect();
     texts.join(", ")
 }
 
-/// Returns `one` if `count` is 1, and `many` otherwise.
 pub(super) fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
@@ -30,7 +28,6 @@ pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     }
 }
 
-/// Sorts strings and removes duplicates.
 pub(super) fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     texts.into_iter().collect()
 }

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::part;
 use crate::model::metadata::Object;
 
-/// The metadata and the spec of a pod or a pod template.
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'a> {
     metadata: &'a Value,
@@ -22,7 +21,6 @@ impl<'a> Pod<'a> {
         template.is_object().then(|| Self::of(template))
     }
 
-    /// Reads a pod from JSON.
     pub(super) fn of(pod: &'a Value) -> Self {
         Self { metadata: &pod["metadata"], spec: &pod["spec"] }
     }
@@ -31,7 +29,6 @@ impl<'a> Pod<'a> {
         &self.spec[name]
     }
 
-    /// Returns a field of the pod-level `securityContext`.
     pub(super) fn context(&self, name: &str) -> &'a Value {
         &self.spec["securityContext"][name]
     }
@@ -52,7 +49,6 @@ impl<'a> Pod<'a> {
         lists.into_iter().flat_map(move |list| spec[list].as_array().into_iter().flatten())
     }
 
-    /// Returns the names of the containers for which `is_bad` is true.
     pub(super) fn bad(&self, is_bad: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(is_bad).map(name).collect()
     }
@@ -61,7 +57,6 @@ impl<'a> Pod<'a> {
         self.spec["os"]["name"] == "windows"
     }
 
-    /// Returns true if the pod runs in its own user namespace (`hostUsers: false`).
     pub(super) fn in_user_namespace(&self) -> bool {
         self.spec["hostUsers"] == false
     }

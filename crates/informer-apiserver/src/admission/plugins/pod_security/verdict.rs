@@ -26,7 +26,6 @@ impl Verdict {
         self.0.is_empty()
     }
 
-    /// Returns the reasons of all violations as a comma-separated string.
     pub(super) fn reason(&self) -> String {
         let reasons: Vec<_> = self.0.iter().map(|violation| violation.reason).collect();
         reasons.join(", ")

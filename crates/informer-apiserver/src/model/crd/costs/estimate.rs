@@ -14,12 +14,9 @@ use super::shape::{Shape, size};
 /// The CEL cost of constructing a list or a map.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
-/// The CEL cost of an authorizer check.
 const CHECK_COST: u64 = 350_000;
 
-/// State of the cost estimate of one CEL rule.
 pub(super) struct Estimate<'a, 'r> {
-    /// The number of visited values.
     visited: u64,
     /// The CEL variables in scope. If a name occurs several times, the last one applies.
     names: Vec<(&'r str, Shape<'a>)>,
@@ -28,8 +25,7 @@ pub(super) struct Estimate<'a, 'r> {
 }
 
 impl<'a, 'r> Estimate<'a, 'r> {
-    /// Creates an estimate for a CEL rule with these variables. `visited` is the number of values that
-    /// earlier estimates have visited.
+    /// `visited` is the number of values that earlier estimates have visited.
     pub(super) fn about(values: &[(&'r str, &'a Value)], visited: u64) -> Self {
         let names = values.iter().map(|(name, value)| (*name, Shape::of(value))).collect();
         let whole = values.iter().map(|(_, value)| size(value)).max().unwrap_or_default();
@@ -42,7 +38,6 @@ impl<'a, 'r> Estimate<'a, 'r> {
         self.visited.saturating_add(self.whole)
     }
 
-    /// Returns the cost of a CEL expression and the shape of its result.
     pub(super) fn cost(&mut self, expr: &'r IdedExpr) -> (u64, Shape<'a>) {
         if self.visited > MAX_VISITS {
             return (u64::MAX, Shape::Length(0));
@@ -151,7 +146,6 @@ impl<'a, 'r> Estimate<'a, 'r> {
         }
     }
 
-    /// Returns the cost and the result shape of a CEL comprehension.
     fn comprehension(&mut self, all: &'r ComprehensionExpr) -> (u64, Shape<'a>) {
         let (range_cost, range) = self.cost(&all.iter_range);
         let (init_cost, init) = self.cost(&all.accu_init);

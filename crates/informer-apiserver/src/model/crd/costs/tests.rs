@@ -3,7 +3,6 @@ use serde_json::{Value, json};
 
 use super::find_excess;
 
-/// Returns a schema with one CEL rule for the field `spec`.
 fn rule(rule: &str) -> Value {
     let validations = json!([{"rule": rule}]);
     json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": validations, "properties": {

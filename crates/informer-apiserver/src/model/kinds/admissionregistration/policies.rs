@@ -75,8 +75,7 @@ pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause
     params
 }
 
-/// Validates the variables of an admission policy. Returns the declarations for the expressions that may use
-/// these variables.
+/// Returns the declarations for the expressions that may use the variables.
 pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
     let mut declared = Declared::new(params);
     if !at.items("variables").is_empty() {
@@ -168,7 +167,6 @@ fn resource_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates that a name can be a segment of a URL path.
 fn check_path_segment(field: &str, name: &str, causes: &mut Vec<Cause>) {
     let mut invalid_field = |why: &str| causes.push(Cause::invalid(field, &format!("{name:?}"), why));
     if matches!(name, "." | "..") {
@@ -224,7 +222,7 @@ fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns the table cells of an admission policy. `list` names its field with the validations or mutations.
+/// `list` names the field with the validations or mutations.
 pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
     let spec = row.spec();
     let kind = &spec["paramKind"];
@@ -235,7 +233,6 @@ pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
     vec![row.name(), json!(size(&spec[list])), json!(shown), row.age()]
 }
 
-/// Returns the table cells of a policy binding.
 pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
     let spec = row.spec();
     let param = &spec["paramRef"];

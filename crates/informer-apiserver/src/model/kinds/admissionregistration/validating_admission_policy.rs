@@ -24,7 +24,6 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| policy(&at.part("spec"), at, causes))];
 
-/// Maximum number of audit annotations of a policy.
 const MAX_ANNOTATIONS: usize = 20;
 
 const MAX_ANNOTATION_BYTES: usize = 5 * 1024;
@@ -78,7 +77,7 @@ fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Vec<Cause>) 
     run(at, &[Check::OneOf("reason", REASONS)], causes);
 }
 
-/// Validates the audit annotations of a policy. The full key of an annotation is `<policy name>/<key>`.
+/// The full key of an annotation is `<policy name>/<key>`.
 fn annotations(at: &FieldView<'_>, name: &str, declared: &Declared, causes: &mut Vec<Cause>) {
     let items = at.items("auditAnnotations");
     if items.len() > MAX_ANNOTATIONS {

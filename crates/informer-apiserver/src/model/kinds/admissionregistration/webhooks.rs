@@ -27,7 +27,6 @@ pub(crate) const WEBHOOK_DEFAULTS: &[Default] = &[
 pub(crate) const CONFIGURATION: &[Check] = &[Check::Call(configuration)];
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-/// Maximum number of match conditions of one webhook or policy.
 const MAX_CONDITIONS: usize = 64;
 
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
@@ -85,7 +84,7 @@ fn webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_conditions(at, false, causes);
 }
 
-/// Validates the match conditions of a webhook or a policy. `params` is true if the policy has parameters.
+/// `params` is true if the policy has parameters.
 pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) {
     let declared = Declared::new(params);
     let count = at.items("matchConditions").len();
@@ -197,7 +196,6 @@ fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Vec<C
     }
 }
 
-/// Returns the table cells of a webhook configuration.
 pub(crate) fn configuration_cells(row: &TableRow<'_>) -> Vec<Value> {
     vec![row.name(), json!(size(&row.object["webhooks"])), row.age()]
 }

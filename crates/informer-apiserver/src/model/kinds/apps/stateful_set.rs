@@ -58,7 +58,6 @@ const DEFAULTS: &[Default] = &[In(
     ],
 )];
 
-/// Defaults the update strategy of a StatefulSet to `RollingUpdate`.
 fn default_update_strategy(spec: &mut Value) {
     if is_empty(get(spec, "updateStrategy.type")) {
         set(spec, "updateStrategy.type", "RollingUpdate".into());

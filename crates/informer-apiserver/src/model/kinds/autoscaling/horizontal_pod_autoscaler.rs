@@ -23,7 +23,6 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .conversion(conversion::to_v2)
         .cells(cells);
 
-/// The descriptor of `autoscaling/v1`.
 pub(crate) static DESCRIPTOR_V1: KindDescriptor =
     KindDescriptor::new("autoscaling", "v1", "HorizontalPodAutoscaler", Traits::STATUS)
         .bookmark(BOOKMARK_V1)

@@ -11,7 +11,6 @@ use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, human_duration, or};
 
-/// The minimum of `spec.expirationSeconds`.
 const MIN_EXPIRATION_SECONDS: i64 = 600;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(

@@ -56,7 +56,6 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rejects changes of a ConfigMap or Secret that is marked as immutable.
 pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
     let Some(old) = at.old.filter(|old| old["immutable"] == true) else { return };
     let why = "field is immutable when `immutable` is set";

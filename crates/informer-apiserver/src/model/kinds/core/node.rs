@@ -36,7 +36,6 @@ const INITIAL_STATUS: &str = r#"{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}
 
 const DEFAULTS: &[Default] = &[Call(default_allocatable), Call(sync_pod_cidrs)];
 
-/// Defaults `status.allocatable` to `status.capacity`.
 fn default_allocatable(node: &mut Value) {
     let capacity = get(node, "status.capacity").cloned();
     if let Some(capacity) = capacity.filter(|_| get(node, "status.allocatable").is_none()) {

@@ -159,7 +159,6 @@ fn cells(row: &TableRow<'_>) -> Vec<Value> {
     ]
 }
 
-/// Returns the phase of a PersistentVolume or PersistentVolumeClaim.
 pub(crate) fn volume_status(object: &Value) -> &str {
     match object["metadata"]["deletionTimestamp"].is_string() {
         true => "Terminating",
@@ -167,7 +166,6 @@ pub(crate) fn volume_status(object: &Value) -> &str {
     }
 }
 
-/// Abbreviates access modes.
 pub(crate) fn access_modes(modes: &Value) -> String {
     joined(
         list(modes).map(|mode| match text(mode) {

@@ -78,7 +78,6 @@ fn keep_priority(old: &Value, pod: &mut Value) {
     }
 }
 
-/// Adds the tolerations of the admission plugin DefaultTolerationSeconds to a Pod.
 pub(crate) fn add_tolerations(pod: &mut Value) {
     let given = get(pod, "spec.tolerations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let missing = UNREACHABLE_TAINTS.map(|key| {
@@ -117,7 +116,6 @@ fn add_scheduling_gated_condition(pod: &mut Value, now: &str) {
     set(pod, "status.conditions", conditions.into());
 }
 
-/// Returns the QoS class of a Pod.
 pub(crate) fn qos(pod: &Value) -> &'static str {
     let containers = ["containers", "initContainers"];
     let all = || containers.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());

@@ -95,7 +95,6 @@ fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The start of the header line of a PEM block.
 const BEGIN: &str = "-----BEGIN ";
 
 /// Returns a warning with the message of Go's crypto/tls if a TLS Secret lacks a PEM block. Does not check

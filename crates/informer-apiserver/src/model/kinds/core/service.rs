@@ -74,7 +74,6 @@ const DEFAULTS: &[Default] = &[
 const EXTERNAL_TRAFFIC: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
 const INTERNAL_TRAFFIC: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
 
-/// Defaults `ipMode` of the load balancer IPs in the status of a Service.
 fn default_ip_mode(service: &mut Value) {
     if service["spec"]["type"] != "LoadBalancer" {
         return;

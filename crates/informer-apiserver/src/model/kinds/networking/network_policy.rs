@@ -91,7 +91,6 @@ fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// Validates an `ipBlock`.
 fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Vec<Cause>) {
     let whole = at.text("cidr");
     if whole.is_empty() {

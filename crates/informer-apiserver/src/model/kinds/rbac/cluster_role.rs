@@ -19,7 +19,6 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 pub(crate) const CHECKS: &[Check] =
     &[Check::Call(|at, causes| check_rules(at, false, causes)), Check::Call(check_aggregation)];
 
-/// Validates the aggregation rule of a ClusterRole.
 fn check_aggregation(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if at.get("aggregationRule").is_none_or(Value::is_null) {
         return;

@@ -95,7 +95,6 @@ fn check_binding_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns the table cells of a RoleBinding or ClusterRoleBinding.
 pub(crate) fn binding_cells(row: &TableRow<'_>) -> Vec<Value> {
     let subjects = |kind: &str| -> Vec<String> {
         let subjects = list(&row.object["subjects"]).filter(|subject| subject["kind"] == kind);

@@ -41,7 +41,6 @@ pub(in super::super) fn dropped_unless_windows(pod: &Pod<'_>) -> Option<PodViola
     if pod.is_windows() { None } else { dropped(pod) }
 }
 
-/// Reports the containers that add capabilities other than `allowed`.
 fn beyond(pod: &Pod<'_>, allowed: &[&str]) -> Option<String> {
     let more = |container| listed(container, "add").filter(|name| !allowed.contains(name));
     let bad = pod.bad(|container| more(container).next().is_some());

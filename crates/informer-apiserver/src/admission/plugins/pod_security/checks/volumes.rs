@@ -6,7 +6,6 @@ use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{plural, quoted, sorted};
 use crate::admission::plugins::pod_security::pod::name;
 
-/// Volume types that the level `restricted` allows.
 const ALLOWED_TYPES: [&str; 9] = [
     "configMap",
     "csi",

@@ -135,7 +135,6 @@ fn take_list(object: &mut Object, part_name: &str, name: &str) -> Vec<Value> {
     }
 }
 
-/// Converts from v2 to v1.
 pub(crate) fn to_v1(object: &mut Object) {
     let (cpu, others): (Vec<_>, Vec<_>) = take_list(object, "spec", "metrics").into_iter().partition(is_cpu);
     let behavior = part(object, "spec").and_then(|spec| spec.remove("behavior"));
@@ -241,7 +240,7 @@ fn encode_behavior(behavior: &Value) -> String {
     encode_members([("ScaleUp", rules("scaleUp")), ("ScaleDown", rules("scaleDown"))].into_iter())
 }
 
-/// Converts a HorizontalPodAutoscaler from v1 to v2. Annotations that cannot be parsed are dropped.
+/// Annotations that cannot be parsed are dropped.
 pub(crate) fn to_v2(object: &mut Object) {
     let mut held = |name: &str| -> Value {
         let metadata = part(object, "metadata");
@@ -289,7 +288,6 @@ pub(crate) fn to_v2(object: &mut Object) {
     }
 }
 
-/// Decodes a metric from the annotation of a v1 object.
 fn read(metric: &Value, wanted: bool) -> Option<Value> {
     let source = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind)?;
     let (parts, always) = match wanted {

@@ -32,7 +32,6 @@ pub(crate) fn complete(event: &mut Map<String, Value>) {
     }
 }
 
-/// Converts an Event from the core group to `events.k8s.io`.
 pub(crate) fn from_core(event: &mut Map<String, Value>) {
     rename(event, NAMES);
     for empty in ["reportingController", "reportingInstance"] {

@@ -6,7 +6,6 @@ use crate::model::rules::defaults::Default::{self, Call, Fill, FillZero, In};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{each_mut, get, set};
 
-/// The default values of a pod template.
 pub(crate) const TEMPLATE: &[Default] = &[In("spec", SPEC)];
 
 const SPEC: &[Default] = &[
@@ -120,7 +119,6 @@ fn default_volume_source(volume: &mut Value) {
     }
 }
 
-/// Defaults the resource requests to the limits.
 fn default_requests(container: &mut Value) {
     let limits = get(container, "resources.limits").and_then(Value::as_object).cloned();
     for (name, limit) in limits.into_iter().flatten() {

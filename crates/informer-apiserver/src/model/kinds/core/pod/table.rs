@@ -7,7 +7,7 @@ use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, human_duration, number, or, size};
 
-/// Returns the table cells of a Pod. The status cell summarizes the states of its containers.
+/// The status cell summarizes the states of the Pod's containers.
 pub(crate) fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let (pod, now) = (row.object, row.now);
     let (spec, status) = (&pod["spec"], &pod["status"]);

@@ -23,7 +23,6 @@ fn pod(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_spec(&at.part("spec"), causes);
 }
 
-/// Validates the spec of a Pod or a pod template.
 fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let volumes = check_volumes(at, causes);
     check_containers(at, "containers", &volumes, causes);
@@ -270,7 +269,6 @@ fn changes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Returns a pod spec without the fields that an update may change.
 fn without_mutable_fields(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for list in ["containers", "initContainers"] {
@@ -289,13 +287,11 @@ fn without_mutable_fields(spec: &Value) -> Value {
     spec
 }
 
-/// Validates the pod template of a workload.
 pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_labels(&at.field_path("labels"), at.get("metadata.labels"), causes);
     check_spec(&at.part("spec"), causes);
 }
 
-/// Formats the labels of a pod template for an error message.
 pub(crate) fn shown_labels(at: &FieldView<'_>) -> String {
     match at.get("metadata.labels") {
         Some(labels) if !is_missing(Some(labels)) => labels.to_string(),

@@ -34,7 +34,6 @@ const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 /// The container lists of a pod spec, in the order in which kube-apiserver reports their warnings.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// Returns the deprecation message of a node label, or `None` if the label is not deprecated.
 pub(crate) fn deprecated_label(label: &str) -> Option<&'static str> {
     Some(match label {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::model::rules::warnings::{list, text};
 
-/// A container port and its path in the pod.
 struct Port<'a> {
     at: String,
     name: &'a str,

@@ -20,7 +20,6 @@ pub(crate) const LATER_DEPRECATED_SOURCES: [(&str, &str); 2] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Returns the warnings for the volumes of a pod spec.
 pub(crate) fn warnings(spec: &Value, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, volume) in list(&spec["volumes"]).enumerate() {
@@ -134,7 +133,6 @@ fn projected(source: &Value) -> Vec<File> {
     parts.into_iter().filter_map(|(member, source)| one(certificate, member, source.to_owned())).collect()
 }
 
-/// Returns the warnings for pairs of files with overlapping paths in a volume.
 fn overlapping_pairs(files: Vec<File>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, file) in files.iter().enumerate() {
