@@ -155,7 +155,6 @@ impl Bench {
         format!("{}/{name}", self.namespace)
     }
 
-    /// Serves a custom kind of this scenario and returns it.
     pub(crate) async fn define(&self, versions: &[&'static str]) -> Result<CustomKind, ServerError> {
         let kind = self.custom(versions);
         Server::define(&self.api, &kind).await?;
@@ -268,7 +267,6 @@ impl Bench {
     }
 }
 
-/// Returns the resource of ConfigMaps.
 pub(crate) fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
 }

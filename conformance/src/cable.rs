@@ -23,15 +23,12 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How a cable treats the bytes that arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// Forwards the bytes.
     #[default]
     Plugged,
     /// Holds them back and keeps the connections open, like a silent peer.
     Frozen,
-    /// Refuses connections.
     Unplugged,
 }
 
@@ -40,7 +37,6 @@ struct Setting {
     mode: Mode,
     /// Number of cuts. A connection ends when this differs from the value at its start.
     cuts: u64,
-    /// How long each piece is delayed.
     delay: Duration,
 }
 

@@ -131,7 +131,6 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
     Ok(outcome)
 }
 
-/// Objects by key.
 pub(crate) type View = BTreeMap<String, Entry>;
 
 /// Reads the server's state without an informer.
@@ -169,7 +168,6 @@ pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome,
     }
 }
 
-/// Describes the first differences of a view.
 fn differences(view: &View, truth: &View) -> Vec<String> {
     const SHOWN: usize = 5;
     let missing = truth.values().filter(|entry| !view.contains_key(&entry.key));

@@ -75,7 +75,6 @@ const AROUND: Duration = Duration::from_millis(300);
 /// Minimum number of changes that separate a later state from the saved one.
 const CHANGES_MIN: u64 = 5;
 
-/// The state of a running chaos test.
 struct Ordeal {
     bench: Bench,
     peer: Peer,

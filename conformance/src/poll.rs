@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-/// The polling interval.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Waits for one polling interval.
 pub(crate) async fn pause() {
     tokio::time::sleep(PERIOD).await;
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::{Bench, Failure};
 
-/// The future of a running scenario.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// The default time limit of a scenario; it ends one that hangs. On an idle machine most take a few
@@ -57,7 +56,6 @@ impl fmt::Debug for Scenario {
     }
 }
 
-/// Creates a scenario from the function with its name.
 macro_rules! scenario {
     ($function:ident) => {
         $crate::scenario::Scenario::new(stringify!($function), |bench| Box::pin($function(bench)))

@@ -16,7 +16,6 @@ mod sync;
 
 use crate::Scenario;
 
-/// A name and its scenarios.
 type Topic = (&'static str, fn() -> Vec<Scenario>);
 
 /// All scenarios, in the order of their topics.

@@ -98,7 +98,6 @@ impl CustomKind {
         Gvr::new(&*self.group, version, &*self.plural)
     }
 
-    /// The name of the CRD.
     pub(crate) fn name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
@@ -269,7 +268,6 @@ impl Server {
     }
 }
 
-/// The collection of CRDs.
 pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }

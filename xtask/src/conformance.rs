@@ -69,7 +69,6 @@ pub(crate) enum Kind {
     Real,
 }
 
-/// The verdict that the suite writes.
 #[derive(Debug, Deserialize)]
 struct Verdict {
     outcomes: Vec<Outcome>,

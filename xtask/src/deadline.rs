@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-/// A time limit that began at a certain instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     began: Instant,
@@ -10,7 +9,6 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Starts a time limit now.
     #[expect(clippy::disallowed_methods, reason = "these commands wait for other processes, in real time")]
     pub(crate) fn after(limit: Duration) -> Self {
         Self { began: Instant::now(), limit }

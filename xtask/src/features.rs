@@ -21,7 +21,6 @@ pub(crate) struct FeaturesArguments {
 /// `k8s-openapi`.
 const KUBERNETES: &str = "1.37";
 
-/// The crates with features.
 const PACKAGES: [&str; 6] = [
     "informer-workqueue",
     "informer-cache",

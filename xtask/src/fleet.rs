@@ -66,7 +66,6 @@ pub(crate) fn run(root: &Path, options: &Fleet) -> Report {
     report
 }
 
-/// Builds the peers. Returns their names and paths.
 fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     eprintln!("building the peers (minutes for the first time, seconds after that)");

@@ -34,7 +34,6 @@ impl Module {
         }
     }
 
-    /// Returns the file that replaces `go.mod`, if there is one.
     fn mod_file(self) -> Option<&'static str> {
         (self == Self::NewestTypes).then_some("types.mod")
     }
@@ -49,7 +48,6 @@ impl Module {
     }
 }
 
-/// The reason why a Go program cannot be built.
 #[derive(Debug, Error)]
 pub(crate) enum GoError {
     /// `go version` could not be run.
@@ -57,12 +55,7 @@ pub(crate) enum GoError {
     Missing(#[source] std::io::Error),
     /// `go build` failed; the compiler has printed the errors.
     #[error("cannot build {program} in conformance/go/{module}; see the messages above")]
-    Build {
-        /// The program.
-        program: String,
-        /// The folder of its module.
-        module: &'static str,
-    },
+    Build { program: String, module: &'static str },
 }
 
 /// A Go toolchain whose `go version` runs.
@@ -72,7 +65,6 @@ pub(crate) struct Go {
 }
 
 impl Go {
-    /// Finds the toolchain by running `go version`.
     pub(crate) fn find(root: &Path) -> Result<Self, GoError> {
         Command::new("go").arg("version").output().map_err(GoError::Missing)?;
         Ok(Self { root: root.to_owned() })

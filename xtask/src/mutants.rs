@@ -176,7 +176,6 @@ fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> R
     Ok(Tally::new(all.len(), &outcomes))
 }
 
-/// Mutants of one crate, tested by some packages.
 struct Stage<'a> {
     tree: &'a Tree,
     subject: &'a Subject,
@@ -252,7 +251,6 @@ impl Stage<'_> {
     }
 }
 
-/// Lists the names of all mutants of a crate.
 fn list(tree: &Tree, subject: &Subject) -> Result<Vec<String>, String> {
     let config = tree.products.join("list.toml");
     std::fs::write(&config, EXCLUDED).map_err(|error| format!("write {}: {error}", config.display()))?;
@@ -301,7 +299,6 @@ fn configuration(names: &[String]) -> String {
     format!("{EXCLUDED}examine_globs = {files:?}\nexamine_re = [\n{}]\n", quoted.collect::<String>())
 }
 
-/// Escapes a name for a regular expression.
 fn escape(name: &str) -> String {
     let special = |character: char| r"\.+*?()|[]{}^$#&-~".contains(character);
     name.chars()

@@ -32,7 +32,6 @@ pub(crate) struct Ordeal {
     reconnects: u64,
 }
 
-/// The outcome that the chaos test writes.
 #[derive(Debug, Deserialize)]
 struct Outcome {
     faults: BTreeMap<String, Suffered>,

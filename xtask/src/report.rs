@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The outcome of one command: problems and figures.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) command: &'static str,

@@ -56,7 +56,6 @@ enum SchemaError {
     },
 }
 
-/// Parameters of the generated objects.
 #[derive(Clone, Copy)]
 struct Fill {
     seed: u32,

@@ -56,7 +56,6 @@ pub(crate) struct SimulateArguments {
     keep_going: bool,
 }
 
-/// The outcome that a simulator writes.
 #[derive(Debug, Default, Deserialize)]
 struct Written {
     problems: Vec<String>,

@@ -30,7 +30,6 @@ pub(crate) struct TidyArguments {
     commits: Option<String>,
 }
 
-/// Checks the tree below `root`.
 pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     let mut report = Report::new("tidy");
     let sources = sources(root);
@@ -50,7 +49,6 @@ pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     report
 }
 
-/// A Rust file and its text.
 struct Source {
     path: PathBuf,
     text: String,

@@ -8,10 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A copy of the workspace.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The root of the copy.
     pub(crate) root: PathBuf,
     /// The folder above it, for everything that a run writes.
     pub(crate) products: PathBuf,

@@ -55,7 +55,6 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Returns all differences between the responses of the two servers.
 pub(crate) fn compare(scenario: &str, real: &Transcript, embedded: &Transcript) -> Vec<Difference> {
     let mut found = Vec::new();
     let count = real.responses.len().max(embedded.responses.len());

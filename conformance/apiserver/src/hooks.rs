@@ -54,7 +54,6 @@ pub struct Reply {
     pub names: BTreeMap<String, String>,
 }
 
-/// The webhooks of one run.
 #[derive(Debug)]
 pub(crate) struct Hooks {
     kept: Arc<Mutex<Kept>>,

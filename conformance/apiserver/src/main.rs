@@ -72,7 +72,6 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> 
     }
 }
 
-/// Runs the suite on a server, and reports the result.
 async fn on(
     suite: &Suite,
     arguments: &Arguments,

@@ -12,7 +12,6 @@ use crate::run::StepResponse;
 const VERSION_DIGITS_MIN: usize = 3;
 const UUID_LENGTH: usize = 36;
 const TIME_LENGTH: usize = 20;
-/// The fields that identify an entry of `managedFields`.
 const MANAGER: [&str; 4] = ["operation", "manager", "subresource", "apiVersion"];
 /// The length of `2001-`.
 const OLD_YEAR_LENGTH: usize = 5;
@@ -35,7 +34,6 @@ impl Names {
         self.named.insert(name.to_owned(), text);
     }
 
-    /// Substitutes the values of the placeholders into a string.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = text.to_owned();
         for (name, value) in &self.named {
@@ -44,7 +42,6 @@ impl Names {
         filled
     }
 
-    /// Records the versions of a response.
     pub(crate) fn learn(&mut self, response: &StepResponse) {
         response.body.iter().chain(response.events.iter().flatten()).for_each(|value| self.learn_from(value));
     }

@@ -28,7 +28,6 @@ const HEADERS: [&str; 9] = [
     "www-authenticate",
     "x-content-type-options",
 ];
-/// The pause before a request is repeated.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The responses to a scenario.
@@ -241,7 +240,6 @@ impl Run<'_> {
         built.map_err(|error| (format!("building {request:?}"), Some(error.into())))
     }
 
-    /// Returns a literal body.
     fn raw(&self, step: &Step, raw: &str) -> Result<Bytes, Failed> {
         let lists = || format!("{}{}", "[".repeat(step.nested), "]".repeat(step.nested));
         let text = self.names.fill(raw).replace("{nested}", &lists());
@@ -299,7 +297,6 @@ impl Run<'_> {
     }
 }
 
-/// Inserts long strings into a body at their paths.
 fn lengthened(body: &Value, long: &BTreeMap<String, usize>) -> Value {
     let mut body = body.clone();
     for (pointer, letters) in long {

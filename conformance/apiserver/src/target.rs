@@ -100,7 +100,6 @@ async fn over_tls(
     Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
 }
 
-/// Reads a body to its end.
 pub(crate) async fn read_all(mut body: Stream) -> Result<Vec<u8>, SendError> {
     let all = async {
         let mut all = Vec::new();
@@ -114,7 +113,6 @@ pub(crate) async fn read_all(mut body: Stream) -> Result<Vec<u8>, SendError> {
     tokio::time::timeout(PATIENCE, all).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
 }
 
-/// A watch that is read line by line.
 pub(crate) struct Lines {
     body: Stream,
     rest: Vec<u8>,

@@ -16,7 +16,6 @@ pub struct Compared {
     pub masked: Vec<String>,
 }
 
-/// The placeholder for an excluded part.
 const MASK: &str = "(varies)";
 
 /// Compares the runs of client-go, at least one, with one run of this library.

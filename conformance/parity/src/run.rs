@@ -9,7 +9,6 @@ use crate::script::Script;
 use crate::server::{ScriptedServer, Session};
 use crate::trace::Trace;
 
-/// The timeout of a script.
 const RUN_MAX: Duration = Duration::from_secs(60);
 
 /// The interval of checks whether a script is over.

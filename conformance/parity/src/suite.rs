@@ -111,7 +111,6 @@ pub struct Report {
     pub seconds: f64,
 }
 
-/// The kinds of scripts.
 #[derive(Debug, Clone)]
 enum Job {
     Informer(Arc<Script>),
@@ -230,7 +229,6 @@ impl Outcome {
 struct Peers {
     theirs: Arc<Peer>,
     ours: Arc<Peer>,
-    /// Number of runs.
     runs: Arc<AtomicU64>,
 }
 

@@ -17,7 +17,6 @@ impl fmt::Display for Violation {
 
 pub(crate) type Checked<T = ()> = Result<T, Violation>;
 
-/// Returns a violation unless the condition holds.
 macro_rules! ensure {
     ($invariant:literal, $condition:expr, $($text:tt)+) => {
         if !$condition {

@@ -18,7 +18,6 @@ use crate::random::Random;
 use crate::script::Setup;
 use crate::server::Server;
 
-/// The response to a request.
 pub(crate) enum Response {
     Failed(SourceError),
     /// There is no response, and there will be none.
@@ -26,7 +25,6 @@ pub(crate) enum Response {
     Open(Open),
 }
 
-/// An open response body.
 pub(crate) enum Open {
     Nothing,
     List(ListBody),
@@ -41,7 +39,6 @@ pub(crate) struct ListBody {
     end: ListTail,
 }
 
-/// The end of a list body after its last part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListTail {
     Ends,
@@ -49,7 +46,6 @@ enum ListTail {
     Stalls,
 }
 
-/// The result of a read.
 pub(crate) enum Read {
     Nothing,
     Part(ListPart<SimObject>),
@@ -66,7 +62,6 @@ pub(crate) struct Peer<'a> {
     pub(crate) coverage: &'a mut Coverage,
 }
 
-/// The network, and the behavior of the server on it.
 pub(crate) struct Network {
     pub(crate) streaming: bool,
     pub(crate) bookmarks: bool,

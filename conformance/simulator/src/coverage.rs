@@ -47,12 +47,10 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("checking", "stopped"),
     ("watching", "waiting"),
     ("watching", "stopped"),
-    // Transitions of a controller.
     ("controller starts", "stopped"),
     ("controller runs", "drained"),
     ("controller runs", "cancelled"),
     ("controller runs", "dropped"),
-    // Transitions of a candidate.
     ("standby", "leading"),
     ("standby", "ended"),
     ("standby", "crashed"),

@@ -39,7 +39,6 @@ const REQUESTS_SPARE: u64 = 24;
 /// followed by a write.
 const REQUESTS_A_SECOND: u64 = 5;
 
-/// A message in flight.
 enum Message {
     Request(ElectionAction),
     Response(ElectionResponse),
@@ -54,7 +53,6 @@ struct Flight {
     request: u64,
     message: Message,
     sent: Micros,
-    /// The response is lost.
     response_lost: bool,
 }
 
@@ -76,7 +74,6 @@ pub(crate) struct Election {
     pub(crate) lines: Option<Vec<String>>,
 }
 
-/// The next event.
 enum Next {
     Arrives(usize),
     Wakes(usize),
@@ -127,7 +124,6 @@ impl Election {
         Ok(most as u64)
     }
 
-    /// Processes the next event if it is due before `until`.
     fn step(&mut self, random: &mut Random, coverage: &mut Coverage, until: Micros) -> Checked<bool> {
         let flights = self.flights.iter().enumerate().map(|(index, flight)| {
             let to_candidate = !matches!(flight.message, Message::Request(_));
@@ -178,7 +174,6 @@ impl Election {
         Ok(())
     }
 
-    /// Handles a request on the server.
     fn serve(
         &mut self,
         index: usize,

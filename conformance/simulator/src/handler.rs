@@ -84,7 +84,6 @@ pub(crate) struct Handler {
     /// The processor has accepted it.
     pub(crate) joined: bool,
     pub(crate) leaving: bool,
-    /// The running call of the handler does not return.
     pub(crate) stuck: bool,
     /// The running call: its key, and whether its event is initial.
     in_call: Option<(usize, bool)>,
@@ -132,7 +131,6 @@ impl Handler {
         self.run = Some(Box::pin(async move { listener.run(&mut TrayHandler(tray), &cancel).await }));
     }
 
-    /// Cancels the run.
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
     }

@@ -19,7 +19,6 @@ use crate::server::Server;
 
 type Objects = Vec<Option<Arc<SimObject>>>;
 
-/// The state of its watcher.
 enum State {
     Empty,
     /// A running list, and the token of its next page.

@@ -46,11 +46,9 @@ struct Arguments {
 struct Report {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
-    /// The violated invariant.
     invariant: Option<&'static str>,
 }
 
-/// The default number of schedules.
 const SCHEDULES_DEFAULT: u64 = 100_000;
 
 fn main() -> ExitCode {

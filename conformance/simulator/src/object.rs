@@ -4,7 +4,6 @@ use std::fmt;
 
 use informer_core::{Header, Object, ObjectKey};
 
-/// The maximum number of keys.
 pub(crate) const KEYS_MAX: usize = 16;
 
 thread_local! {
@@ -18,20 +17,16 @@ fn new_key(number: usize) -> ObjectKey {
     ObjectKey::new(namespace, &format!("k{number}")).expect("letters and digits are a valid name")
 }
 
-/// Returns the key with a number.
 pub(crate) fn key(number: usize) -> ObjectKey {
     KEYS.with(|keys| keys[number].clone())
 }
 
-/// Returns how many objects of this thread are alive.
 pub(crate) fn alive() -> i64 {
     ALIVE.get()
 }
 
-/// The colors by which objects are indexed.
 pub(crate) const COLOURS: [&str; 4] = ["red", "green", "blue", "grey"];
 
-/// One state of an object of the model.
 pub(crate) struct SimObject {
     header: Header,
     pub(crate) number: u8,
@@ -44,7 +39,6 @@ pub(crate) struct SimObject {
     pub(crate) readable: bool,
 }
 
-/// The fields of a state.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts {
     pub(crate) number: usize,
@@ -125,7 +119,6 @@ impl fmt::Debug for SimObject {
     }
 }
 
-/// The index by color.
 pub(crate) fn by_colour(object: &SimObject) -> Vec<Cow<'_, str>> {
     object.colours().iter().map(|colour| Cow::Borrowed(*colour)).collect()
 }

@@ -134,7 +134,6 @@ setup! {
     few_keys 0..2,
 }
 
-/// The range of the number of steps.
 const STEPS: std::ops::Range<usize> = 100..141;
 
 impl Script {

@@ -9,10 +9,8 @@ use crate::object::{Parts, SimObject};
 use crate::random::Random;
 use crate::script::Setup;
 
-/// The state of each key.
 pub(crate) type Content = Vec<Option<Arc<SimObject>>>;
 
-/// One change.
 #[derive(Clone)]
 pub(crate) struct Happened {
     pub(crate) version: u64,
@@ -35,7 +33,6 @@ pub(crate) struct Server {
     window: usize,
     /// Connections are refused until then.
     pub(crate) down_until: Option<Instant>,
-    /// Whether a backup was ever restored.
     pub(crate) restored: bool,
     /// Counts the restores. Earlier tokens are invalid after a restore.
     pub(crate) epoch: u32,
@@ -44,7 +41,6 @@ pub(crate) struct Server {
     uids: u32,
 }
 
-/// The first version.
 const VERSION_FIRST: u64 = 100;
 
 /// How far versions jump ahead when a backup is restored correctly.
@@ -100,7 +96,6 @@ impl Server {
         SimObject::new(Parts { number, uid, version, serial, colour, in_view, readable: true })
     }
 
-    /// Creates or updates an object.
     pub(crate) fn put(&mut self, key: usize, readable: bool, random: &mut Random) {
         let old = self.objects[key].clone();
         let in_view = old.as_ref().map_or_else(|| !random.one_in(4), |old| old.in_view);
@@ -170,7 +165,6 @@ impl Server {
         self.begin_anew(if ahead { self.version.saturating_add(RESTORE_JUMP) } else { version });
     }
 
-    /// Deletes everything.
     pub(crate) fn wipe(&mut self) {
         self.objects.fill(None);
         self.begin_anew(VERSION_FIRST);
@@ -211,7 +205,6 @@ impl Server {
         self.lags.len()
     }
 
-    /// Returns the version of a replica.
     pub(crate) fn at(&self, replica: usize) -> u64 {
         self.lags[replica].unwrap_or(self.version)
     }
@@ -228,7 +221,6 @@ impl Server {
         Some(content)
     }
 
-    /// Returns the first change after a version.
     pub(crate) fn after(&self, version: u64) -> Option<&Happened> {
         let index = self.history.partition_point(|happened| happened.version <= version);
         self.history.get(index)

@@ -18,7 +18,6 @@ pub(crate) enum Theme {
     Restores,
     /// Handlers, the work queue and the controller.
     Users,
-    /// The election.
     Election,
 }
 
@@ -96,7 +95,6 @@ impl Theme {
         }
     }
 
-    /// Draws what a step does.
     pub(crate) fn verb(self, random: &mut Random) -> Verb {
         let weights = self.weights();
         let mut left = random.below(weights.iter().map(|(_, weight)| weight).sum());
@@ -118,7 +116,6 @@ impl Theme {
         }
     }
 
-    /// The faults that a schedule draws from.
     pub(crate) fn faults(self) -> Vec<Fault> {
         Fault::ALL.iter().copied().filter(|fault| self.has(*fault)).collect()
     }

@@ -18,7 +18,6 @@ use crate::script::Setup;
 
 struct Worker {
     handout: Option<Handout<usize>>,
-    /// It waits for a wake-up.
     asleep: bool,
     /// It is busy elsewhere and takes no keys, so the worker that finishes a key need not take the next one.
     away: bool,
@@ -26,7 +25,6 @@ struct Worker {
     seen: Option<Arc<SimObject>>,
 }
 
-/// A key in the naive model of the queue.
 #[derive(Clone, Copy, Default)]
 struct Key {
     ready: bool,
@@ -165,7 +163,6 @@ impl Work {
         self.check(now)
     }
 
-    /// Makes due keys ready.
     fn promote(&mut self, now: Instant) {
         for key in &mut self.keys {
             if key.due.is_some_and(|due| due <= now) {
@@ -219,7 +216,6 @@ impl Work {
         self.workers.iter_mut().for_each(|worker| worker.away = false);
     }
 
-    /// Returns when the next key becomes due.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         self.timer
     }

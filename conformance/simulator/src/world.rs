@@ -35,14 +35,12 @@ use crate::work::Work;
 
 pub(crate) struct World {
     setup: Setup,
-    /// The random numbers of the present step.
     random: Random,
     origin: Instant,
     now: Instant,
     server: Server,
     network: Network,
     open: Open,
-    /// The request that never gets a response.
     hanging: Option<ReflectorAction>,
     requests: Requests,
     config: Arc<ReflectorConfig>,
@@ -69,7 +67,6 @@ pub(crate) struct World {
     indexed_by_parity: bool,
     pub(crate) coverage: Coverage,
     pub(crate) steps: u64,
-    /// A readable log.
     pub(crate) timeline: Option<Vec<String>>,
 }
 
@@ -84,10 +81,8 @@ struct Barrier {
     present: bool,
 }
 
-/// The maximum number of election events per step.
 const ELECTED_MAX: usize = 32;
 
-/// The maximum number of waiting barriers.
 const BARRIERS_MAX: usize = 8;
 
 /// Writes a line of the timeline, if there is one.
@@ -101,7 +96,6 @@ macro_rules! tell {
 }
 use tell;
 
-/// The origin of simulated time.
 pub(crate) fn origin() -> Instant {
     #[expect(
         clippy::disallowed_methods,
@@ -228,7 +222,6 @@ impl World {
         self.server.restored && self.seen() > self.server.version
     }
 
-    /// Draws the key that a step changes.
     fn key_to_change(&mut self) -> usize {
         let keys = if self.setup.few_keys == 1 { FEW_KEYS } else { self.server.objects.len() };
         self.random.below(keys)
@@ -364,7 +357,6 @@ impl World {
         }
     }
 
-    /// Returns the next moment at which something is due.
     fn next_due(&self) -> Option<Instant> {
         let dues = [
             self.reflector.step().until,

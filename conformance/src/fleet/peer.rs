@@ -14,7 +14,6 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::Entry;
 use crate::Cable;
 
-/// The timeout for a response of a peer.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The resources of a peer's process, on systems that report them.

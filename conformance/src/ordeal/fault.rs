@@ -90,7 +90,6 @@ impl Fault {
         }
     }
 
-    /// Injects the fault, and ends it.
     pub(super) async fn happen(self, bench: &Bench, cable: &Cable, rng: &mut StdRng) -> Result<(), Failure> {
         let server = &bench.server;
         let while_it_lasts = tokio::time::sleep(Duration::from_millis(rng.random_range(200..2500)));

@@ -22,7 +22,6 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// The kind as the scenarios declare it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Widget {
     metadata: ObjectMeta,

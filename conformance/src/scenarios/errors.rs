@@ -77,7 +77,6 @@ fn rbac(resource: &str) -> Gvr {
     Gvr::new("rbac.authorization.k8s.io", "v1", resource)
 }
 
-/// Grants a user verbs on config maps of the scenario's namespace.
 async fn grant(bench: &Bench, user: &str, verbs: &[&str]) -> Result<(), Failure> {
     let role = json!({
         "metadata": {"name": user},

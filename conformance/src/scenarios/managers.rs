@@ -37,7 +37,6 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// A running manager.
 struct Running {
     handle: ManagerHandle,
     task: JoinHandle<Result<(), ManagerError>>,
@@ -116,12 +115,10 @@ async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
     second.stop().await
 }
 
-/// Reads the lease of the managers.
 async fn lease(bench: &Bench) -> Result<Value, Failure> {
     Ok(bench.api.read(&format!("{}/operator", leases().path(Some(&bench.namespace)))).await?)
 }
 
-/// Waits until the leader has renewed the lease.
 async fn until_renewed(bench: &Bench) -> Result<(), Failure> {
     let before = lease(bench).await?["spec"]["renewTime"].clone();
     while lease(bench).await?["spec"]["renewTime"] == before {
@@ -176,7 +173,6 @@ impl Certificate {
         Tls::files(file("tls.crt"), file("tls.key"), rustls::crypto::ring::default_provider())
     }
 
-    /// Returns the client configuration of a webhook at a path.
     fn client_config(&self, address: SocketAddr, path: &str) -> Value {
         json!({"url": format!("https://{address}{path}"), "caBundle": self.bundle})
     }
@@ -187,7 +183,6 @@ async fn address(mut bound: watch::Receiver<Option<SocketAddr>>) -> Result<Socke
     bound.ok_or_else(|| "the webhook server does not listen".into())
 }
 
-/// Returns a webhook configuration for the config maps of the scenario.
 fn configuration(bench: &Bench, kind: &str, client_config: &Value) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",

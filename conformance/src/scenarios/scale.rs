@@ -12,7 +12,6 @@ use crate::scenario::scenario;
 use crate::watched::PATIENCE;
 use crate::{Bench, Failure, Scenario, Watched, Way};
 
-/// Number of objects in the large scenario.
 const MANY: usize = 50_000;
 
 pub(super) fn all() -> Vec<Scenario> {

@@ -9,7 +9,6 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::{Embedded, Server, ServerError};
 
-/// The administrator's credential.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Token,

@@ -98,7 +98,6 @@ impl Embedded {
         &self.api
     }
 
-    /// Returns a kubeconfig of the administrator.
     pub(super) fn kubeconfig(&self, by_certificate: bool) -> &str {
         &self.kubeconfigs[usize::from(by_certificate)]
     }

@@ -77,7 +77,6 @@ impl Spawned {
         })
     }
 
-    /// Terminates the process and waits until it exits.
     pub(super) async fn stop(&self) -> Result<(), ServerError> {
         self.signal(Signal::End)?;
         self.gone().await
@@ -96,7 +95,6 @@ impl Spawned {
         self.signal(Signal::Resume)
     }
 
-    /// Saves the present state.
     pub(super) async fn backup(&self) -> Result<(), ServerError> {
         let config = Config::new(
             format!("http://{}", self.address()).parse().expect("a URL with an address is valid"),

@@ -36,14 +36,12 @@ impl Real {
         self.address
     }
 
-    /// Reads a file of the servers.
     pub(super) fn text(&self, name: &str) -> Result<String, ServerError> {
         let path = self.folder.join(name);
         std::fs::read_to_string(&path)
             .map_err(|source| ServerError::File { path: path.display().to_string(), source })
     }
 
-    /// Returns the token of a user from the servers' token file.
     pub(crate) fn token_of(&self, user: &str) -> Result<String, ServerError> {
         let text = self.text("tokens.csv")?;
         let mut lines = text.lines().filter_map(|line| line.split_once(','));

@@ -25,7 +25,6 @@ pub(crate) trait Actor: Send + Sync {
     fn own_writes(&self) -> &OwnWrites;
 }
 
-/// An actor of one kind.
 pub(crate) struct TypedActor<K> {
     inner: Inner,
     kind: PhantomData<fn() -> K>,
@@ -41,11 +40,9 @@ struct Inner {
     own_writes: OwnWrites,
 }
 
-/// The result of a write.
 enum Written {
     /// The object has this version now.
     Stored(u64),
-    /// The object is deleted.
     Deleted,
     /// Nothing was written.
     Nothing,

@@ -32,7 +32,6 @@ impl Checks {
         }
     }
 
-    /// Records a violation if `holds` is false.
     pub(crate) fn ensure(&self, invariant: &'static str, holds: bool, text: impl FnOnce() -> String) {
         if !holds {
             self.violated(invariant, text());

@@ -47,7 +47,6 @@ pub(crate) struct Cluster {
     reachable: Arc<AtomicBool>,
     /// The number of restores to an earlier version.
     epoch: Arc<AtomicU64>,
-    /// Counts the requests of programs.
     requests: Arc<AtomicU64>,
     /// Reading requests of programs that did not reach the server.
     refused: Arc<Mutex<Vec<RefusedRequest>>>,
@@ -80,7 +79,6 @@ impl Cluster {
         &self.server
     }
 
-    /// Returns the number of restores to an earlier version so far.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -90,7 +88,6 @@ impl Cluster {
         self.reachable.store(reachable, Ordering::SeqCst);
     }
 
-    /// Returns the reading requests of programs that did not reach the server.
     pub(crate) fn refused(&self) -> Vec<RefusedRequest> {
         self.refused.lock().clone()
     }
@@ -100,7 +97,6 @@ impl Cluster {
         self.backups.lock().push(self.server.version());
     }
 
-    /// Returns the version of the last backup.
     pub(crate) fn last_backup(&self) -> Option<u64> {
         self.backups.lock().last().copied()
     }

@@ -38,7 +38,6 @@ impl HandlerControl {
         self.hangs.send_replace(hangs);
     }
 
-    /// Makes the next call panic.
     pub(crate) fn panic_once(&self) {
         self.panics.store(true, Ordering::SeqCst);
     }

@@ -18,7 +18,6 @@ const OF_OTHERS: [&str; 4] = [
     "metadata.annotations.sim.example.com/defaulted",
 ];
 
-/// One write of a program under test.
 #[derive(Debug, Clone)]
 struct Intent {
     resource: String,
@@ -35,7 +34,6 @@ struct Intent {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Intents(Arc<Mutex<Vec<Intent>>>);
 
-/// A write in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(usize);
 
@@ -60,7 +58,6 @@ impl Intents {
         Ticket(intents.len() - 1)
     }
 
-    /// Records the version that a write created.
     pub(crate) fn completed(&self, ticket: Ticket, version: u64) {
         if let Some(intent) = self.0.lock().get_mut(ticket.0) {
             intent.version = Some(version);

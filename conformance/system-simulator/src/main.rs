@@ -43,7 +43,6 @@ struct Arguments {
 struct Report {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
-    /// The violated invariant.
     invariant: Option<&'static str>,
 }
 

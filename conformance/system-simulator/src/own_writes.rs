@@ -15,13 +15,11 @@ use crate::view::View;
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     pub(crate) key: String,
-    /// The version that the write created.
     pub(crate) written: u64,
     /// The epoch of the server; `None` if the server was restored between the write and the read.
     pub(crate) epoch: Option<u64>,
     /// The version of the server when the read returned: the cache cannot show a later one.
     pub(crate) server: u64,
-    /// The duration of the read.
     pub(crate) took: Duration,
     /// The version that the cache returned, or the error of the read.
     pub(crate) read: Result<Option<u64>, String>,

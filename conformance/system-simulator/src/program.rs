@@ -39,14 +39,12 @@ pub(crate) struct KindOfProgram {
     pub(crate) actor: Arc<dyn Actor>,
 }
 
-/// A running program.
 pub(crate) struct Program {
     pub(crate) cache: Cache,
     pub(crate) kinds: Vec<KindOfProgram>,
 }
 
 impl Program {
-    /// Starts a program and its informers.
     pub(crate) fn start(index: usize, setup: &ProgramSetup, shared: &Shared) -> Self {
         let agent = format!("{PROGRAM_AGENT}-{index}");
         let api = informer_client::Client::from_service(shared.cluster.transport(&agent), "a");
@@ -76,7 +74,6 @@ impl Program {
     }
 }
 
-/// Returns the options of one kind.
 fn configured<K: Sample>(
     builder: informer_runtime::CacheBuilder,
     kind: &KindSetup,
@@ -140,7 +137,6 @@ fn selectors<K: Sample>(kind: &KindSetup) -> (LabelSelector, FieldSelector) {
     }
 }
 
-/// The arguments for opening the kinds of a program.
 struct Opening<'a> {
     agent: String,
     cache: Cache,

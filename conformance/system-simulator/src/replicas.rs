@@ -39,7 +39,6 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Starts `count` replicas.
     pub(crate) fn start(count: usize, shared: &Shared) -> Self {
         let (stop, mut tasks, acting) = (CancellationToken::new(), JoinSet::new(), Acting::new(shared));
         let kills: Vec<_> = (0..count).map(|_| Arc::new(Notify::new())).collect();
@@ -57,7 +56,6 @@ impl Replicas {
         }
     }
 
-    /// Stops all replicas.
     pub(crate) async fn stop(&mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
@@ -66,7 +64,6 @@ impl Replicas {
     }
 }
 
-/// One process.
 struct Replica {
     index: usize,
     shared: Shared,

@@ -24,7 +24,6 @@ const DENIED_DIGITS: [char; 3] = ['4', '7', '9'];
 
 /// A kind whose objects the simulation creates and changes.
 pub(crate) trait Sample: KubeObject {
-    /// Returns the collection.
     fn gvr() -> Gvr {
         Gvr::new(Self::group(&()), Self::version(&()), Self::plural(&()))
     }

@@ -74,7 +74,6 @@ impl Theme {
         }
     }
 
-    /// Draws the object of a step.
     pub(crate) fn target(self, random: &mut Random) -> Target {
         let all: [usize; KINDS] = std::array::from_fn(|kind| kind);
         match self {
@@ -84,7 +83,6 @@ impl Theme {
         }
     }
 
-    /// The faults that a schedule draws from.
     pub(crate) fn faults(self) -> &'static [Fault] {
         match self {
             Self::Everything => &Fault::ALL,

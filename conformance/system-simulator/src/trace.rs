@@ -21,7 +21,6 @@ impl Trace {
         Self { begin: Instant::now(), lines: Arc::default(), prints }
     }
 
-    /// Appends a line.
     pub(crate) fn line(&self, text: impl Display) {
         let at = self.begin.elapsed().as_secs_f64();
         let line = format!("{at:10.3}  {text}");
@@ -36,7 +35,6 @@ impl Trace {
         self.begin.elapsed()
     }
 
-    /// Returns the lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().clone()
     }

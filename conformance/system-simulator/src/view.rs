@@ -65,11 +65,9 @@ pub(crate) trait View: Send + Sync {
     fn held(&self) -> BTreeMap<String, Value>;
     /// Returns the content that the view should hold for an object of the server.
     fn expected(&self, object: &Value) -> Value;
-    /// Removes the handler.
     fn remove_handler(&self);
 }
 
-/// A view of one kind in one representation.
 pub(crate) struct TypedView<K, O: Content<K>> {
     name: String,
     informer: CacheInformer<O>,

@@ -73,7 +73,6 @@ impl Identity {
     }
 }
 
-/// The behavior of the webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Works,
@@ -83,7 +82,6 @@ enum Mode {
     Refuses,
     /// Responds with status 500.
     Fails,
-    /// Does not respond.
     Hangs,
 }
 
@@ -112,7 +110,6 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Registers the webhooks with a server.
     pub(crate) fn register(server: &ApiServer, fails_open: bool, trace: &Trace) -> Self {
         let mode = Arc::new(watch::Sender::new(Mode::Works));
         let webhooks = Arc::new(webhook_server());
@@ -141,7 +138,6 @@ impl Webhooks {
         self.mode.send_replace(mode);
     }
 
-    /// Makes the webhooks work.
     pub(crate) fn repair(&self) {
         if let Some(outage) = self.outages.lock().last_mut() {
             outage.end.get_or_insert(self.trace.elapsed());
@@ -265,7 +261,6 @@ fn registration<K: Sample>(verb: &str, policy: &str) -> Value {
     })
 }
 
-/// Serves one connection.
 async fn serve(own: DuplexStream, webhooks: Arc<WebhookServer>, mode: watch::Receiver<Mode>) {
     let Ok(socket) = CERTIFICATE.acceptor.accept(own).await else { return };
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {

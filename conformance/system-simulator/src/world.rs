@@ -48,12 +48,10 @@ impl RawKind {
     }
 }
 
-/// The kind that the controller of the replicas writes.
 fn secrets() -> Gvr {
     Gvr::new("", "v1", "secrets")
 }
 
-/// Everything that takes part in a run.
 pub(crate) struct World {
     shared: Shared,
     raw: RawClient,
@@ -116,12 +114,10 @@ impl World {
         &self.shared.checks
     }
 
-    /// Returns the number of requests that the server has received.
     pub(crate) fn requests(&self) -> u64 {
         self.shared.cluster.server().requests().last().map_or(0, |request| request.number)
     }
 
-    /// Waits for the pause of a step and performs it.
     pub(crate) async fn perform(&mut self, step: &Step) {
         sleep(step.pause).await;
         self.undo_finished();

@@ -33,7 +33,6 @@ const LIST_PROTOBUF: &str = "list as protobuf, objects a second";
 const DELIVERIES: &str = "one write at a time, deliveries a second";
 const STALLED: &str = "a watch that never reads, RSS KB";
 
-/// Targets of the embedded server, over TLS and in plaintext.
 const TARGETS: [Target; 3] = [
     Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
     Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
@@ -70,7 +69,6 @@ pub(crate) fn run(root: &Path, options: &Apiserver, turns: Turns) -> Report {
     report
 }
 
-/// The programs to run.
 struct Programs<'a> {
     root: &'a Path,
     options: &'a Apiserver,
@@ -135,7 +133,6 @@ impl Programs<'_> {
         self.program(name, words.into_iter().map(str::to_owned).collect())
     }
 
-    /// Starts the embedded server and waits until it serves.
     fn embedded(&self, name: &'static str) -> Result<Embedded, BenchError> {
         let failed = |why: String| BenchError::Server { program: name.to_owned(), why };
         let folder = PathBuf::from(self.folder(""));
@@ -166,7 +163,6 @@ impl Programs<'_> {
         Ok(embedded)
     }
 
-    /// Starts a real server, measures it and stops it.
     fn real(&self, go: &Go, samples: &mut Samples) -> Result<(), BenchError> {
         let failed = |error: crate::real::RealError| BenchError::Server {
             program: REAL.to_owned(),

@@ -40,7 +40,6 @@ pub(crate) struct Build {
     rebuilds: bool,
 }
 
-/// The cost of one build.
 #[derive(Debug)]
 struct Cost {
     crates: usize,

@@ -117,7 +117,6 @@ fn word(kind: Kind) -> String {
     kind.to_possible_value().map_or_else(String::new, |kind| kind.get_name().to_owned())
 }
 
-/// Prints the table and checks the targets.
 fn tell(
     programs: &[Program],
     mut samples: Samples,

@@ -54,14 +54,12 @@ impl Turns {
         self.runs
     }
 
-    /// Adds the options to the figures of the report.
     pub(crate) fn tell(self, report: &mut Report) {
         report.figure("runs of each program", f64::from(self.runs));
         report.figure("real-time priority", if self.realtime { 10.0 } else { 0.0 });
     }
 }
 
-/// The reason why a measurement stopped.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
     /// Cargo has printed the errors.
@@ -91,10 +89,8 @@ pub(crate) enum BenchError {
     },
 }
 
-/// A program that measures all of its cases once.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// The name in the table.
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) arguments: Vec<String>,
@@ -175,7 +171,6 @@ fn figures(program: &Program, turns: Turns) -> Result<BTreeMap<String, f64>, Ben
     serde_json::from_str(last).map_err(|source| BenchError::Output { program: name(), source })
 }
 
-/// All figures, by case and by program.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     cases: BTreeMap<String, BTreeMap<&'static str, Vec<f64>>>,
@@ -352,7 +347,6 @@ impl Target {
         true
     }
 
-    /// Returns the limit in this run, and its description.
     fn limit(&self, samples: &Samples) -> Option<(f64, String)> {
         Some(match self.limit {
             Limit::Part { of, at_most } => {

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-/// The bars of one case.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,

@@ -22,7 +22,6 @@ const MANY: &str = "50,000 keys through one worker, ms";
 const IDLE: &str = "event to reconcile, idle controller, p50 us";
 const START: &str = "manager start / the same 20 informers";
 
-/// Number of pods in each cache.
 const OBJECTS: usize = 20_000;
 
 /// Latency of an idle controller of kube-rs, in us, on the machine on which the target of 100 us was set: the

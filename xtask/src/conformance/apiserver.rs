@@ -10,7 +10,6 @@ use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
-/// The figures that the runner writes.
 #[derive(Debug, Deserialize)]
 struct Figures {
     scenarios: u32,

@@ -157,14 +157,12 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EnvtestError> 
     serde_json::from_slice(&text).map_err(|source| EnvtestError::Data { path: path.to_owned(), source })
 }
 
-/// The folders of the started programs and of envtest's downloads.
 #[derive(Debug)]
 struct Assets {
     programs: PathBuf,
     data: PathBuf,
 }
 
-/// Builds the programs that the suites start.
 fn assets(root: &Path, server: Kind) -> Result<Assets, EnvtestError> {
     let go = Go::find(root)?;
     let kubectl = go.build(Module::Servers, "kubectl")?;

@@ -20,7 +20,6 @@ const ENDS: Duration = Duration::from_secs(120);
 /// The command that replaces the editor: it adds a second digit to the price of dates.
 const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
 
-/// One step of the script.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     line: usize,
@@ -51,7 +50,6 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// Starts `informer serve`, and runs the script against it.
 fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
     cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
     let folder = target(root).join("kubectl");

@@ -26,7 +26,6 @@ use crate::report::Report;
 use audit::Permission;
 use kubectl::Kubectl;
 
-/// Namespace of the service accounts of the operators.
 const NAMESPACE: &str = "operators";
 /// Time limit of an operator, longer than any timeout of its own.
 const OPERATOR_WAIT: Duration = Duration::from_secs(180);
@@ -37,7 +36,6 @@ const LACKING_WAIT: Duration = Duration::from_secs(10);
 const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
 
 struct Operator {
-    /// The example.
     name: &'static str,
     /// The name of its role, its service account and its bindings.
     role: &'static str,
@@ -278,7 +276,6 @@ impl Proof<'_> {
         Ok((status, last_lines(&output, 40)))
     }
 
-    /// Returns the permissions that a role grants.
     fn granted(&self, operator: &Operator) -> Result<BTreeSet<Permission>, String> {
         let role = self.kubectl.get("clusterrole", operator.role)?;
         let texts = |rule: &Value, name: &str| -> Vec<String> {

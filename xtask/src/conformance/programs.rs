@@ -24,7 +24,6 @@ const PROGRAM_WAIT: Duration = Duration::from_secs(300);
 #[derive(Debug, Deserialize)]
 struct Verdict {
     steps: Vec<Step>,
-    /// Optional.
     figures: Option<BTreeMap<String, f64>>,
 }
 

@@ -62,7 +62,6 @@ pub(super) fn with_administrator(
     }
 }
 
-/// Starts `informer serve`, and writes a kubeconfig for its administrator.
 fn embedded(root: &Path, folder: &Path) -> Result<(Running, PathBuf), String> {
     cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
     let failed = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());

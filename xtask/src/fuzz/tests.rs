@@ -3,7 +3,6 @@ use std::sync::Barrier;
 
 use super::*;
 
-/// Returns the exit status of a program that exits with this code.
 fn ended(code: i32) -> ExitStatus {
     Command::new("sh").args(["-c", &format!("exit {code}")]).status().expect("sh is installed")
 }

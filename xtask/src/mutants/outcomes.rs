@@ -37,7 +37,6 @@ enum Summary {
     Timeout,
 }
 
-/// The outcome of one mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The mutant made a test fail.
@@ -53,7 +52,6 @@ pub(super) enum Outcome {
 /// The outcomes by the names of the mutants, with line and column.
 pub(super) type Outcomes = BTreeMap<String, Outcome>;
 
-/// The outcomes of the mutants of one crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// All mutants of the crate, tested or not.
@@ -105,7 +103,6 @@ pub(super) fn survivors_of(outcomes: &Outcomes) -> Vec<String> {
     survived.map(|(name, _)| name.clone()).collect()
 }
 
-/// Reads the file `outcomes.json`.
 pub(super) fn read_outcomes(path: &Path) -> Result<Outcomes, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("read {}: {error}", path.display()))?;
     parse(&text).map_err(|problem| format!("read {}: {problem}", path.display()))

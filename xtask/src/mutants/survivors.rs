@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Names of known survivors.
 #[derive(Debug, Default)]
 pub(super) struct Survivors {
     names: BTreeSet<String>,

@@ -11,7 +11,6 @@ use rustls::pki_types::{CertificateDer, ServerName};
 /// Timeout of reads and writes. Readiness checks are retried.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The server to send requests to.
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) port: u16,
@@ -21,7 +20,6 @@ pub(super) struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// Sends a request. Returns the status and the body of the response.
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(TIMEOUT))?;

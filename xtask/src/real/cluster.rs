@@ -43,7 +43,6 @@ impl Server {
     }
 }
 
-/// The reason why an operation on the real servers failed.
 #[derive(Debug, Error)]
 pub(crate) enum RealError {
     #[error(transparent)]
@@ -85,7 +84,6 @@ pub(crate) enum RealError {
     Compact(String),
 }
 
-/// The ports of the servers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Ports {
     etcd: u16,
@@ -144,7 +142,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Builds a server, starts it and waits until it is ready.
     pub(crate) fn start(
         &mut self,
         go: &Go,
@@ -219,7 +216,6 @@ impl Cluster {
         matches!(api.ask("GET", path, ""), Ok((200, _)))
     }
 
-    /// Returns the bearer token of the administrator.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
@@ -228,7 +224,7 @@ impl Cluster {
         Peer { port: self.ports.etcd, authority: None, token: "" }
     }
 
-    /// Stops a server. It is no error if it has already exited.
+    /// It is no error if the server has already exited.
     pub(crate) fn stop(&self, server: Server) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let stopped = started.process.stop();
@@ -237,7 +233,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Sends a signal to a server. It is no error if it has already exited.
+    /// It is no error if the server has already exited.
     pub(crate) fn send(&self, server: Server, signal: Signal) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let sent = started.process.send(signal);

@@ -16,7 +16,6 @@ use crate::deadline::Deadline;
 /// Time limit for a graceful exit; a kube-apiserver with open watches takes part of it.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A signal for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Exit gracefully (SIGTERM).
@@ -29,7 +28,6 @@ pub(crate) enum Signal {
     Resume,
 }
 
-/// A process that was started by a command of this crate.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,

@@ -27,7 +27,6 @@ struct Simulator {
     /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out,
     /// so that CI fails for other defects only; a full run reports them.
     rare: &'static [&'static str],
-    /// Arguments of every run.
     arguments: &'static [&'static str],
 }
 
@@ -78,7 +77,6 @@ const OF_PROGRAMS: Simulator = Simulator {
     arguments: &[],
 };
 
-/// The scratch copy, its patches and its build folder.
 struct Scratch {
     simulator: Simulator,
     tree: PathBuf,
@@ -86,7 +84,6 @@ struct Scratch {
     patches: Vec<PathBuf>,
 }
 
-/// Runs the deliberate defects that the arguments select.
 pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     let mut report = Report::new("simulate --mutants");
     let simulator = if arguments.system { OF_PROGRAMS } else { OF_STATES };

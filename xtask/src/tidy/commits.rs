@@ -36,7 +36,6 @@ pub(super) fn check(root: &Path, range: &str, report: &mut Report) {
     }
 }
 
-/// Returns the first rule that a subject violates.
 fn problem(subject: &str) -> Option<String> {
     let length = subject.chars().count();
     if length > MAX_SUBJECT {

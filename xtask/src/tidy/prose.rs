@@ -44,14 +44,12 @@ const OPENINGS: &str = r"(?:^|[.!?] )(?:What|Who|Whoever|Whatever|Where|None is|
 const MESSAGES: [&str; 9] =
     ["#[error(", "expect(", "reason = ", "error!(", "warn!(", "info!(", "debug!(", "panic!(", "bail!("];
 
-/// One violation of a rule.
 struct Finding {
     file: String,
     line: usize,
     problem: String,
 }
 
-/// The rules, compiled.
 struct Rules {
     words: Vec<(Regex, String)>,
     openings: Regex,
@@ -203,12 +201,10 @@ fn check_line(line: &str, paragraph: &mut String, rules: &Rules, find: &mut dyn 
     });
 }
 
-/// Returns the text of a line that is a comment.
 fn comment(line: &str) -> Option<&str> {
     ["//!", "///", "//"].iter().find_map(|mark| line.strip_prefix(mark)).map(str::trim)
 }
 
-/// Returns the name of the function that a line declares.
 fn function(line: &str) -> Option<&str> {
     let line = line.trim_start_matches("pub ").trim_start_matches("async ");
     let name = line.strip_prefix("fn ")?;

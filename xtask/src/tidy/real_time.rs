@@ -68,9 +68,7 @@ fn timed_in_scenario(file: &syn::File) -> impl Iterator<Item = &'static str> {
     named.chain(TIMED.into_iter().filter(move |timed| calls.iter().any(|call| call == timed)))
 }
 
-/// A function in test code.
 struct Function {
-    /// The file that contains the function.
     path: String,
     name: String,
     is_test: bool,

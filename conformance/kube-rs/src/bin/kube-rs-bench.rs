@@ -75,7 +75,6 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the argument after a name.
 fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
     let at = arguments.iter().position(|word| word == name)?;
     arguments.get(at + 1).map(String::as_str)
@@ -89,7 +88,6 @@ struct Place<'a> {
     kind: &'a str,
     objects: usize,
     streaming: bool,
-    /// Ends after the first list.
     only_sync: bool,
 }
 

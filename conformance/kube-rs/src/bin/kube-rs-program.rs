@@ -118,7 +118,6 @@ async fn apply(garden: &Garden, context: &Context) -> Result<Action, ReconcileEr
     Ok(Action::requeue(Duration::from_secs(300)))
 }
 
-/// The user of the controller.
 struct User {
     client: Client,
     namespace: String,
@@ -330,7 +329,6 @@ async fn until(ask: impl AsyncFn() -> Outcome) -> Outcome {
     }
 }
 
-/// The printed result.
 #[derive(Default, Serialize)]
 struct Verdict {
     steps: Vec<Value>,

@@ -14,14 +14,11 @@ use tokio::time::Instant;
 
 use super::{ElectionVerb, Operation};
 
-/// The initial time of the clocks.
 const BEGIN: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// The Lease, the faults and the clocks.
 pub(super) struct Board {
     lease: Option<Value>,
     version: u64,
-    /// The faults of each candidate's requests.
     faults: HashMap<String, ElectionVerb>,
     /// How far a candidate's clock is ahead.
     skews: HashMap<String, SignedDuration>,
@@ -29,13 +26,12 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Creates a board without a Lease. The clocks start now.
+    /// The clocks start now.
     pub(super) fn new() -> Self {
         let (faults, skews) = (HashMap::new(), HashMap::new());
         Self { lease: None, version: 0, faults, skews, begin: Instant::now() }
     }
 
-    /// Performs an operation that affects the Lease or the requests for it.
     pub(super) fn carry_out(
         &mut self,
         Operation { verb, whom: who, milliseconds }: &Operation<ElectionVerb>,
@@ -65,7 +61,6 @@ impl Board {
         self.store(json!({"spec": spec}));
     }
 
-    /// Describes the holder.
     pub(super) fn line(&self) -> String {
         let Some(lease) = &self.lease else { return "no lease".to_owned() };
         let holder = lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
@@ -83,7 +78,6 @@ impl Board {
         lease
     }
 
-    /// Returns the time of a candidate's clock.
     fn clock_of(&self, who: &str) -> String {
         let since = SignedDuration::try_from(self.begin.elapsed()).unwrap_or_default();
         let shown = since + self.skews.get(who).copied().unwrap_or_default();
@@ -119,7 +113,6 @@ fn refusal(code: StatusCode, reason: &str) -> (StatusCode, Value) {
     (code, status)
 }
 
-/// Returns the API client of one candidate.
 pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
     let (board, who) = (Arc::clone(board), who.to_owned());
     let service = tower::service_fn(move |request: Request<Full<Bytes>>| {

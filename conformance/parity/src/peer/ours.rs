@@ -29,7 +29,6 @@ pub struct OurPeer {
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
 
-/// One informer with its handlers.
 #[derive(Debug)]
 struct Session {
     log: Arc<Log>,
@@ -204,7 +203,6 @@ fn transform(log: &Log, object: &Config) -> Result<Arc<Config>, Box<dyn Error + 
     Ok(Arc::new(Config::from_json(&value.to_string())?))
 }
 
-/// Indexes transformed objects by their label.
 fn by_app(object: &Config) -> Vec<String> {
     let labels = object.labels();
     let transformed =

@@ -65,7 +65,6 @@ struct StepForm {
     /// The bookmark that ends the initial events.
     end_bookmark: Option<String>,
     error: Option<StatusForm>,
-    /// An arbitrary event.
     event: Option<Value>,
     raw: Option<String>,
     /// The first half of an added object.
@@ -220,7 +219,6 @@ fn event(event_type: &str, object: &Value) -> Step {
     Step::Send(event_line(event_type, object))
 }
 
-/// Parses `800ms` or `2s`.
 fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is not a duration; write it as 800ms or 2s, at most {WAIT_MAX:?}");
     let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {

@@ -12,7 +12,6 @@ use crate::script::{Attempt, End, ListResponse, Response, StatusResponse, Step};
 /// The pause before a connection is reset, because a reset discards bytes that the peer has not read.
 const BEFORE_RESET: Duration = Duration::from_millis(80);
 
-/// Reads a request and sends the scripted response.
 pub(super) async fn serve(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
     let Some(request) = request::read(&mut stream).await? else { return Ok(()) };
     if let Some(version) = &request.version_check {
@@ -143,7 +142,6 @@ async fn send_stream(
     finish(stream, end, session).await
 }
 
-/// Ends a connection improperly.
 async fn finish(stream: &mut TcpStream, end: End, session: &Arc<Session>) -> io::Result<()> {
     if end == End::Hold {
         session.hold(true);
@@ -160,7 +158,6 @@ async fn finish(stream: &mut TcpStream, end: End, session: &Arc<Session>) -> io:
     Ok(())
 }
 
-/// Waits until the peer closes the connection.
 async fn closed_by_peer(stream: &mut TcpStream) {
     let mut buffer = [0; 64];
     while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {}

@@ -6,13 +6,11 @@ use tokio::net::TcpStream;
 
 use crate::script::RequestKind;
 
-/// The maximum length of a request head.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// The timeout for the request of a new connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A recorded request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) kind: RequestKind,
@@ -22,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) version_check: Option<String>,
 }
 
-/// Reads the head of a request. A `GET` has no body.
+/// A `GET` has no body.
 pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Option<Request>> {
     let mut head = Vec::new();
     let reading = async {

@@ -27,7 +27,6 @@ const LATE: Duration = Duration::from_millis(400);
 /// An open stream ends the script after this time without activity.
 const HELD_QUIET: Duration = Duration::from_millis(800);
 
-/// One run of a script: the next attempt, and the trace.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) port: Port,
@@ -39,13 +38,11 @@ pub(crate) struct Session {
 
 #[derive(Debug)]
 struct State {
-    /// The next attempt of the script.
     next: usize,
     requests: Vec<Record>,
     entries: Vec<Entry>,
     /// The time of the last sent bytes or of the end of a connection.
     sent_at: Instant,
-    /// The time of the last activity.
     active_at: Instant,
     /// Number of requests with unfinished responses.
     responding: usize,
@@ -84,7 +81,6 @@ impl Session {
         state.failure.is_some() || played || (quiet && state.responding == state.held)
     }
 
-    /// Returns the trace.
     pub(crate) fn finish(&self, unfinished: bool) -> Result<Trace, PeerError> {
         let mut state = self.state.lock();
         if let Some(failure) = state.failure.take() {
@@ -128,14 +124,12 @@ impl Session {
         if begins { state.held += 1 } else { state.held -= 1 }
     }
 
-    /// Records that the response to a request has ended.
     pub(super) fn response_ended(&self) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();
         state.responding -= 1;
     }
 
-    /// Waits until connections are accepted.
     pub(crate) async fn open_port(&self) {
         self.port.set(true).await;
     }

@@ -11,7 +11,6 @@ use crate::fault::Fault;
 use crate::object::SimObject;
 use crate::server::Content;
 
-/// A list request.
 pub(crate) struct ListAsk<'a> {
     pub(crate) version: &'a ResourceVersion,
     pub(crate) limit: Option<u32>,
@@ -20,7 +19,6 @@ pub(crate) struct ListAsk<'a> {
     pub(crate) known: Option<Indexer<SimObject>>,
 }
 
-/// The start of a page.
 struct Page {
     version: u64,
     /// The index of its first key.

@@ -12,14 +12,12 @@ use crate::fault::Fault;
 use crate::object::SimObject;
 use crate::server::Happened;
 
-/// A watch request.
 pub(crate) struct WatchAsk<'a> {
     pub(crate) version: &'a ResourceVersion,
     pub(crate) send_initial_events: bool,
     pub(crate) timeout: Duration,
 }
 
-/// An open watch.
 pub(crate) struct WatchBody {
     replica: usize,
     /// Items before the history: the initial events of a streaming list, or an error.
@@ -37,18 +35,14 @@ pub(crate) struct WatchBody {
     swap: bool,
     /// The most recently sent events, for replays.
     recent: VecDeque<WatchEvent<SimObject>>,
-    /// True after something was sent.
     pub(crate) delivered: bool,
     pub(crate) opened: Instant,
 }
 
-/// The interval at which a server sends bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// The maximum number of events per read.
 const READ_MAX: usize = 5;
 
-/// The maximum number of events to replay.
 const RECENT_MAX: usize = 4;
 
 impl Network {

@@ -6,7 +6,6 @@ use super::{Micros, REQUESTS_A_SECOND, REQUESTS_SPARE, SECOND};
 use crate::check::{Checked, ensure};
 use crate::random::Random;
 
-/// The state of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     StandsBy,
@@ -27,7 +26,6 @@ impl Doing {
     }
 }
 
-/// A process that takes part in the election.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) identity: String,
@@ -50,14 +48,12 @@ pub(super) struct Candidate {
     /// The requests of this process, and when it started.
     pub(super) requests: u64,
     since: Micros,
-    /// The timeout of the request in flight.
     pub(super) timeout: Option<Micros>,
     pub(super) paused_until: Micros,
     pub(super) cut_until: Micros,
     pub(super) returns_at: Option<Micros>,
     /// The time until which the work of its last term may continue.
     pub(super) works_until: Micros,
-    /// The newest version of the Lease that it received.
     pub(super) seen: u64,
 }
 
@@ -89,7 +85,6 @@ impl Candidate {
         }
     }
 
-    /// Returns the time of its clock.
     pub(super) fn local(&self, now: Micros, origin: Instant) -> Instant {
         origin + Duration::from_micros(self.offset + now * self.rate / 1000)
     }
@@ -105,7 +100,6 @@ impl Candidate {
         now + (time.as_micros() as Micros * 1000).div_ceil(self.rate)
     }
 
-    /// Returns the time of its wall clock.
     pub(super) fn wall(&self, now: Micros) -> u64 {
         self.wall.wrapping_add(now)
     }

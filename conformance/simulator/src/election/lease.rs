@@ -5,7 +5,6 @@ use super::Micros;
 use crate::check::{Checked, ensure};
 use crate::random::Random;
 
-/// The Lease, and the effects of writes to it.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
     pub(super) record: Option<LeaseRecord>,
@@ -14,7 +13,6 @@ pub(super) struct Lease {
     pub(super) deleted_at: u64,
     /// The time of that deletion.
     pub(super) deleted_when: Micros,
-    /// Number of terms that began.
     pub(super) terms: u64,
     /// The transitions of the last term of this Lease, and its version.
     last_term: Option<(i32, u64)>,

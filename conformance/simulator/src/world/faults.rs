@@ -11,7 +11,6 @@ use crate::fault::Fault;
 use crate::object::by_parity;
 use crate::work::Ending;
 
-/// The maximum number of handlers.
 const HANDLERS_MAX: usize = 6;
 
 impl World {

@@ -9,7 +9,6 @@ use super::{Barrier, World, tell};
 use crate::check::{Checked, ensure};
 use crate::object::{SimObject, key};
 
-/// The largest batch of the pump.
 const BATCH_MAX: usize = 12;
 
 impl World {

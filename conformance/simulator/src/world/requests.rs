@@ -6,7 +6,6 @@ use informer_cache::source::{SourceError, SourceErrorKind};
 
 use crate::check::{Checked, ensure};
 
-/// The requests of a schedule.
 pub(super) struct Requests {
     pub(super) lists: u64,
     pub(super) total: u64,
@@ -22,7 +21,6 @@ pub(super) struct Requests {
     pub(super) expect_watch: bool,
 }
 
-/// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     List,

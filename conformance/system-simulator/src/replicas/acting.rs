@@ -15,14 +15,12 @@ use crate::trace::Trace;
 #[derive(Clone)]
 pub(crate) struct Acting {
     running: Arc<Mutex<BTreeMap<String, Vec<Action>>>>,
-    /// The number of the next action.
     next: Arc<AtomicU64>,
     checks: Checks,
     trace: Trace,
     pub(super) intents: Intents,
 }
 
-/// A running action.
 struct Action {
     number: u64,
     /// Returns false after the replica has lost the right to act, for example with its lease. Such an action

@@ -9,7 +9,6 @@ use crate::sample::Sample;
 
 /// A representation whose content can be compared with the server's object of kind `K`.
 pub(crate) trait Content<K>: Representation {
-    /// Returns the content of the cached object.
     fn content(&self) -> Value;
 
     /// Returns the expected content for an object of the server.
@@ -43,7 +42,6 @@ fn known(object: Value) -> Value {
     object
 }
 
-/// Parses the JSON of a cached object.
 fn parsed(text: Result<impl AsRef<str>, impl ToString>) -> Value {
     match text {
         Ok(text) => match serde_json::from_str(text.as_ref()) {

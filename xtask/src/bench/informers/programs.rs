@@ -22,7 +22,6 @@ pub(super) enum Peer {
     KubeRs,
 }
 
-/// The built programs.
 pub(super) struct Built {
     pub(super) ours: PathBuf,
     /// Whether our informer is measured; if not, the program only serves.
@@ -61,7 +60,6 @@ pub(super) struct Lineup<'a> {
     pub(super) place: &'a Place,
     pub(super) kind: Kind,
     pub(super) objects: usize,
-    /// Whether to measure only the initial list.
     pub(super) only_sync: bool,
     /// Whether to include variants of the peers that have no target.
     pub(super) all: bool,
@@ -90,7 +88,6 @@ impl Lineup<'_> {
         }
     }
 
-    /// Returns the program of one of our informers.
     pub(super) fn ours(&self, name: &'static str, words: &[&str], only_sync: bool) -> Program {
         let only_sync: &[&str] = if only_sync || self.only_sync { &["--only-sync"] } else { &[] };
         self.program(name, &self.built.ours, &["peer"], &[words, only_sync].concat())

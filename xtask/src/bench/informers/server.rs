@@ -8,12 +8,10 @@ use serde::Deserialize;
 
 use crate::bench::peers::{BenchError, Turns};
 
-/// The addresses of a server.
 #[derive(Debug, Deserialize)]
 pub(in crate::bench) struct Place {
     pub(in crate::bench) server: String,
     pub(super) control: String,
-    /// The kubeconfig of a real server.
     #[serde(skip)]
     pub(super) kubeconfig: Option<PathBuf>,
 }
@@ -25,7 +23,6 @@ pub(in crate::bench) struct Server {
 }
 
 impl Server {
-    /// Starts the embedded server with these arguments.
     pub(in crate::bench) fn start(
         program: &Path,
         turns: Turns,

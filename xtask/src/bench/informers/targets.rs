@@ -25,7 +25,6 @@ const fn scaled(target: &'static str, at_most: f64, case: &'static str, there: f
     ours(target, Limit::Scaled { at_most, by: CLIENT_GO, case, there })
 }
 
-/// Returns the targets with the embedded server.
 pub(super) fn embedded(kind: Kind) -> Vec<Target> {
     let mut targets = match kind {
         Kind::Crd => custom(),

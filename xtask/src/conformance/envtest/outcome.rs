@@ -19,7 +19,6 @@ const MESSAGE_CHARS_MAX: usize = 300;
 /// the same in two runs.
 const NAME_CHARS_MAX: usize = 400;
 
-/// The outcome of a package.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) passed: Vec<String>,
@@ -28,7 +27,6 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the reason why a test did not pass.
     pub(super) fn why(&self, test: &str) -> &str {
         self.failed.get(test).map_or("did not run", String::as_str)
     }

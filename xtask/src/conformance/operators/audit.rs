@@ -19,7 +19,6 @@ rules:
 - level: None
 ";
 
-/// A verb on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Permission {
     pub(super) group: String,
@@ -54,7 +53,6 @@ impl Permission {
     }
 }
 
-/// The requests of a service account.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) allowed: BTreeSet<Permission>,
@@ -62,7 +60,6 @@ pub(super) struct Seen {
     pub(super) requests: usize,
 }
 
-/// An entry of the audit log.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {

@@ -27,7 +27,6 @@ impl Kubectl {
         Ok(Self { program, config: config.to_owned(), home })
     }
 
-    /// Runs a command and returns its output.
     pub(super) fn run(&self, arguments: &[&str]) -> Result<String, String> {
         self.with_input(arguments, "")
     }
@@ -50,7 +49,6 @@ impl Kubectl {
         }
     }
 
-    /// Returns a cluster-scoped object.
     pub(super) fn get(&self, kind: &str, name: &str) -> Result<Value, String> {
         let text = self.run(&["get", kind, name, "-o", "json"])?;
         serde_json::from_str(&text).map_err(|error| format!("kubectl get {kind} {name}: {error}"))
