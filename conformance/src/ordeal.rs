@@ -66,7 +66,6 @@ pub struct Suffered {
     pub recovered_after: f64,
 }
 
-/// The timeout for a killed server to become ready again.
 const SERVER_WITHIN: Duration = Duration::from_secs(90);
 
 /// How long changes continue before and after a fault, so that there is history on both sides of it.

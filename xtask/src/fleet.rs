@@ -26,7 +26,6 @@ pub(crate) struct Fleet {
     seconds: u64,
 }
 
-/// The outcome that the program `fleet` writes.
 #[derive(Debug, Deserialize)]
 struct Outcome {
     objects: f64,

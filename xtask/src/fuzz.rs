@@ -78,7 +78,6 @@ fn has_libfuzzer() -> bool {
     succeeds(&["+nightly", "--version"]) && succeeds(&["fuzz", "--version"])
 }
 
-/// The outcome of the harness for one target.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     executions: Option<f64>,
@@ -201,7 +200,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) ->
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Returns the names of the selected targets. Every folder of seeds is a target.
+/// Every folder of seeds is a target.
 fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String> {
     let entries =
         std::fs::read_dir(seeds).map_err(|error| format!("cannot read {}: {error}", seeds.display()))?;

@@ -50,7 +50,6 @@ impl Module {
 
 #[derive(Debug, Error)]
 pub(crate) enum GoError {
-    /// `go version` could not be run.
     #[error("no Go toolchain: `go version` could not be run; install Go 1.26 or newer, or skip this part")]
     Missing(#[source] std::io::Error),
     /// `go build` failed; the compiler has printed the errors.

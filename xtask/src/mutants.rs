@@ -180,7 +180,6 @@ struct Stage<'a> {
     tree: &'a Tree,
     subject: &'a Subject,
     judges: &'a [String],
-    /// Name of the folder for logs and outcomes.
     name: &'a str,
 }
 

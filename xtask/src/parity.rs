@@ -37,7 +37,6 @@ struct Outcome {
     failure: Option<String>,
 }
 
-/// The verdicts, and their names in the figures.
 const VERDICTS: [(&str, &str); 5] = [
     ("equal", "equal"),
     ("listed", "different as listed"),

@@ -128,7 +128,6 @@ impl Built {
     }
 }
 
-/// The types with which the server is built, and the newest types.
 struct Types {
     served: Built,
     newest: Built,

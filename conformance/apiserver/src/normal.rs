@@ -16,7 +16,6 @@ const MANAGER: [&str; 4] = ["operation", "manager", "subresource", "apiVersion"]
 /// The length of `2001-`.
 const OLD_YEAR_LENGTH: usize = 5;
 
-/// The placeholders of a run, and the versions that it has observed.
 #[derive(Debug)]
 pub(crate) struct Names {
     named: BTreeMap<String, String>,

@@ -16,7 +16,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::ServiceExt;
 
-/// Timeout for a response or an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -160,7 +160,6 @@ impl<V: Verb> OperationScript<V> {
         files(folder)?.into_iter().map(|(name, text)| Self::parse(&name, &text)).collect()
     }
 
-    /// Returns its name among all scripts.
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}", V::OF, self.name)
     }

@@ -11,7 +11,6 @@ use crate::trace::Trace;
 
 const RUN_MAX: Duration = Duration::from_secs(60);
 
-/// The interval of checks whether a script is over.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// A failed run of a script.

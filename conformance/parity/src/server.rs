@@ -54,7 +54,6 @@ impl Port {
 }
 
 impl ScriptedServer {
-    /// Reserves a loopback port and starts.
     pub(crate) fn start(session: &Arc<Session>) -> io::Result<Self> {
         let reserved = socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = reserved.local_addr()?;

@@ -233,7 +233,6 @@ struct Peers {
 }
 
 impl Peers {
-    /// Runs scripts with limited concurrency.
     async fn run_all(
         &self,
         jobs: impl Iterator<Item = (String, Job)>,

@@ -33,7 +33,6 @@ pub(crate) enum Open {
     Broken,
 }
 
-/// The rest of a page.
 pub(crate) struct ListBody {
     parts: VecDeque<ListPart<SimObject>>,
     end: ListTail,
@@ -54,7 +53,6 @@ pub(crate) enum Read {
     Failed(SourceError),
 }
 
-/// The parts of the world that a request needs.
 pub(crate) struct Peer<'a> {
     pub(crate) server: &'a Server,
     pub(crate) now: Instant,
@@ -76,7 +74,6 @@ pub(crate) struct Network {
     stream: VecDeque<Fault>,
     /// Number of watches still to be closed immediately.
     close_at_once: u32,
-    /// Number of faults that took effect so far.
     pub(crate) hits: u64,
 }
 
@@ -103,7 +100,6 @@ impl Network {
         }
     }
 
-    /// Removes all pending faults.
     pub(crate) fn heal(&mut self) {
         self.armed.clear();
         self.stream.clear();

@@ -12,7 +12,6 @@ pub struct Coverage {
     transitions: BTreeMap<(&'static str, &'static str), u64>,
     reasons: BTreeMap<&'static str, u64>,
     notices: BTreeMap<&'static str, u64>,
-    /// Other counted events.
     pub(crate) marks: BTreeMap<&'static str, u64>,
 }
 

@@ -65,7 +65,6 @@ pub(crate) struct Election {
     flights: Vec<Flight>,
     /// Faults for the next requests.
     armed: VecDeque<Fault>,
-    /// Number of requests to refuse.
     refusals: u32,
     /// The time until which two candidates may lead, because the Lease was deleted, or its holder was
     /// removed, while a candidate held it. No election can prevent that.

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::check::{Checked, ensure};
 use crate::object::SimObject;
 
-/// The state shared by the task of a listener and the world.
 #[derive(Default)]
 struct Tray {
     /// Calls that began, for the world to check.
@@ -68,7 +67,6 @@ pub(crate) struct Handler {
     pub(crate) listener: Arc<ProcessorListener<SimObject>>,
     pub(crate) policy: BufferPolicy,
     pub(crate) resync: Option<Duration>,
-    /// The next resync according to the model.
     pub(crate) resync_next: Option<Instant>,
     tray: Arc<Mutex<Tray>>,
     cancel: CancellationToken,
@@ -122,7 +120,6 @@ impl Handler {
         handler
     }
 
-    /// Starts its task, as at the start of a run.
     pub(crate) fn begin_run(&mut self) {
         self.listener.begin_run();
         self.cancel = CancellationToken::new();
@@ -174,7 +171,6 @@ impl Handler {
         begun
     }
 
-    /// Records the events that were put into its buffer.
     pub(crate) fn was_given<'a>(&mut self, events: impl IntoIterator<Item = &'a Event<SimObject>>) {
         for event in events {
             let key = event.object().number();

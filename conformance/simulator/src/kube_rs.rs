@@ -23,7 +23,6 @@ enum State {
     Empty,
     /// A running list, and the token of its next page.
     Page(Option<String>),
-    /// A list is complete; a watch follows.
     Listed,
     Watching,
     /// A watch that starts with the present state.

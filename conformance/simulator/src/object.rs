@@ -35,7 +35,6 @@ pub(crate) struct SimObject {
     pub(crate) colour: u8,
     /// The selector of the informer matches it.
     pub(crate) in_view: bool,
-    /// The client can decode it.
     pub(crate) readable: bool,
 }
 
@@ -123,7 +122,6 @@ pub(crate) fn by_colour(object: &SimObject) -> Vec<Cow<'_, str>> {
     object.colours().iter().map(|colour| Cow::Borrowed(*colour)).collect()
 }
 
-/// The index that is added during the run.
 pub(crate) fn by_parity(object: &SimObject) -> Vec<Cow<'_, str>> {
     vec![Cow::Borrowed(object.parity())]
 }

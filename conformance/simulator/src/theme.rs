@@ -107,7 +107,6 @@ impl Theme {
         Verb::Wait
     }
 
-    /// The range of the number of faults.
     pub(crate) fn count(self) -> std::ops::Range<usize> {
         match self {
             Self::Everything => 4..9,

@@ -62,7 +62,6 @@ impl Key {
     }
 }
 
-/// How a reconcile ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
@@ -96,7 +95,6 @@ pub(crate) struct Work {
     timer: Option<Instant>,
     /// The sleeping workers, woken in FIFO order.
     sleepers: VecDeque<usize>,
-    /// The next workers to be cancelled or to fail.
     pub(crate) endings: VecDeque<Ending>,
 }
 
@@ -138,7 +136,6 @@ impl Work {
         }
     }
 
-    /// Adds a key that a handler has seen.
     pub(crate) fn add(
         &mut self,
         key: usize,

@@ -45,7 +45,6 @@ pub(crate) struct World {
     requests: Requests,
     config: Arc<ReflectorConfig>,
     reflector: ReflectorState<SimObject>,
-    /// Whether the source remembers a failed streaming list.
     streaming_failed: bool,
     queue: InOrderState<SimObject>,
     /// The newest version that the queue received since it was empty.
@@ -73,7 +72,6 @@ pub(crate) struct World {
 /// The number of keys that steps change with `few_keys`.
 const FEW_KEYS: usize = 2;
 
-/// A write whose author waits until it is in the cache.
 struct Barrier {
     key: usize,
     version: u64,
@@ -330,7 +328,6 @@ impl World {
         Ok(())
     }
 
-    /// Copies the log of the election into the timeline.
     fn tell_election(&mut self) {
         let lines = self.election.lines.as_mut().map(std::mem::take).unwrap_or_default();
         lines.iter().for_each(|line| self.write_line(line));

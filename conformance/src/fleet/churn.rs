@@ -113,7 +113,6 @@ fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
     }
 }
 
-/// Cuts the connections of one peer in every way until it is dropped.
 async fn cut(peer: &Peer, index: usize) {
     for round in index.. {
         // No two peers are cut at the same time.

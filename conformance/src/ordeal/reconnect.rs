@@ -13,7 +13,6 @@ const WARM_UP: u64 = 3;
 /// Every informer backs off longer after each connection that lasted less than a second.
 const LASTS: Duration = Duration::from_millis(1200);
 
-/// The timeout for all informers to reconnect.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Tolerated difference of descriptors and tasks: a connection that is being opened, or one that is idle in

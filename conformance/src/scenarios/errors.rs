@@ -60,7 +60,6 @@ async fn a_sync_timeout_names_only_unsynced_kinds(bench: Bench) -> Result<(), Fa
     Ok(())
 }
 
-/// Returns a client of a user without permissions.
 async fn guest(bench: &Bench, user: &str) -> Result<Client, Failure> {
     let token = bench.server.token_of(user)?;
     let folder = tempfile::tempdir()?;

@@ -153,7 +153,6 @@ async fn another_manager_leads_after_the_leader_is_killed(bench: Bench) -> Resul
     Ok(())
 }
 
-/// The serving certificate of the webhooks and its CA bundle.
 struct Certificate {
     folder: tempfile::TempDir,
     bundle: String,

@@ -166,7 +166,6 @@ async fn an_unsupported_field_selector_is_named(bench: Bench) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the keys of the config maps on the server that belong to a share.
 async fn in_share(bench: &Bench, share: &HashShares) -> Result<Vec<String>, Failure> {
     let list = bench.api.read(&maps().path(Some(&bench.namespace))).await?;
     let mut keys = Vec::new();

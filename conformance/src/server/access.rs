@@ -43,7 +43,6 @@ impl Server {
         Ok(Client::new(self.config(via).await?)?)
     }
 
-    /// Returns the configuration of an administrator who has a client certificate.
     pub(crate) async fn config_by_certificate(&self, via: SocketAddr) -> Result<Config, ServerError> {
         configure(self.access(By::Certificate, via)?).await
     }

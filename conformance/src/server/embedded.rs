@@ -35,7 +35,6 @@ const NEWER_FIELDS: [ExtraField; 2] = [
     ExtraField::new("meta.v1.ObjectMeta", "origin", 201, "*core.v1.SecretReference"),
 ];
 
-/// Creates a certificate of an administrator, and the CA that signed it.
 fn administrator() -> Result<(Certificate, ClientCa), TlsError> {
     let users = CertificateAuthority::new("users")?;
     let admin = users.issue_to(&User::new("admin-by-certificate").groups(["system:masters"]))?;

@@ -109,7 +109,6 @@ impl Spawned {
         Ok(std::fs::write(self.state(), list.to_string())?)
     }
 
-    /// Starts the process again with the saved state.
     pub(super) async fn restore(&self) -> Result<(), ServerError> {
         self.kill().await?;
         self.start().await

@@ -41,10 +41,8 @@ struct Inner {
 }
 
 enum Written {
-    /// The object has this version now.
     Stored(u64),
     Deleted,
-    /// Nothing was written.
     Nothing,
 }
 

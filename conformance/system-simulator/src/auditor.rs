@@ -73,7 +73,6 @@ impl History {
     }
 }
 
-/// Follows one kind until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Auditor {
     history: History,

@@ -22,7 +22,6 @@ impl Checks {
         Self { trace, found: Arc::default() }
     }
 
-    /// Records that an invariant does not hold.
     pub(crate) fn violated(&self, invariant: &'static str, text: impl Into<String>) {
         let violation = Violation { invariant, text: text.into() };
         self.trace.line(format_args!("VIOLATION {violation}"));

@@ -50,7 +50,6 @@ pub(crate) struct Cluster {
     requests: Arc<AtomicU64>,
     /// Reading requests of programs that did not reach the server.
     refused: Arc<Mutex<Vec<RefusedRequest>>>,
-    /// Versions that a rewind can restore.
     backups: Arc<Mutex<Vec<u64>>>,
     trace: Trace,
 }

@@ -182,7 +182,7 @@ impl Fault {
         })
     }
 
-    /// Injects a fault of requests. Returns false for other faults.
+    /// Returns false for faults that are not faults of requests.
     pub(crate) fn inject(self, cluster: &Cluster, random: &mut Random) -> bool {
         let Some((verbs, action)) = self.of_requests(random) else { return false };
         let times = random.between(1, 6) as u64;

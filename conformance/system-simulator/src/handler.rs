@@ -57,7 +57,6 @@ impl HandlerControl {
     }
 }
 
-/// The handler that is added to the informer.
 pub(crate) struct Observer<O> {
     pub(crate) name: String,
     pub(crate) control: Arc<HandlerControl>,

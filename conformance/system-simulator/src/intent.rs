@@ -38,7 +38,6 @@ pub(crate) struct Intents(Arc<Mutex<Vec<Intent>>>);
 pub(crate) struct Ticket(usize);
 
 impl Intents {
-    /// Records the start of a write that may change `paths` of an object.
     pub(crate) fn begin(
         &self,
         gvr: &Gvr,

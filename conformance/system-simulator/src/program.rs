@@ -24,7 +24,6 @@ use crate::view::{Content, Selection, TRANSFORMED, TypedView, View};
 /// The timeout of a read for its informer, and of a stop for its tasks.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// State that all parts of a run share.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) cluster: Cluster,
@@ -33,7 +32,6 @@ pub(crate) struct Shared {
     pub(crate) intents: Intents,
 }
 
-/// One kind in a program: its view, and the actor that writes it.
 pub(crate) struct KindOfProgram {
     pub(crate) view: Arc<dyn View>,
     pub(crate) actor: Arc<dyn Actor>,

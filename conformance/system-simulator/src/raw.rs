@@ -26,7 +26,6 @@ pub(crate) struct Refused {
 
 type Reply = Result<Value, Refused>;
 
-/// Returns the path of a collection, or of an object in it.
 fn path(gvr: &Gvr, namespace: &str, name: Option<&str>) -> String {
     let collection = gvr.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
     name.map_or(collection.clone(), |name| format!("{collection}/{name}"))

@@ -18,7 +18,6 @@ const LISTS_MAX: usize = 20;
 /// The maximum number of watches per informer and window.
 const WATCHES_MAX: usize = 40;
 
-/// A request as far as this check needs it.
 struct Request<'a> {
     agent: &'a str,
     verb: Verb,

@@ -22,7 +22,6 @@ pub(crate) const APPS: [&str; 2] = ["web", "db"];
 /// The validating webhooks deny values that end with one of these digits.
 const DENIED_DIGITS: [char; 3] = ['4', '7', '9'];
 
-/// A kind whose objects the simulation creates and changes.
 pub(crate) trait Sample: KubeObject {
     fn gvr() -> Gvr {
         Gvr::new(Self::group(&()), Self::version(&()), Self::plural(&()))
@@ -62,7 +61,6 @@ fn metadata(key: (&str, &str), random: &mut Random) -> Value {
     metadata
 }
 
-/// Changes a label or an annotation.
 fn change_metadata(meta: &mut ObjectMeta, random: &mut Random) -> Vec<String> {
     match random.below(3) {
         0 => {
@@ -82,7 +80,6 @@ fn change_metadata(meta: &mut ObjectMeta, random: &mut Random) -> Vec<String> {
     }
 }
 
-/// Returns a merge patch of a label or an annotation.
 fn raw_metadata_change(random: &mut Random) -> Value {
     match random.below(2) {
         0 => json!({"metadata": {"labels": {"app": random.pick(&APPS)}}}),

@@ -55,7 +55,6 @@ impl Theme {
         self == Self::Everything
     }
 
-    /// Changes a program so that it reaches the part of the theme.
     pub(crate) fn adapt(self, setup: &mut ProgramSetup) {
         match self {
             Self::Everything | Self::Outages | Self::Restores | Self::Webhooks => {}

@@ -19,14 +19,12 @@ use crate::check::Checks;
 use crate::handler::{HandlerControl, Observer};
 use crate::sample::Sample;
 
-/// The selection of a view among the objects of a kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     /// The namespaces; if empty, all of them.
     pub(crate) namespaces: Vec<String>,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
-    /// Objects are transformed before they are cached.
     pub(crate) transformed: bool,
 }
 
@@ -78,7 +76,6 @@ pub(crate) struct TypedView<K, O: Content<K>> {
 }
 
 impl<K: Sample, O: Content<K>> TypedView<K, O> {
-    /// Adds the handler under test to an informer.
     pub(crate) fn new(
         name: String,
         informer: CacheInformer<O>,

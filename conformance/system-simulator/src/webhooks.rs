@@ -42,7 +42,6 @@ const AUTHORITY: &str = "127.0.0.1:9443";
 /// Bytes in flight in one direction of a connection.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// The time limit of one call of a webhook.
 const CALL_MAX: Duration = Duration::from_secs(5);
 
 /// Longer than the calls of one write: two rounds of mutating webhooks, and a validating one.
@@ -78,7 +77,6 @@ enum Mode {
     Works,
     /// Responds after this time.
     Slow(Duration),
-    /// Closes each connection.
     Refuses,
     /// Responds with status 500.
     Fails,
@@ -98,7 +96,6 @@ struct Outage {
     end: Option<Duration>,
 }
 
-/// The webhooks of one run. A clone is another handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Webhooks {
     mode: Arc<watch::Sender<Mode>>,
@@ -158,7 +155,6 @@ impl Webhooks {
         });
     }
 
-    /// Checks all states that the server has stored.
     pub(crate) fn check<K: Sample>(&self, history: &History, checks: &Checks) {
         history.look(|history| {
             for state in history.states.iter().filter(|state| state.follows) {

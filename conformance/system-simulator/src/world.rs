@@ -35,7 +35,6 @@ const WRITE_MAX: Duration = Duration::from_secs(600);
 /// The number of steps between two backups.
 const BACKUP_EVERY: usize = 8;
 
-/// A kind that the independent client writes.
 struct RawKind {
     gvr: Gvr,
     draw: fn((&str, &str), &mut Random) -> Value,

@@ -91,7 +91,6 @@ impl Written {
     }
 }
 
-/// Validates, admits and stores writes.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) admission: Admission,

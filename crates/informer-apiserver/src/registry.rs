@@ -170,7 +170,6 @@ impl Store {
         found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
     }
 
-    /// Returns the current time of the server's clock in the format of the API.
     pub(crate) fn now(&self) -> String {
         wire_time(self.clock.timestamp())
     }

@@ -45,7 +45,6 @@ const TARGETS: [Target; 3] = [
 const FASTER: [&str; 4] = [CREATES, LIST, LIST_PROTOBUF, DELIVERIES];
 const TIMES: f64 = 20.0;
 
-/// Time limit for a server to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// Options of `cargo xtask bench apiserver`.
@@ -211,7 +210,6 @@ impl Programs<'_> {
         words
     }
 
-    /// Returns the program that runs client and server in one process.
     fn here(&self) -> Program {
         self.program(HERE, self.load_of_objects())
     }

@@ -246,7 +246,6 @@ impl Samples {
         }
     }
 
-    /// Formats the medians as a Markdown table, with the spread of each.
     pub(crate) fn table(&self, programs: &[Program]) -> String {
         let mut text = String::from("| |");
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
@@ -302,7 +301,6 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// A limit for a figure of one of our programs.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) program: &'static str,

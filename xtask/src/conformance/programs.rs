@@ -20,7 +20,6 @@ use crate::report::Report;
 /// Time limit of a program. Each of its waits has a shorter limit; not all waits reach theirs.
 const PROGRAM_WAIT: Duration = Duration::from_secs(300);
 
-/// The verdict that a program prints at its end.
 #[derive(Debug, Deserialize)]
 struct Verdict {
     steps: Vec<Step>,
@@ -76,7 +75,6 @@ fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String
     if programs.is_empty() { Err(format!("no program has {part:?} in its name")) } else { Ok(programs) }
 }
 
-/// Runs a program until it exits, and reads its verdict.
 fn verdict(name: &str, program: &Path, config: &Path) -> Result<Verdict, String> {
     let beside = |what: &str| config.with_file_name(format!("{name}.{what}"));
     let (printed, log) = (beside("json"), beside("log"));

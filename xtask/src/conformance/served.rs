@@ -32,7 +32,6 @@ struct Listening {
     url: String,
 }
 
-/// The settings of a server for one suite.
 pub(super) struct For<'a> {
     /// Name of a folder below the build products.
     pub(super) name: &'a str,

@@ -39,13 +39,10 @@ enum Summary {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The mutant made a test fail.
     Caught,
     /// The mutant made a test run longer than its limit. That counts as caught.
     TimedOut,
-    /// The mutant does not compile.
     Unviable,
-    /// No test failed with the mutant.
     Survived,
 }
 

@@ -91,7 +91,6 @@ struct Ports {
     api: u16,
 }
 
-/// A started server, with everything that is needed to start it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Started {
     pub(crate) server: Server,
@@ -371,7 +370,6 @@ fn remove_folder(folder: &Path) -> Result<(), RealError> {
     }
 }
 
-/// Replaces a folder with a copy of another one.
 fn replace(from: &Path, to: &Path) -> Result<(), RealError> {
     remove_folder(to)?;
     copy(from, to).map_err(failure("cannot copy to", to))

@@ -173,7 +173,6 @@ fn signal(pid: u32, what: Signal) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other("taskkill failed")) }
 }
 
-/// Returns the last lines of a log, for error messages.
 pub(crate) fn last_lines(log: &Path, count: usize) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

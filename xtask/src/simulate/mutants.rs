@@ -13,7 +13,6 @@ use crate::report::Report;
 /// The first seeds of the schedules. They are far enough apart to share none.
 const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
-/// A simulator, and the defects that it must find.
 struct Simulator {
     package: &'static str,
     /// The folder of the simulator; its patches are in `mutants` below.
@@ -30,7 +29,6 @@ struct Simulator {
     arguments: &'static [&'static str],
 }
 
-/// The simulator of the pure state machines.
 const OF_STATES: Simulator = Simulator {
     package: "informer-simulator",
     folder: "conformance/simulator",
@@ -54,7 +52,6 @@ const OF_STATES: Simulator = Simulator {
     arguments: &["--quiet"],
 };
 
-/// The simulator of whole programs.
 const OF_PROGRAMS: Simulator = Simulator {
     package: "informer-system-simulator",
     folder: "conformance/system-simulator",
@@ -144,7 +141,6 @@ fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
 struct Found([(u64, Option<String>); SEEDS.len()]);
 
 impl Found {
-    /// Formats a row of the table in docs/simulator.md.
     fn row(&self, name: &str) -> String {
         let count = |(count, invariant): &(u64, Option<String>)| match invariant {
             Some(_) => count.to_string(),
@@ -180,7 +176,6 @@ impl Scratch {
         Ok(Self { simulator, tree, target, patches })
     }
 
-    /// Builds a defect and runs the simulator from each seed.
     fn try_out(&self, patch: &Path) -> Result<Found, String> {
         self.apply(patch, &[])?;
         let found = self.build().and_then(|()| self.search());

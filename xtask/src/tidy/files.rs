@@ -6,7 +6,6 @@ use crate::report::Report;
 /// Maximum number of lines of code in a file. A longer file begins with `// tidy: long, because ...`.
 const CODE_LINES_MAX: usize = 500;
 
-/// File and folder names that have no meaning.
 const NAMELESS: [&str; 5] = ["utils", "util", "common", "helpers", "misc"];
 
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {

@@ -62,7 +62,6 @@ fn section(page: &str) -> impl Iterator<Item = (usize, &str)> {
     section.take_while(|(_, line)| !line.starts_with("## "))
 }
 
-/// Returns the parts of a text that are in backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

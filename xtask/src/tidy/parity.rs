@@ -4,7 +4,6 @@ use std::path::Path;
 use super::Source;
 use crate::report::Report;
 
-/// The pages whose rows name tests.
 const PAGES: [&str; 2] = ["parity.md", "pains.md"];
 
 /// Checks that each function that a row names in backticks exists.

@@ -129,7 +129,6 @@ fn documents(root: &Path) -> Vec<String> {
     names
 }
 
-/// Adds the Markdown files in a folder and the folders below it.
 fn add_documents(root: &Path, folder: &str, names: &mut Vec<String>) {
     let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
     for entry in entries {
@@ -217,7 +216,6 @@ fn messages(line: &str) -> impl Iterator<Item = &str> {
     line.split('"').skip(1).step_by(2).filter(move |_| relevant)
 }
 
-/// Checks the paragraphs of a Markdown file.
 fn check_document(file: &str, text: &str, rules: &Rules, findings: &mut Vec<Finding>) {
     let mut find = |line: usize, problem: String| {
         findings.push(Finding { file: file.to_owned(), line: line + 1, problem });

@@ -24,7 +24,6 @@ pub(super) fn check(root: &Path, report: &mut Report) {
     report.figure("blocks of docs that are text of files", f64::from(quotes));
 }
 
-/// Returns the line number, the file and the text of each such block.
 fn blocks(page: &str) -> Vec<(usize, &str, String)> {
     let lines: Vec<&str> = page.lines().collect();
     let named = lines.iter().enumerate().filter_map(|(index, line)| {

@@ -35,7 +35,6 @@ struct Session {
     informer: SharedInformer<Config>,
     run: Mutex<Option<InformerRun>>,
     handlers: Mutex<BTreeMap<String, HandlerRegistration<Config>>>,
-    /// Whether the calls of each handler are blocked.
     gates: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 

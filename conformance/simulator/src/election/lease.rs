@@ -11,7 +11,6 @@ pub(super) struct Lease {
     pub(super) version: u64,
     /// The last version of a deleted record; 0 if no record was deleted.
     pub(super) deleted_at: u64,
-    /// The time of that deletion.
     pub(super) deleted_when: Micros,
     pub(super) terms: u64,
     /// The transitions of the last term of this Lease, and its version.

@@ -11,7 +11,6 @@ use crate::object::{COLOURS, SimObject, key};
 const LISTS_PER_HIT: u64 = 4;
 
 impl World {
-    /// Compares all views with each other, at rest.
     pub(crate) fn compare(&mut self) -> Checked {
         self.compare_with_server()?;
         self.compare_indexes()?;

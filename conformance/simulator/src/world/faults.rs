@@ -175,7 +175,6 @@ impl World {
         Ok(())
     }
 
-    /// Stops the controller, and starts another one that receives all objects.
     fn restart_controller(&mut self) -> Checked {
         self.work.feed(self.handlers[0].joined && self.handlers[0].listener.has_synced())?;
         let from = if self.work.runs() { "controller runs" } else { "controller starts" };

@@ -14,7 +14,6 @@ pub(super) struct Requests {
     last_at: Instant,
     /// Number of consecutive refusals, after which the next request must wait.
     refusals: u32,
-    /// The earliest time of the next request.
     not_before: Option<Instant>,
     /// A watch delivered events before it ended, so the next request must be a watch from the last version,
     /// not a list.

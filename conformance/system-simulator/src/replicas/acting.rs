@@ -28,7 +28,6 @@ struct Action {
     may_act: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Ends the action when it is dropped.
 pub(crate) struct ActingGuard {
     acting: Acting,
     what: String,

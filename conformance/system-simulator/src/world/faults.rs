@@ -15,7 +15,6 @@ use crate::webhooks::Webhooks;
 /// Long enough for working watches to deliver an event to its handlers.
 pub(super) const DELIVERY: Duration = Duration::from_secs(1);
 
-/// Ends a fault after some time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Remedy {
     Reachable,
@@ -134,7 +133,6 @@ impl World {
         self.paint(&kind.gvr, object, POISON).await;
     }
 
-    /// Deletes one of the objects that the controller of the replicas owns.
     async fn delete_owned(&self, random: &mut Random) {
         let Ok((owned, _)) = self.raw.list(&secrets()).await else { return };
         if let Some(secret) = owned.get(random.below(owned.len())) {
@@ -145,7 +143,6 @@ impl World {
         }
     }
 
-    /// Sets the color of a stored object.
     pub(super) async fn paint(&self, gvr: &Gvr, object: &Value, color: &str) {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let key = (text("namespace"), text("name"));

@@ -90,7 +90,6 @@ impl World {
         self.stop().await;
     }
 
-    /// Returns the objects that decoders cannot read, with their kind.
     async fn unreadable(&self) -> Vec<(&RawKind, Value)> {
         let mut found = Vec::new();
         for kind in self.kinds.iter().filter(|kind| kind.gvr.resource == "fruits") {
@@ -100,7 +99,6 @@ impl World {
         found
     }
 
-    /// Repairs the objects that decoders cannot read.
     async fn heal(&self) {
         for (kind, object) in self.unreadable().await {
             self.paint(&kind.gvr, &object, "red").await;

@@ -86,8 +86,7 @@ impl Admission {
         Ok(*object != before)
     }
 
-    /// Returns the webhooks to call in this admission phase; empty if the write targets a webhook
-    /// configuration.
+    /// Empty if the write targets a webhook configuration.
     fn hooks_for(&self, context: &PhaseContext<'_>) -> Arc<Vec<Hook>> {
         match context.request.attributes.is_webhook_configuration() {
             true => Arc::default(),

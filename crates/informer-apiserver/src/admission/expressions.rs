@@ -46,7 +46,6 @@ impl Failure {
 
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];
 
-/// The user and the request attributes behind the CEL variable `authorizer`.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 pub(super) struct AuthorizerInput<'a> {
     user: &'a User,

@@ -22,7 +22,6 @@ pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// Default of `timeoutSeconds`.
 const TIMEOUT_SECONDS: u64 = 10;
 
-/// A webhook of a stored configuration, compiled for matching and calls.
 pub(super) struct Hook {
     pub(super) name: String,
     pub(super) client: ClientConfig,

@@ -26,7 +26,6 @@ pub(super) struct Criteria {
     pub(super) objects: LabelSelector,
 }
 
-/// A rule of a webhook, or a `resourceRules` entry of a policy.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Rule {

@@ -61,7 +61,6 @@ const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &PodTopologyLabels,
 ];
 
-/// An object in a create request, before the mutating webhooks are called.
 struct NewObject<'a> {
     kind: &'a Kind,
     namespace: Option<&'a str>,

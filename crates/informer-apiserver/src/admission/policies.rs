@@ -79,7 +79,6 @@ struct ParamRef {
     needed: bool,
 }
 
-/// `matchConstraints` or `matchResources` as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MatchResourcesSpec {
@@ -159,7 +158,7 @@ impl<W: PolicyEvaluator> Definition<W> {
 }
 
 impl Binding {
-    /// Reads a policy binding. Also returns the name of the policy that it binds.
+    /// Also returns the name of the policy that the binding refers to.
     fn new(binding: &Value) -> Option<(String, Self)> {
         let parsed: BindingSpec = serde_json::from_value(binding["spec"].clone()).ok()?;
         let params = parsed.param_ref.map(|parsed| ParamRef {

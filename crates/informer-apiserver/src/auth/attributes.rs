@@ -78,8 +78,7 @@ impl Attributes {
         }
     }
 
-    /// Returns the attributes that an access review asks about, or `None` unless exactly one of
-    /// `resourceAttributes` and `nonResourceAttributes` is given.
+    /// Returns `None` unless exactly one of `resourceAttributes` and `nonResourceAttributes` is given.
     pub(super) fn of_review(spec: &Value) -> Option<Self> {
         let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();

@@ -131,8 +131,7 @@ impl Auth {
         self.policy().decide(user, attributes)
     }
 
-    /// Returns the RBAC rules that apply to a user in a namespace, or the cluster-wide rules if `namespace`
-    /// is empty.
+    /// Returns the cluster-wide rules if `namespace` is empty.
     pub(super) fn held(&self, user: &User, namespace: &str) -> HeldRules {
         match self.access.enforces_rbac_for(user) {
             true => self.policy().held(user, namespace),

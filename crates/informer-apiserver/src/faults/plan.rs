@@ -36,7 +36,6 @@ pub(crate) struct Plan {
     pub(crate) body_end: Option<(BodyPosition, BodyEnd)>,
 }
 
-/// A response that is sent instead of executing the request.
 #[derive(Debug)]
 pub(crate) enum InjectedResponse {
     Status(Box<ApiError>),
@@ -60,7 +59,6 @@ pub(crate) struct ResponseFaults {
     pub(crate) go_away: bool,
 }
 
-/// Sends a response body in chunks of `bytes`, with a pause before each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trickle {
     pub(crate) bytes: usize,

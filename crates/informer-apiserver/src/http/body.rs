@@ -37,7 +37,6 @@ enum Inner {
     Batches(Batches),
 }
 
-/// The next part of a polled body: contiguous bytes, or a batch of list items.
 pub(crate) enum BodyPart {
     Bytes(Bytes),
     Batch(Batch),

@@ -34,7 +34,6 @@ pub(crate) async fn compress_large(response: ApiResponse) -> ApiResponse {
     ApiResponse::from_parts(head, body.map_chunks(compress))
 }
 
-/// Compresses a stream of chunks into one gzip member.
 fn compress(chunks: Chunks) -> Chunks {
     let state = (chunks, Some(GzEncoder::new(Vec::new(), LEVEL)));
     let output = stream::unfold(state, |(mut chunks, encoder)| async move {

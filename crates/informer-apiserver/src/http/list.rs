@@ -240,7 +240,6 @@ fn decode_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     Ok((version, start.to_owned()))
 }
 
-/// Splits a list into batches: the head of the list, the items and the tail.
 fn batches(
     head: Vec<u8>,
     items: Vec<Arc<Stored>>,

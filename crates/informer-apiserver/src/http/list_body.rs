@@ -17,9 +17,7 @@ use crate::registry::storage::{Form, Stored};
 enum Segment {
     Fixed(&'static [u8]),
     Made(Bytes),
-    /// A stored object in a JSON form, as an item of a JSON list.
     Object(Arc<Stored>, Form),
-    /// A stored object as an item of a protobuf list.
     Item(Arc<Stored>),
 }
 

@@ -28,7 +28,6 @@ pub(crate) struct ResourceRoute {
     pub(crate) legacy_watch: bool,
 }
 
-/// The parts of a resource path after its group and version.
 struct Parts {
     namespace: Option<String>,
     resource: String,

@@ -73,7 +73,7 @@ impl ApiService {
         }
     }
 
-    /// Processes one request. An error becomes a response, too.
+    /// An error becomes a response, too.
     pub(crate) async fn respond<B>(&self, request: Request<B>) -> ApiResponse
     where
         B: http_body::Body,

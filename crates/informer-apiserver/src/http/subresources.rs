@@ -127,8 +127,7 @@ impl Call<'_> {
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 
-    /// Decodes the object in a review request or a subresource write. Also returns the warnings about unknown
-    /// and duplicate fields.
+    /// Also returns the warnings about unknown and duplicate fields.
     fn decode_typed(
         &self,
         (api_version, kind): (&str, &str),
@@ -178,7 +177,6 @@ impl Call<'_> {
     }
 }
 
-/// Returns the success Status of a subresource write that returns no object.
 fn created() -> ApiResponse {
     value(
         201,

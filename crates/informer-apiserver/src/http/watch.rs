@@ -173,7 +173,6 @@ impl WatchDriver {
         Ok(driver)
     }
 
-    /// Ends the watch with an ERROR event as its next item.
     pub(crate) fn fail(&mut self, error: ApiError) {
         self.error = Some(error);
     }
@@ -182,7 +181,6 @@ impl WatchDriver {
         &self.shared.clock
     }
 
-    /// Limits the time until the watch ends normally to `lifetime`.
     pub(crate) fn end_within(&mut self, lifetime: Duration) {
         self.deadline = self.deadline.min(self.shared.clock.elapsed() + lifetime);
     }

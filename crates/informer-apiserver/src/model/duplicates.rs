@@ -49,7 +49,6 @@ impl DuplicateKeys {
         Some(Self::KeysOnly(found.into_iter().map(|why| format!("json patch {why}")).collect()))
     }
 
-    /// Returns these strict decoding errors together with those for unknown fields.
     pub(crate) fn with_unknown_fields(&self, unknown: Vec<String>) -> Vec<String> {
         match self {
             Self::AllProblems(all) => all.clone(),
@@ -95,7 +94,6 @@ enum Position {
     Value,
     /// The list of operations of a JSON patch.
     Operations,
-    /// A single operation.
     Operation,
 }
 

@@ -141,7 +141,6 @@ impl ApiError {
         self.extra.as_ref().map_or(&[], |extra| &extra.warnings)
     }
 
-    /// Replaces the `details` of the Status by those that a webhook returned.
     pub(crate) fn with_details(mut self, details: serde_json::Value) -> Self {
         self.extra.get_or_insert_default().given = Some(details);
         self
@@ -192,7 +191,6 @@ impl ApiError {
         Self::new(404, "NotFound", message).set_details(named(kind, name))
     }
 
-    /// Sets the `details` of an error to the kind and name of an object.
     pub(crate) fn named(kind: &Kind, name: &str, error: Self) -> Self {
         error.set_details(named(kind, name))
     }
@@ -283,7 +281,6 @@ impl ApiError {
         Self { extra: Some(Box::new(extra)), ..Self::new(410, "Expired", message) }
     }
 
-    /// Returns the error for a requested resourceVersion that is newer than the current one.
     pub(crate) fn too_large(version: u64, current: u64) -> Self {
         let text = "Too large resource version";
         let cause = Cause { reason: "ResourceVersionTooLarge", message: text.into(), field: String::new() };

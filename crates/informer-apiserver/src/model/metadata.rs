@@ -383,7 +383,6 @@ pub(crate) fn check_update(
     }
 }
 
-/// Returns the errors for immutable metadata fields that the client changed.
 fn changed(old: &Object, new: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     for name in ["uid", "creationTimestamp", "deletionTimestamp"] {

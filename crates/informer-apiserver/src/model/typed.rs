@@ -69,9 +69,7 @@ struct TypeCheck {
 /// The path of a value in an object. It is formatted only for errors.
 enum Path<'a> {
     Top,
-    /// A field of a type.
     Field(&'a Path<'a>, &'a str),
-    /// A member of a map.
     Member(&'a Path<'a>, &'a str),
     Index(&'a Path<'a>, usize),
 }
@@ -205,7 +203,6 @@ impl TypeCheck {
         if right { Ok(()) } else { self.scalar_mismatch(owner, base, value) }
     }
 
-    /// Records the error for a value that should be a list or a map.
     fn mismatch(
         &mut self,
         owner: &ContainingType<'_>,

@@ -12,7 +12,6 @@ pub(crate) enum Validation {
     Strict,
 }
 
-/// The part of the object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
     /// A write to the main resource, which changes everything except a status that has its own subresource.

@@ -174,7 +174,6 @@ impl Pipeline {
         Ok((object, warnings))
     }
 
-    /// Merges the configuration of an apply into the object and updates the managed fields.
     pub(crate) fn apply_managed(
         &self,
         kind: &Kind,
@@ -274,7 +273,6 @@ fn go_type(api_version: &str, kind: &str) -> String {
     format!("{group_version}, Kind={kind}")
 }
 
-/// Returns the error for an object that is invalid after the configuration was merged.
 pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
     let of = go_type(&kind.api_version, &kind.kind);

@@ -80,7 +80,6 @@ impl Drop for ControllerQueues {
     }
 }
 
-/// Identifies a stored object by its table, key and UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectRef {
     pub(crate) table: usize,
@@ -110,7 +109,6 @@ impl StoredObject {
 }
 
 impl Pipeline {
-    /// Queues the controller tasks for an object that was written.
     pub(crate) fn after_write(&self, scope: Scope<'_>, name: &str) {
         if !scope.dry_run && is_definition(scope.kind()) {
             self.queue_definition(name);

@@ -45,7 +45,6 @@ impl<'a> ManagedWrite<'a> {
     }
 }
 
-/// Tracks the field managers of objects of one kind during a request.
 pub(crate) struct FieldTracker<'a> {
     shared: &'a Pipeline,
     kind: &'a Kind,

@@ -199,7 +199,6 @@ pub(crate) fn merge_update(
     Ok(new)
 }
 
-/// Validates an updated object of a built-in kind against the stored object.
 fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     match old {
         Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {

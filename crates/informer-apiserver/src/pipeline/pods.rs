@@ -177,7 +177,6 @@ impl Pipeline {
         live.iter().filter(|stored| filter.matches(stored) && applies(stored)).cloned().collect()
     }
 
-    /// Sets the condition `DisruptionTarget` of an evicted pod and returns the updated pod.
     fn mark_evicted(
         &self,
         scope: Scope<'_>,

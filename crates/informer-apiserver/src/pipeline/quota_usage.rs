@@ -222,7 +222,6 @@ impl Pipeline {
         (used, version)
     }
 
-    /// Returns the resources that a quota limits, with their evaluators.
     fn tracked_resources(&self, hard: &ResourceList) -> Vec<(Arc<Resource>, Evaluator)> {
         let registry = self.registry.read();
         // If several versions of a resource are served, only the storage version is counted.

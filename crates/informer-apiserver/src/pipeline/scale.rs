@@ -137,7 +137,6 @@ impl Pipeline {
         Ok(DesiredScale { scale: desired, managed, warnings })
     }
 
-    /// Decodes a patched Scale and returns warnings.
     fn decode_patched_scale(
         &self,
         scope: Scope<'_>,

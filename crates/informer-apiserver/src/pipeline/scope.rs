@@ -15,7 +15,6 @@ use crate::pipeline::Pipeline;
 use crate::registry::conversion::Converted;
 use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed};
 
-/// An object in the form in which it is stored.
 pub(crate) struct Drafted {
     pub(crate) draft: Draft,
     /// The stored object converted back to the version of the request, if the conversion webhook was called.
@@ -142,7 +141,6 @@ impl<'a> Scope<'a> {
 }
 
 impl Pipeline {
-    /// Returns a stored object in the version of the requested resource.
     pub(crate) async fn present(
         &self,
         scope: Scope<'_>,

@@ -94,7 +94,6 @@ impl Pipeline {
         self.replace_read(scope, &old, object, mode).await
     }
 
-    /// Returns a stored object in the version of the request.
     pub(crate) async fn read_stored(
         &self,
         scope: Scope<'_>,
@@ -241,7 +240,6 @@ impl Pipeline {
     }
 }
 
-/// A stored object as a write has read it.
 pub(crate) struct Existing {
     pub(crate) stored: Arc<Stored>,
     /// The stored object in the version of the request.

@@ -34,7 +34,6 @@ struct Queue {
     /// Entries in the order of their expiry, which is the order of the writes, because all objects have the
     /// same lifetime.
     entries: VecDeque<Due>,
-    /// The length of the queue at which outdated entries are removed.
     purge_at: usize,
 }
 

@@ -15,6 +15,7 @@ use crate::model::kinds::{Kind, convert_version, version_priority};
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
+    /// The index of the resource's table in the storage.
     pub(crate) table: usize,
     /// Notified after each commit, so that watchers read the new events.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
@@ -141,7 +142,6 @@ impl Registry {
         };
     }
 
-    /// Removes the resources for whose kind `keep` returns false.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Kind) -> bool) {
         self.ordered.retain(|resource| keep(&resource.kind));
         self.by_gvr.retain(|_, resource| keep(&resource.kind));

@@ -95,7 +95,6 @@ pub(crate) struct TooOld {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changed;
 
-/// The state of an object that its writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     Absent,
@@ -362,7 +361,6 @@ impl Storage {
         }
     }
 
-    /// Ends all watches of a kind.
     pub(crate) fn disconnect(&mut self, table: usize) {
         self.tables[table].epoch += 1;
     }

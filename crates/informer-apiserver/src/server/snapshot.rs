@@ -157,7 +157,6 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Returns a resource whose storage version is `gvr`.
     fn stored_as(&self, gvr: &Gvr) -> Option<Arc<Resource>> {
         let registry = self.shared.registry.read();
         registry.iter().find(|resource| resource.storage_kind().gvr == *gvr).cloned()

@@ -39,7 +39,6 @@ fn pod(name: &str, container: &Value, spec: &Value) -> Value {
     pod
 }
 
-/// Sets labels of the test namespace and returns the warnings of the response.
 async fn ask(server: &ApiServer, labels: &Value) -> Vec<String> {
     let patch = json!({"metadata": {"labels": labels}}).to_string();
     let headers = [("content-type", "application/merge-patch+json")];

@@ -12,7 +12,6 @@ use crate::support::{json, read, send_with};
 /// A minimal manifest for each built-in kind whose objects are stored.
 const MINIMAL: &str = include_str!("minimal_kinds.yaml");
 
-/// A kind as discovery lists it.
 struct Kind {
     gvr: Gvr,
     kind: String,

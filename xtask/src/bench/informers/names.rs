@@ -19,7 +19,6 @@ pub(super) const DRAIN_PROTOBUF: &str = "HTTP alone, protobuf";
 pub(super) const DRAIN_STREAM: &str = "HTTP alone, JSON, watched";
 pub(super) const DRAIN_PROTOBUF_STREAM: &str = "HTTP alone, protobuf, watched";
 
-/// The peers with which our informer is compared.
 pub(super) const PEERS: [&str; 6] =
     [CLIENT_GO, CLIENT_GO_JSON, CLIENT_GO_DYNAMIC, CLIENT_GO_METADATA, KUBE_RS, KUBE_RS_DYNAMIC];
 

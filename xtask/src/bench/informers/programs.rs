@@ -54,7 +54,6 @@ fn build_go(root: &Path) -> Result<Option<PathBuf>, BenchError> {
     }
 }
 
-/// The arguments that all programs share.
 pub(super) struct Lineup<'a> {
     pub(super) built: &'a Built,
     pub(super) place: &'a Place,

@@ -28,7 +28,6 @@ impl Expression {
     }
 }
 
-/// Rejects every evaluation.
 pub(crate) struct Run<'a> {
     _of: &'a (),
 }

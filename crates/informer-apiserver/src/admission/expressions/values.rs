@@ -81,7 +81,6 @@ pub(crate) fn size_equivalent(value: &cel::Value) -> Value {
     }
 }
 
-/// Returns cel-go's message for an evaluation error.
 pub(crate) fn cel_go_message(error: &cel::ExecutionError) -> String {
     use cel::ExecutionError as Error;
     match error {

@@ -21,7 +21,6 @@ const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class
 const STORAGE_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// The `DefaultStorageClass` plugin: sets the default StorageClass in PVCs that name no class.
 pub(super) struct DefaultStorageClass;
 
 impl AdmissionPlugin for DefaultStorageClass {
@@ -33,7 +32,6 @@ impl AdmissionPlugin for DefaultStorageClass {
     }
 }
 
-/// The `DefaultIngressClass` plugin: sets the default IngressClass in Ingresses that name no class.
 pub(super) struct DefaultIngressClass;
 
 impl AdmissionPlugin for DefaultIngressClass {

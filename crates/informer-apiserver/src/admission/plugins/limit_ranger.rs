@@ -12,7 +12,6 @@ use crate::model::rules::with_value;
 pub(super) struct LimitRanger;
 
 impl AdmissionPlugin for LimitRanger {
-    /// Sets the default requests and limits of the namespace's LimitRanges in the containers of a new pod.
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
             for range in admission.in_namespace("limitranges", write.namespace.unwrap_or_default()) {

@@ -34,7 +34,6 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
     }
 }
 
-/// Adds the not-ready taint to new nodes.
 pub(super) struct TaintNodesByCondition;
 
 impl AdmissionPlugin for TaintNodesByCondition {

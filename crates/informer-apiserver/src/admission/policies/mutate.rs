@@ -55,11 +55,9 @@ impl Reinvocation {
 pub(in crate::admission) struct RoundOutcome {
     /// A policy has applied a patch, even if the object did not change.
     pub(in crate::admission) patched: bool,
-    /// The object differs from the one before the round.
     pub(in crate::admission) changed: bool,
 }
 
-/// One evaluation: a matching policy with a binding and a parameter object.
 struct Call<'a> {
     policy: &'a Policy<Mutator>,
     binding: &'a Binding,
@@ -271,7 +269,6 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    /// Calls `evaluate` with the CEL variables for the current state of the object.
     fn with_view<T>(&self, call: &Call<'_>, evaluate: impl FnOnce(&View<'_>) -> T) -> T {
         let (object, old) = self.versions.view(&call.invocation);
         let write = self.context.write((object, old));

@@ -128,7 +128,6 @@ pub(crate) fn usage_after_change(
     resource_list(&quota["status"]["used"]).into_iter().map(usage_after_change).collect()
 }
 
-/// Computes the usage of a quota by counting all objects.
 pub(crate) fn total_usage<'a>(
     quota: &Value,
     evaluator: &Evaluator,

@@ -36,7 +36,6 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const MAX_HEADER_BYTES: u32 = (1 << 20) + 320;
 /// Maximum time for the graceful shutdown of a connection; the same as in kube-apiserver.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Value of the `Connection` header in the last response of an HTTP/1.1 connection.
 const CLOSE: http::HeaderValue = http::HeaderValue::from_static("close");
 /// The first byte that a TLS client sends (record type handshake).
 const HANDSHAKE: u8 = 0x16;

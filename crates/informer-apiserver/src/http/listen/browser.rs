@@ -58,7 +58,7 @@ pub(super) fn check(head: &request::Parts, allowed: &[String]) -> Result<(), Api
     Ok(())
 }
 
-/// Returns the values of a header. A value that is not ASCII is replaced by an empty string.
+/// A value that is not ASCII is replaced by an empty string.
 fn texts(head: &request::Parts, name: HeaderName) -> impl Iterator<Item = &str> {
     head.headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
@@ -80,7 +80,6 @@ fn is_or_ends_in(host: &str, name: &str) -> bool {
     end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
 }
 
-/// Returns true if an `Origin` such as `http://127.0.0.1:8001` has this host and port.
 fn is_origin_of(origin: &str, authority: &str) -> bool {
     let Some((_, host)) = origin.split_once("://") else { return false };
     host.eq_ignore_ascii_case(authority)

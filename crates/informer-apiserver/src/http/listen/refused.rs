@@ -7,7 +7,6 @@ use std::time::Duration;
 const MIN_DELAY: Duration = Duration::from_millis(5);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Exponential backoff of the loop that accepts connections.
 #[derive(Debug, Default)]
 pub(super) struct AcceptBackoff {
     delay: Duration,

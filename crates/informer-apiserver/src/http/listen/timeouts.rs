@@ -18,7 +18,6 @@ enum ConnectionState {
         matching: usize,
     },
     Next,
-    /// The server has read a part of a request head.
     Head,
     Responses {
         open: usize,
@@ -74,7 +73,6 @@ impl ConnectionTimer {
         }
     }
 
-    /// Records a complete request head.
     pub(super) fn on_request(&mut self, now: Duration) {
         let open = match self.state {
             ConnectionState::Responses { open } => open + 1,
@@ -84,7 +82,7 @@ impl ConnectionTimer {
         self.transition(ConnectionState::Responses { open }, now);
     }
 
-    /// Records that the server has sent a response head. A `long_running` body has no timeout.
+    /// A `long_running` body has no timeout.
     pub(super) fn on_response(&mut self, long_running: bool, now: Duration) {
         self.long_running = long_running;
         self.since = now;

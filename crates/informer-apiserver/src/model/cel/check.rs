@@ -50,7 +50,6 @@ const ALWAYS: [&str; 18] = [
 const LIBRARIES: [&str; 9] =
     ["base64", "cel", "format", "ip", "jsonpatch", "lists", "math", "sets", "strings"];
 
-/// The names that a CEL expression may use in addition to the built-in ones.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
     params: bool,
@@ -201,7 +200,6 @@ fn pointed(text: &str, at: usize, why: &str) -> String {
     format!("ERROR: <input>:{line}:{}: {why}\n | {shown}\n | {}^", column + 1, ".".repeat(column))
 }
 
-/// Returns true if the byte offset in a CEL expression is not within a string literal.
 pub(crate) fn is_outside_of_quotes(text: &str, at: usize) -> bool {
     let quotes = text[..at].matches('\'').count() + text[..at].matches('"').count();
     quotes.is_multiple_of(2)

@@ -50,7 +50,6 @@ struct CostNode<'a> {
 }
 
 impl CostBudget {
-    /// Adds the costs of the CEL rules for a value and for all values nested in it.
     fn node(&mut self, schema: &CompiledSchema, place: CostNode<'_>) -> Option<Cause> {
         let mut combined = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of);
         let own = schema.validations.iter().flatten().find_map(|rule| self.rule(rule, place));

@@ -56,7 +56,7 @@ pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> Deci
     Decision { accepted: Value::Object(given), conflict }
 }
 
-/// Returns the conflict of the requested short names. They are accepted all together or not at all.
+/// The short names are accepted all together or not at all.
 fn short_conflict(wanted: &Value, accepted: &Value, used: &UsedNames) -> Option<(&'static str, String)> {
     let (wanted, own) = (short_names(wanted), short_names(accepted));
     if wanted == own {

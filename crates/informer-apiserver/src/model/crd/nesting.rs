@@ -23,7 +23,6 @@ const STACK_BYTES: usize = 256 << 20;
 /// The error for a CEL expression that is nested too deeply; the same as in kube-apiserver.
 const TOO_DEEP: &str = "expression recursion limit exceeded: 250";
 
-/// Runs a function that walks CEL expressions recursively on a thread with a large stack.
 pub(crate) fn on_large_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::grow(STACK_BYTES, run)
 }

@@ -9,7 +9,6 @@ pub(crate) fn constructs_messages(expr: &IdedExpr) -> bool {
         || parts(expr).into_iter().any(constructs_messages)
 }
 
-/// Returns the fields of a variable that a CEL expression accesses.
 pub(crate) fn members_of<'e>(expr: &'e IdedExpr, name: &str) -> Vec<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if matches!(&select.operand.expr, Expr::Ident(of) if of == name) => {

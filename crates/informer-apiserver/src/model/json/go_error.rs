@@ -76,7 +76,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses the comma-separated entries of an object or array up to the closing bracket.
     fn entries(
         &mut self,
         end: u8,
@@ -146,7 +145,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses the rest of an escape sequence after the backslash.
     fn escape(&mut self) -> Result<(), SyntaxError> {
         let coded = self.peek()? == b'u';
         self.take(|byte| b"bfnrt\\/\"u".contains(&byte), "in string escape code")?;
@@ -172,7 +170,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads one or more digits.
     fn digits(&mut self, why: &'static str) -> Result<(), SyntaxError> {
         self.take(|byte| byte.is_ascii_digit(), why)?;
         while self.skip(b"0123456789") {}
@@ -196,7 +193,6 @@ impl Reader<'_> {
         found
     }
 
-    /// Consumes the next byte, or returns an error if the predicate rejects it.
     fn take(&mut self, fits: impl Fn(u8) -> bool, why: &'static str) -> Result<(), SyntaxError> {
         match self.peek()? {
             byte if fits(byte) => self.at += 1,

@@ -73,9 +73,7 @@ pub(crate) struct Hooks {
     /// Returns the warnings for a valid object. The second argument is the stored object if the write is an
     /// update.
     pub(crate) warnings: Option<WarningHook>,
-    /// Returns the warnings for an update of `/status`.
     pub(crate) status_warnings: Option<fn(&Value) -> Vec<String>>,
-    /// Converts an object to this API version from the other version of the kind.
     pub(crate) conversion: Option<fn(&mut Object)>,
     /// Completes an object before it is stored.
     pub(crate) before_store: Option<fn(&mut Object)>,

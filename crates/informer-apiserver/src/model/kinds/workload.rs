@@ -122,7 +122,6 @@ pub(crate) fn pod_name_warnings(object: &Value, old: Option<&Value>) -> impl Ite
     warnings.into_iter().flatten()
 }
 
-/// Returns a warning if the name of a workload is not a DNS label.
 pub(crate) fn name_warnings(object: &Value, used_in: &str) -> impl Iterator<Item = String> + use<> {
     let name = text(&object["metadata"]["name"]);
     let why = label_problems(name);
@@ -148,7 +147,6 @@ pub(crate) fn replica_cells(row: &TableRow<'_>) -> Vec<Value> {
     ]
 }
 
-/// Returns the table cells with the names and the images of the containers in a pod spec.
 pub(crate) fn container_cells(pod: &Value) -> [Value; 2] {
     let named = |name: &str| joined(list(&pod["containers"]).map(|container| text(&container[name])), "");
     [json!(named("name")), json!(named("image"))]

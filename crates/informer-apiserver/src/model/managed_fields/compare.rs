@@ -54,7 +54,6 @@ impl Comparison {
     }
 }
 
-/// The changes of a value itself, and the changes of the values below it.
 #[derive(Debug, Default)]
 struct ValueChanges {
     removed: bool,

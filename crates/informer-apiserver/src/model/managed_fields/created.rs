@@ -36,7 +36,6 @@ pub(super) enum Output {
 #[derive(Clone, Copy)]
 struct Position<'p> {
     depth: Depth<'p>,
-    /// The ignored fields below this value.
     ignored: Option<&'p Set>,
     /// True if a manager can own the value itself.
     owned: bool,
@@ -78,7 +77,6 @@ impl<'p> Position<'p> {
     }
 }
 
-/// Appends the encoded changes of a value and of the values below it.
 fn part(
     of: Type<'_>,
     (old, new): (Option<&Value>, &Value),

@@ -12,7 +12,6 @@ pub(crate) enum Element {
     Key(Vec<(Box<str>, Value)>),
     /// An entry of a set, identified by its value.
     Value(Value),
-    /// An entry of a list, identified by its index.
     Index(i64),
 }
 

@@ -171,7 +171,6 @@ impl Managed {
         }
     }
 
-    /// Merges the oldest managers with operation `Update` if there are too many.
     pub(super) fn cap(&mut self) {
         let mut updaters: Vec<(i64, ManagerId)> = self
             .0
@@ -266,7 +265,6 @@ impl Managed {
         managed
     }
 
-    /// Returns all API versions that occur in the managed fields.
     pub(crate) fn versions(&self) -> BTreeSet<&str> {
         self.0.values().map(|owned| owned.api_version.as_str()).collect()
     }

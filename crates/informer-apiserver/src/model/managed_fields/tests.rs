@@ -291,7 +291,6 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// Returns the managers that own members of the field `parts`.
 fn owners(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
     let name = |path: Vec<Element>| match &path[..] {
         [_, Element::Field(name)] => Some(name.to_string()),

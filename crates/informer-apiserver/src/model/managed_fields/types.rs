@@ -42,7 +42,6 @@ pub(crate) enum Scalar {
     Any,
 }
 
-/// The structure of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Atom<'a> {
     Map(MapType<'a>),
@@ -114,7 +113,6 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Returns the type for a part of a CRD schema.
     fn part(self, schema: &'a Value) -> Self {
         let Self::Custom { table, preserves, .. } = self else { return Self::Free };
         let preserves = preserves || schema["x-kubernetes-preserve-unknown-fields"] == true;

@@ -54,7 +54,6 @@ pub(crate) struct Applier<'a> {
     pub(crate) force: bool,
 }
 
-/// A field of another manager that an apply request would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: ManagerId,
@@ -86,7 +85,6 @@ impl<'a> Updater<'a> {
         self.types.get(self.version).copied().unwrap_or(Type::Free)
     }
 
-    /// Returns the managers after an update of the object from `live` to `new`.
     pub(crate) fn update(
         &self,
         live: &Value,

@@ -55,7 +55,6 @@ impl<'a> FieldView<'a> {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the strings of a list in the stored object.
     pub(crate) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
         let list = self.old.and_then(|old| get(old, path)?.as_array());
         list.into_iter().flatten().filter_map(Value::as_str)

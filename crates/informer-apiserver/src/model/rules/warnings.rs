@@ -24,7 +24,6 @@ pub(crate) fn value_warnings(values: &Value, at: &str, of: fn(&str, &str) -> Vec
     values.flat_map(|(index, value)| of(&format!("{at}[{index}]"), value)).collect()
 }
 
-/// Returns the warnings for the IP addresses in the field `member` of each list item.
 pub(crate) fn item_address_warnings(values: &Value, member: &str, at: &str) -> Vec<String> {
     let values = list(values).map(|value| text(&value[member])).enumerate();
     values.flat_map(|(index, value)| address_warnings(&format!("{at}[{index}].{member}"), value)).collect()

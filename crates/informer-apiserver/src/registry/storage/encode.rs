@@ -113,7 +113,6 @@ fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
     }
 }
 
-/// A member of an object, as a value or as its encoded JSON text.
 #[derive(Clone, Copy)]
 enum Member<'a> {
     Value(&'a Value),

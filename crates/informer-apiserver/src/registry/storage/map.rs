@@ -90,7 +90,6 @@ impl OrderedMap {
         end.saturating_sub(self.rank(last) + 1)
     }
 
-    /// Returns the number of keys that are less than `key`.
     fn rank(&self, key: &str) -> usize {
         let index = self.chunk_of(key);
         let before: usize = self.chunks[..index].iter().map(|chunk| chunk.len()).sum();

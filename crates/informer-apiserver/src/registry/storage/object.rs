@@ -17,7 +17,6 @@ pub(crate) struct Stored {
     /// The object has a `deletionTimestamp`.
     pub(crate) terminating: bool,
     pub(crate) labels: Labels,
-    /// The UIDs of its owners.
     pub(crate) owners: Box<[Box<str>]>,
     /// The values of the fields that field selectors support, in the order in which the kind declares them.
     pub(crate) fields: Box<[Box<str>]>,
@@ -34,10 +33,8 @@ pub(crate) struct Stored {
     pub(super) wire: OnceLock<Option<Wire>>,
 }
 
-/// The JSON form of an object in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The whole object, as stored.
     Object,
     /// The object without `kind` and `apiVersion`, as in the items of a list of a built-in kind.
     Bare,

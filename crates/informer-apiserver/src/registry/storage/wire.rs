@@ -89,7 +89,6 @@ impl Stored {
         self.wire.get()?.as_ref()
     }
 
-    /// Returns the type of the watch event that the object's commit caused.
     fn event(&self) -> EventType {
         match self.line.starts_with(EventType::Added.head()) {
             true => EventType::Added,

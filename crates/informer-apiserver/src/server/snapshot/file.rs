@@ -12,7 +12,6 @@ use serde_json::error::Category;
 use super::{RestoreError, Snapshot};
 use crate::server::ApiServer;
 
-/// The version of the format of snapshot files.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]

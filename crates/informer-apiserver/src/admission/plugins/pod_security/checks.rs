@@ -46,8 +46,7 @@ impl Check {
         self
     }
 
-    /// Returns the variant of the check for a minor Kubernetes version, or `None` if that version does not
-    /// have the check.
+    /// Returns `None` if that version does not have the check.
     pub(super) fn at(&self, version: i64) -> Option<CheckFn> {
         self.versions.iter().rev().find(|(since, _)| *since <= version).map(|(_, check_fn)| *check_fn)
     }

@@ -12,7 +12,6 @@ pub(super) struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// Returns the pod or pod template at a field path of an object.
     pub(super) fn in_object(object: &'a Object, path: &[&str]) -> Option<Self> {
         let Some((first, rest)) = path.split_first() else {
             return Some(Self { metadata: part(object, "metadata"), spec: part(object, "spec") });
@@ -42,7 +41,6 @@ impl<'a> Pod<'a> {
         self.metadata["annotations"].get(name).and_then(Value::as_str)
     }
 
-    /// Iterates over the init containers, containers and ephemeral containers of a pod.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> {
         let spec = self.spec;
         let lists = ["initContainers", "containers", "ephemeralContainers"];

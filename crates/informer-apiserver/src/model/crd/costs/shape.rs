@@ -85,7 +85,6 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the shape of the list after nested lists were replaced by their elements.
     pub(super) fn flattened(&self) -> Self {
         let item = self.items();
         if !item.is_list() && !matches!(item, Self::Length(_)) {
@@ -103,7 +102,6 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the cost of a CEL call that traverses the value.
     pub(super) fn weight(&self) -> u64 {
         let weight = |value: &&Value| match value {
             Value::String(text) => text.len() as u64 / CHARS_PER_UNIT,

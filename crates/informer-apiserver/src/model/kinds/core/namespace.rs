@@ -28,7 +28,6 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
 
 /// Sets the fields of a new namespace that clients do not set: the name label, the finalizer and the status.

@@ -46,7 +46,6 @@ pub(crate) fn check_access_modes(at: &FieldView<'_>, detail: &str, causes: &mut 
     }
 }
 
-/// The fields of a PersistentVolume spec other than the volume source.
 const NON_SOURCE_FIELDS: [&str; 9] = [
     "accessModes",
     "capacity",

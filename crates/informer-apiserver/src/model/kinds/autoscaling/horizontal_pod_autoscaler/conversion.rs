@@ -190,7 +190,6 @@ fn encode_members<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Strin
     format!("{{{}}}", members.join(","))
 }
 
-/// Encodes a v2 metric as JSON for the annotation of a v1 object.
 fn encode_metric(metric: &Value, wanted: bool) -> String {
     let Some(source) = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind) else {
         return metric.to_string();

@@ -77,7 +77,6 @@ fn init_status(pod: &Value, restarts: &mut Restarts) -> Option<String> {
     None
 }
 
-/// Returns the reason why a container waits or has terminated.
 fn container_reason(state: &Value) -> Option<String> {
     let (waiting, ended) = (text(&state["waiting"]["reason"]), &state["terminated"]);
     if !waiting.is_empty() {

@@ -98,7 +98,6 @@ fn containers<'a>(spec: &'a Value, at: &str) -> impl Iterator<Item = (String, &'
     })
 }
 
-/// Returns the warnings for node selectors, node affinity and topology spread constraints of a pod spec.
 fn scheduling_labels(spec: &Value, at: &str) -> Vec<String> {
     let selected = spec["nodeSelector"].as_object().into_iter().flatten();
     let selected = selected.filter_map(|(label, _)| {
@@ -221,7 +220,6 @@ fn variables(container: &Value, path: &str) -> Vec<String> {
     warnings
 }
 
-/// Returns the warnings for pod affinity terms without a label selector.
 fn affinity_terms(spec: &Value, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for which in ["podAffinity", "podAntiAffinity"] {
