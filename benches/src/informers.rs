@@ -151,7 +151,6 @@ impl Where {
         Ok(Client::new(config)?)
     }
 
-    /// Returns the encoding for objects of this representation.
     fn encoding_of<O: Representation>(&self) -> Encoding {
         match self.kind {
             // For a custom resource, the server sends only metadata as protobuf; complete objects are JSON.

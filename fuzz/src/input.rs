@@ -34,7 +34,6 @@ impl<'a> Body<'a> {
         ends.map(|end| Bytes::copy_from_slice(&self.whole[std::mem::replace(&mut start, end)..end])).collect()
     }
 
-    /// Returns the body in one frame.
     pub(crate) fn one_frame(&self) -> Vec<Bytes> {
         vec![Bytes::copy_from_slice(self.whole)]
     }

@@ -93,7 +93,6 @@ fn fuzz(targets: &[Target], arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(crashed))
 }
 
-/// The running input.
 #[derive(Default)]
 struct Current {
     target: &'static str,

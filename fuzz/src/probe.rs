@@ -75,10 +75,8 @@ trait Probed: Representation {
     fn probe(&self) -> Probe;
 }
 
-/// The result for one object.
 pub(crate) type Seen = Result<Probe, Unreadable>;
 
-/// An undecodable object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Unreadable;
 
@@ -104,7 +102,6 @@ pub(crate) fn read_list(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
     read_from(source::<Probe>(frames, None, options))
 }
 
-/// Reads a compressed body as the response to a list request.
 pub(crate) fn read_gzip(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
     read_from(source::<Probe>(frames, Some("gzip"), options))
 }

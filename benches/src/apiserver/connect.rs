@@ -28,7 +28,6 @@ pub(crate) const READ_BYTES: usize = 64 << 10;
 /// The body of a response, from a socket or from a server in this process.
 pub(crate) type Body = Either<Incoming, ApiBody>;
 
-/// The address of a server, and its protocol.
 #[derive(Clone)]
 pub(crate) struct Target {
     place: Place,
@@ -47,7 +46,6 @@ pub(crate) struct Connection {
     token: Option<HeaderValue>,
 }
 
-/// A request with its body and accepted encoding.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,

@@ -78,7 +78,6 @@ pub(crate) async fn measured(floor: &Floor) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// Returns both ends of a new connection.
 async fn pair(listener: &TcpListener) -> Result<(TcpStream, TcpStream), Failure> {
     let (client, server) = tokio::join!(TcpStream::connect(listener.local_addr()?), listener.accept());
     let (client, (server, _)) = (client?, server?);

@@ -1,6 +1,5 @@
 //! The resources that the processes of a server have used, as reported by the operating system.
 
-/// The processes of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     pub(crate) server: Vec<u32>,

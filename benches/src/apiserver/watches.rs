@@ -173,7 +173,6 @@ async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Fa
     }
 }
 
-/// Changes the first object of a namespace.
 async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) -> Result<(), Failure> {
     let body = json!({"metadata": {"labels": {"bench-sent": format!("n{n:07}")}}}).to_string();
     let path = format!("/api/v1/namespaces/{namespace}/pods/{}", crate::objects::name_of(0));

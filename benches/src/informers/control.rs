@@ -21,7 +21,6 @@ impl Control {
         Ok(Self { responses: BufReader::new(read).lines(), commands })
     }
 
-    /// Sends a command to the server, and waits for the response.
     pub(super) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
         let response = self.responses.next_line().await?.ok_or("the server closed the control connection")?;

@@ -9,7 +9,6 @@ use super::arguments::Kind;
 
 /// The group of custom resources.
 pub(super) const GROUP: &str = "bench.informer.dev";
-/// Number of namespaces over which objects are spread.
 pub(super) const NAMESPACES: usize = 80;
 /// The number of objects per workload. The objects of a workload have the same template, so they are similar.
 const A_WORKLOAD: usize = 25;

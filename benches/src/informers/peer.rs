@@ -76,7 +76,6 @@ pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(
     Ok(())
 }
 
-/// The options of the measurement.
 struct Asked<'a> {
     place: &'a Where,
     only_sync: bool,

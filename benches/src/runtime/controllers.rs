@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use crate::{Failure, Figures};
 
-/// Number of keys of the case with many keys.
 const KEYS: usize = 50_000;
 /// The number of rounds of the case with many keys. The best round is reported, because other programs only
 /// add time.

@@ -30,7 +30,6 @@ fn pod(number: usize, version: u64) -> Arc<Header> {
     Header::new(key).with_uid(format!("uid-{number}")).with_version(version).into()
 }
 
-/// The queue, the pump and the listeners of an informer.
 struct Informer {
     queue: InOrderQueue<Header>,
     pump: Pump<Header>,
@@ -73,7 +72,6 @@ impl Informer {
         (first..first + count).map(|at| Change::Updated(pod(at % OBJECTS, at as u64))).collect()
     }
 
-    /// Passes changes through the queue and the pump to all handlers.
     fn carry(&mut self, changes: Vec<Change<Header>>) {
         self.queue.push(changes).expect("the queue is never closed");
         while let Some(batch) = self.queue.try_pop_batch(BATCH).expect("the queue is never closed") {
@@ -117,7 +115,6 @@ fn fan_out(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Measures the replay of the cached objects to a newly added handler.
 fn replays(criterion: &mut Criterion) {
     let informer = Informer::filled(0, BufferPolicy::Unbounded);
     let mut group = criterion.benchmark_group("a late handler");

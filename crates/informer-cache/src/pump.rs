@@ -303,7 +303,6 @@ impl<O: Object> Pump<O> {
         self.superseded.get(held.key()).is_some_and(|superseded| superseded.went_back)
     }
 
-    /// Removes the records about an undecodable state of an object.
     fn forget_undecodable(&mut self, key: &ObjectKey) {
         self.superseded.remove(key);
         self.undecodable.forget(key.as_str());
@@ -537,7 +536,6 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     last.take().into_iter().filter_map(|(_, object)| object).map(Listed::Fresh).collect()
 }
 
-/// The origin of an object: a watch event or a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,

@@ -201,7 +201,6 @@ impl<O: Object> Reflector<O> {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Returns the configured name.
     pub(crate) fn name(&self) -> &str {
         &self.config.name
     }

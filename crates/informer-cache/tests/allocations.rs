@@ -23,7 +23,6 @@ fn pod(number: usize, version: u64) -> Arc<TestObject> {
     object(&format!("team-{}/pod-{number}", number % 10), version).into()
 }
 
-/// The queue, the pump and the listeners of an informer.
 struct Informer {
     queue: InOrderQueue<TestObject>,
     pump: Pump<TestObject>,

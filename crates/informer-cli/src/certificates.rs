@@ -18,7 +18,6 @@ pub(crate) enum Files<'a> {
     In(&'a Path),
 }
 
-/// Returns the TLS configuration of a server that listens on an address.
 pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
     let [chain, key]: [PathBuf; 2] = match files {
         Files::Named(chain, key) => [chain.to_path_buf(), key.to_path_buf()],
@@ -58,7 +57,6 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-/// Reads a file as a string.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure::io(&format!("read {}", path.display()), error))
 }

@@ -35,7 +35,6 @@ use crate::failure::Failure;
 const STAMP: &str = "demo.example.com/changed-at";
 /// The number of ConfigMaps, which a second informer watches.
 const CONFIG_MAPS: usize = 2000;
-/// The number of concurrent reconciles.
 const WORKERS: usize = 4;
 /// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);

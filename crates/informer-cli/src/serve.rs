@@ -183,7 +183,6 @@ fn read_authorities(path: &Path) -> Result<ClientCa, Failure> {
 }
 
 impl ServeArguments {
-    /// The TLS configuration, if one is requested.
     fn tls(&self, address: SocketAddr) -> Result<Option<Tls>, Failure> {
         let files = match (&self.tls_cert, &self.tls_key, &self.cert_dir) {
             (Some(chain), Some(key), _) => Files::Named(chain, key),
@@ -212,7 +211,6 @@ impl ServeArguments {
     }
 }
 
-/// The startup report.
 struct Report<'a> {
     listening: &'a Listening,
     arguments: &'a ServeArguments,

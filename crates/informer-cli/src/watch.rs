@@ -201,7 +201,6 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     }
 }
 
-/// The timeout of the initial list.
 #[derive(Debug, Clone, Copy)]
 struct SyncTimeout {
     timeout: Option<Duration>,
@@ -222,7 +221,6 @@ impl SyncTimeout {
     }
 }
 
-/// One kind with its informer.
 struct Watched {
     resource: String,
     informer: SharedInformer<Text>,

@@ -125,7 +125,6 @@ async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<Listed<O>> 
     kept
 }
 
-/// The cached objects.
 struct Held(HashMap<String, Arc<Lazy<Pod>>>);
 
 impl KnownObjects<Lazy<Pod>> for Held {
@@ -138,7 +137,6 @@ impl KnownObjects<Lazy<Pod>> for Held {
     }
 }
 
-/// Lists objects that are already cached.
 fn relists(criterion: &mut Criterion<CpuTime>) {
     let text = list_text();
     let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");

@@ -258,7 +258,6 @@ impl Client {
         Ok(decompressed(response))
     }
 
-    /// Returns true if the server rejected a streaming list of the collection before.
     pub(crate) fn refuses_streaming_lists(&self, gvr: &Gvr) -> bool {
         self.inner.streaming_refusals.lock().contains(gvr)
     }
@@ -312,7 +311,6 @@ impl Client {
         self.inner.schema.get_or_init(|| Arc::new(Schema::builtin()))
     }
 
-    /// Returns the record of unknown fields of a kind.
     pub(crate) fn unknown_fields_of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
         self.inner.unknown_fields.of(kind)
     }

@@ -22,7 +22,6 @@ use crate::{Client, ResourceKind, ResourceScope};
 /// Maximum size of a discovery document. A server with thousands of custom resources sends some MB.
 const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
-/// Timeout of one discovery document.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(32);
 
 const ACCEPT_AGGREGATED: &str =
@@ -44,7 +43,6 @@ pub struct DiscoveredKind {
 }
 
 impl From<DiscoveredKind> for ResourceKind {
-    /// Returns the kind with the discovered scope.
     fn from(discovered: DiscoveredKind) -> Self {
         match discovered.namespaced {
             true => discovered.kind.namespaced(),

@@ -37,7 +37,6 @@ pub(crate) fn of_value<'a, 'p>(
     }
 }
 
-/// Returns `metadata.annotations` of a `Value`.
 pub(crate) fn annotations(value: &Value) -> Labels {
     let found = value.get("metadata").and_then(|metadata| metadata.get("annotations"));
     let pairs = found.and_then(Value::as_object).into_iter().flatten();

@@ -77,7 +77,6 @@ pub struct KubeListWatch<O> {
     unknown_fields: Arc<UnknownFields>,
     /// Whether the last list was received as protobuf.
     listed_protobuf: Arc<AtomicBool>,
-    /// Compresses the objects of all responses.
     #[cfg(feature = "packed")]
     packing: Arc<crate::object::Packing>,
     form: PhantomData<fn() -> O>,
@@ -361,7 +360,6 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Returns the origin of the objects in a response.
     fn origin(&self, context: &SourceContext<O>, wire: Option<Wire>) -> Origin {
         let origin = Origin::new((*self.kind).clone(), context.undecodable().clone())
             .with_wire(wire)

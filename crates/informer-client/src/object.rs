@@ -174,7 +174,6 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns `metadata.finalizers`.
     pub(crate) fn finalizers(&self) -> Result<Box<[Box<str>]>, DecodeError> {
         match self.bytes {
             RawBytes::Json { raw, text, .. } => {
@@ -288,7 +287,6 @@ impl Origin {
         }
     }
 
-    /// Sets the compression of the objects.
     #[cfg(feature = "packed")]
     pub(crate) fn with_packing(self, packing: Arc<Packing>) -> Self {
         Self { packing, ..self }
@@ -299,7 +297,6 @@ impl Origin {
         &self.packing
     }
 
-    /// Sets the interner through which objects share equal parts.
     pub(crate) fn with_interner(self, interner: Arc<Interner>) -> Self {
         Self { interner: Some(interner), ..self }
     }
@@ -316,7 +313,6 @@ impl Origin {
         self.interner.as_deref()
     }
 
-    /// Sets the cache of typed views.
     pub(crate) fn with_views(self, views: Option<Arc<Views>>) -> Self {
         Self { views, ..self }
     }
@@ -344,12 +340,10 @@ impl Origin {
         }
     }
 
-    /// Sets the schema of objects received as protobuf.
     pub(crate) fn with_wire(self, wire: Option<SharedKindSchema>) -> Self {
         Self { wire, ..self }
     }
 
-    /// Sets the record of unknown fields, for objects of a client.
     pub(crate) fn with_unknown_fields(self, unknown_fields: Arc<UnknownFields>) -> Self {
         Self { unknown_fields: Some(unknown_fields), ..self }
     }
@@ -359,7 +353,6 @@ impl Origin {
         self.unknown_fields.as_deref()
     }
 
-    /// Records that an object has unknown fields.
     pub(crate) fn note_unknown_fields(&self) {
         self.unknown_fields().into_iter().for_each(UnknownFields::note);
     }

@@ -112,12 +112,10 @@ impl UnknownFields {
         }
     }
 
-    /// Returns true once the kind must be read as JSON.
     pub(crate) fn requires_json(&self) -> bool {
         *self.json.borrow()
     }
 
-    /// Waits until the kind must be read as JSON.
     pub(crate) fn json_required(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut json = self.json.subscribe();
         async move {

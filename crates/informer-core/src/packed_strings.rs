@@ -30,7 +30,6 @@ impl PackedStrings {
         Strings { all: &self.0, at: 0 }
     }
 
-    /// Returns the heap memory of the list in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.0.len()
     }
@@ -48,7 +47,6 @@ fn push_length(all: &mut String, mut length: usize) {
     all.push(char::from(length as u8));
 }
 
-/// An iterator over the strings of a `PackedStrings`, in order.
 pub(crate) struct Strings<'a> {
     all: &'a str,
     at: usize,

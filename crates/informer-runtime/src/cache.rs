@@ -237,7 +237,6 @@ impl Cache {
         informer.metrics(Arc::clone(&self.shared.observers) as _).build()
     }
 
-    /// Returns true if the kind is pinned to the representation `O`.
     pub(crate) fn is_pinned_to<O: Representation>(&self, gvk: &Gvk) -> bool {
         self.shared.pinned.get(gvk).is_some_and(|(representation, _)| *representation == TypeId::of::<O>())
     }

@@ -98,12 +98,10 @@ pub struct CachedClient {
     settings: Arc<ClientSettings>,
 }
 
-/// The state shared by all clones of a client.
 struct ClientInner {
     api: informer_client::Client,
     cache: Cache,
     uncached: HashSet<Gvk>,
-    /// True if dynamic objects are read from the cache.
     cache_dynamic: bool,
     /// The longest time for which a read waits for own writes; `None` if reads do not wait.
     read_your_writes: Option<Duration>,

@@ -207,7 +207,6 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// Returns a recorder with the name of another controller.
     pub(crate) fn of(&self, controller: &str) -> Self {
         Self { controller: cut(controller, MAX_REASON_BYTES).into(), ..self.clone() }
     }

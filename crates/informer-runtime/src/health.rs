@@ -94,7 +94,6 @@ impl HealthChecks {
         heartbeat
     }
 
-    /// Adds the health endpoints to a server.
     pub(crate) fn pages(&self, mut server: HttpServer) -> HttpServer {
         for probe in [Probe::Health, Probe::Ready, Probe::Live] {
             for path in [format!("/{}", probe.page()), format!("/{}/", probe.page())] {
@@ -108,7 +107,6 @@ impl HealthChecks {
         server
     }
 
-    /// Returns the checks of an endpoint, by name.
     fn of(&self, probe: Probe) -> Vec<(String, Check)> {
         let checks = self.checks.lock();
         let of_probe = checks.iter().filter(|((of, _), _)| *of == probe);

@@ -249,7 +249,6 @@ impl fmt::Debug for HttpServer {
     }
 }
 
-/// The error of a server that could not listen.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "listen at {address} for {name}: the address is not available; is the port free, and is it an address of this host?"

@@ -35,10 +35,8 @@ use {
 /// more, the oldest are not shown.
 const MAX_PROBES: usize = 10_000;
 
-/// The maximum number of elections and shard memberships on debug pages.
 const MAX_LEASES: usize = 1_000;
 
-/// The informers, queues, elections and shard memberships of a manager, and its metrics.
 #[derive(Default)]
 pub(crate) struct Instrumentation {
     informers: Mutex<Probes<InformerProbe>>,
@@ -109,7 +107,6 @@ impl Instrumentation {
         })
     }
 
-    /// Encodes all metrics in the text format.
     #[cfg(feature = "prometheus")]
     pub(crate) fn metrics(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
@@ -117,7 +114,6 @@ impl Instrumentation {
         Ok(text)
     }
 
-    /// Returns the state, counters and last error of every informer as JSON.
     pub(crate) fn informers_page(&self, now: Instant) -> Value {
         let probes = all(&self.informers);
         let states = probes.iter().filter_map(InformerProbe::state);
@@ -132,7 +128,6 @@ impl Instrumentation {
         }
     }
 
-    /// Returns every election and shard membership as JSON.
     pub(crate) fn leases_page(&self, now: Instant) -> Value {
         let leases = self.leases.lock().clone();
         json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})

@@ -20,7 +20,6 @@ pub struct Services {
 }
 
 impl Services {
-    /// Creates the services of a client and its cache.
     pub(crate) fn new(client: CachedClient, recorder: EventRecorder) -> Self {
         Self { cache: client.cache().clone(), client, recorder, clock: Clock::start() }
     }

@@ -137,7 +137,6 @@ impl KindSchema<'_> {
 /// The policy for fields of a message that the table does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
-    /// Skips the unknown fields.
     Skipped,
     /// Returns an error if the Rust type may have the unknown fields.
     Rejected,

@@ -72,7 +72,6 @@ pub fn read_duration(text: &str) -> Result<i64, DurationError> {
     })
 }
 
-/// The reason for which one component of a duration is invalid.
 enum DurationProblem<'a> {
     Number,
     Unit(&'a str),

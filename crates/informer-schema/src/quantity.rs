@@ -38,7 +38,6 @@ struct Amount {
     exponent: i64,
 }
 
-/// Returns the canonical form of a quantity.
 pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
     if text == "0" {
         return Ok(Cow::Borrowed(text));

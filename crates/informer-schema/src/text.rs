@@ -84,7 +84,6 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Returns the elements of an array.
     pub(crate) fn entries(&self, at: At) -> impl Iterator<Item = At> + '_ {
         let end = self.node(at).next;
         let mut place = at.0 + 1;

@@ -70,12 +70,10 @@ impl<'a> Reader<'a> {
         &self.data[place..]
     }
 
-    /// Returns true if all bytes of the message are consumed.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.data.len()
     }
 
-    /// Returns the number of consumed bytes.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -224,7 +222,6 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Returns the number of bytes written so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }

@@ -95,8 +95,6 @@ impl<O> State<O> {
         }
     }
 
-    // === Reads ===
-
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -173,8 +171,6 @@ impl<O> State<O> {
         by_namespace.into_iter().chain(by_label).min_by_key(Narrowed::len)
     }
 
-    // === Changes ===
-
     /// Applies one change. Returns the replaced slot, so that the caller decides where to drop its object.
     pub(crate) fn perform(&mut self, op: Op<O>) -> Option<Slot<O>> {
         match op {
@@ -208,7 +204,6 @@ impl<O> State<O> {
         }
     }
 
-    /// Sets or clears the index at a position.
     pub(crate) fn set_index(&mut self, position: usize, index: Option<Index<O>>) -> Option<Index<O>> {
         if self.indexes.len() <= position {
             self.indexes.resize_with(position + 1, || None);

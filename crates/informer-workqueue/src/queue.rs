@@ -119,8 +119,6 @@ struct Shared<K: QueueKey> {
     on_drop: OnDrop,
 }
 
-// === impl Shared ===
-
 impl<K: QueueKey> Shared<K> {
     /// Hashes a key, before the lock is taken.
     fn hash(&self, key: &K) -> KeyHash {

@@ -46,7 +46,6 @@ fn change(key: &str, version: &str) -> Change<TestObject> {
     Change::Added(Arc::new(object(key, version)))
 }
 
-/// A running controller that reads from a scripted source.
 struct World<P> {
     controller: Arc<Ours<P>>,
     server: ScriptedServer<TestObject>,
@@ -401,8 +400,6 @@ async fn a_panic_of_any_hook_is_counted_and_causes_no_request() {
     // skipped.
     assert_eq!((controller.counts().panicked, controller.counts().processed), (3, 2));
 }
-
-// === the simple informer ===
 
 #[tokio::test(start_paused = true)]
 async fn a_simple_informer_is_synced_only_when_its_handler_has_handled_the_first_list() {

@@ -13,7 +13,6 @@ struct World {
 }
 
 impl World {
-    /// Returns a pump that has applied a first list.
     fn with(objects: impl IntoIterator<Item = TestObject>) -> Self {
         let mut world = Self::new();
         world.apply([list(objects, "10")]);
@@ -37,7 +36,6 @@ impl World {
         applied
     }
 
-    /// Applies changes to the pump and returns the announced events.
     fn says(&mut self, changes: impl IntoIterator<Item = Change<TestObject>>) -> Vec<String> {
         self.apply(changes).events.iter().map(ToString::to_string).collect()
     }

@@ -7,7 +7,6 @@ use crate::queue::{Delta, Deltas};
 use crate::source::{KnownObjects, Listed};
 use crate::{Change, Replacement};
 
-/// A test object with a value that distinguishes its states.
 #[derive(Debug, PartialEq)]
 pub(super) struct Foo {
     header: Header,
@@ -68,7 +67,6 @@ pub(super) fn text(change: &Change<Foo>) -> String {
     }
 }
 
-/// Formats a delta as a string, such as `added a=1`.
 pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
     match delta {
         Delta::Added(object) => format!("added {}={}", object.key(), object.value),
@@ -89,7 +87,6 @@ impl Held {
         Arc::new(Self(parking_lot::Mutex::new(objects.collect())))
     }
 
-    /// Applies deltas to the cache like a pump.
     pub(super) fn apply(&self, deltas: &Deltas<Foo>) {
         for delta in deltas {
             match (delta, delta.object()) {

@@ -60,7 +60,6 @@ impl InitialSync {
         initial
     }
 
-    /// Records that `initial` popped items of the initial list were processed.
     pub(super) fn processed(&mut self, initial: usize) {
         self.unprocessed = self.unprocessed.saturating_sub(initial);
     }

@@ -38,7 +38,6 @@ pub(super) struct Signals {
     pub(super) closed: bool,
 }
 
-/// The state of a queue, guarded by a [`SharedQueue`].
 pub(super) trait SharedQueueState {
     fn signals(&self) -> Signals;
     fn close(&mut self);
@@ -84,7 +83,6 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Takes an item with `pop`; returns `None` if no item can be popped now.
     pub(super) fn try_take<T>(
         &self,
         pop: impl FnOnce(&mut S) -> Option<T>,

@@ -48,7 +48,6 @@ impl Backoff {
         Self { next: config.initial, config, healthy_since: None }
     }
 
-    /// Records a successful request.
     pub(crate) fn success(&mut self, now: Instant) {
         self.healthy_since.get_or_insert(now);
     }

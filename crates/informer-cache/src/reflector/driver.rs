@@ -38,7 +38,6 @@ pub(super) struct Driver<'a, O: Object> {
     open: Open<O>,
 }
 
-/// The stream of the open request.
 enum Open<O: Object> {
     Nothing,
     List(ListStream<O>),
@@ -242,7 +241,6 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Applies effects to the queue, the hooks and the log.
     fn carry_out(&mut self, effects: Effects<O>) -> Result<(), QueueClosed> {
         let config = &self.reflector.config;
         if !effects.changes.is_empty() {

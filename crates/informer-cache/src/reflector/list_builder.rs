@@ -25,7 +25,6 @@ pub(super) struct ListBuilder<O> {
     duplicates: u64,
 }
 
-/// The result of adding an object to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
     /// The object was added, because the list had no object with its key.

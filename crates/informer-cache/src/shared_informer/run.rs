@@ -145,7 +145,6 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
 }
 
 impl RunGuard {
-    /// Starts the task that delivers events to a handler.
     pub(super) fn deliver_to<O: Object>(&self, attached: &Arc<dyn Attached<O>>) {
         attached.listener().begin_run();
         if let Some(delivery) = Arc::clone(attached).deliver(self.cancel.clone()) {

@@ -46,8 +46,6 @@ pub struct WatchPeer<O: Object> {
     feed: Feed<WatchEvent<O>>,
 }
 
-// === impl ExpectedList ===
-
 impl<O: Object> ExpectedList<O> {
     pub(super) fn new(request: ListRequest<O>, response: ResponseSender<ListStream<O>>) -> Self {
         Self { request, response }
@@ -125,8 +123,6 @@ impl<O: Object> ExpectedList<O> {
     }
 }
 
-// === impl ListPeer ===
-
 impl<O: Object> ListPeer<O> {
     /// Sends objects.
     pub fn items(&self, objects: impl IntoIterator<Item = O>) -> &Self {
@@ -165,8 +161,6 @@ impl<O: Object> ListPeer<O> {
         self.feed.closed().await;
     }
 }
-
-// === impl ExpectedWatch ===
 
 impl<O: Object> ExpectedWatch<O> {
     pub(super) fn new(request: WatchRequest<O>, response: ResponseSender<WatchStream<O>>) -> Self {
@@ -242,8 +236,6 @@ impl<O: Object> ExpectedWatch<O> {
         self.response.closed().await;
     }
 }
-
-// === impl WatchPeer ===
 
 impl<O: Object> WatchPeer<O> {
     /// Sends an event.

@@ -24,7 +24,6 @@ type In = Input<TestObject>;
 pub(crate) struct Faults {
     /// The probability per step that a request is rejected or a stream is cut.
     pub(crate) rate: f64,
-    /// True if the server supports streaming lists.
     pub(crate) streaming: bool,
     /// True if the server never sends the final bookmark of a streaming list.
     pub(crate) endless: bool,
@@ -50,7 +49,6 @@ pub(crate) struct Watch {
     stalled: bool,
 }
 
-/// The number of objects in a page of a list.
 const PAGE: usize = 3;
 
 fn number(version: &ResourceVersion) -> u64 {
@@ -240,7 +238,6 @@ impl Watch {
         }
     }
 
-    /// Returns true if all events were sent.
     pub(crate) fn is_drained(&self, server: &Server) -> bool {
         !self.stalled && self.initial.is_empty() && server.after(self.position).is_none()
     }

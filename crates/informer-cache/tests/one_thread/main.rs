@@ -9,7 +9,6 @@ mod world;
 
 use crate::world::World;
 
-/// The number of seeds for which the simulation runs.
 const SEEDS: u64 = 1000;
 
 fn run(seed: u64) -> world::Tally {

@@ -17,7 +17,6 @@ const KEYS: u32 = 8;
 /// The number of past states that a lagging replica may still show.
 const MAX_HISTORY: usize = 12;
 
-/// One state of an object.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) object: Arc<TestObject>,

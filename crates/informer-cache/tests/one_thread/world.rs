@@ -54,7 +54,6 @@ impl AddAssign for Tally {
     }
 }
 
-/// One handler, with its event buffer and its view of the objects.
 struct Handler {
     buffer: ListenerBuffer<TestObject>,
     view: BTreeMap<String, Arc<TestObject>>,
@@ -82,7 +81,6 @@ pub(crate) struct World {
     /// True after a restore with a version regression: the server receives no writes until the informer has
     /// detected the regression, which would be impossible once the versions had caught up.
     held_back: bool,
-    /// The version of the informer's first list.
     first_list: Option<u64>,
     tally: Tally,
 }

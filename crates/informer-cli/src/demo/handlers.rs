@@ -28,7 +28,6 @@ pub(crate) struct Seen {
     /// The objects according to the events of this handler.
     pub(crate) objects: HashMap<ObjectKey, ResourceVersion>,
     pub(crate) events: u64,
-    /// The number of illegal transitions.
     pub(crate) illegal: u64,
     /// The latency from the server's write to the handler, in microseconds.
     pub(crate) latency_us: Histogram<u64>,

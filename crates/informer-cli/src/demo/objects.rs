@@ -33,7 +33,6 @@ impl Objects {
         self.pods.div_ceil(PODS_PER_NODE).max(1)
     }
 
-    /// Returns the pod with this number.
     pub(crate) fn pod(&mut self, number: usize) -> Value {
         let workload = number / PODS_PER_WORKLOAD;
         let (app, namespace) = (app(workload), namespace(workload));
@@ -137,7 +136,6 @@ impl Objects {
         })
     }
 
-    /// Returns the ConfigMap with this number.
     pub(crate) fn config_map(&mut self, number: usize) -> Value {
         let lines: String =
             (0..8).map(|line| format!("setting-{line}={:016x}\n", hash(number as u64, line))).collect();

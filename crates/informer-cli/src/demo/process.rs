@@ -1,11 +1,9 @@
 //! Resource usage of this process, read from `/proc` on Linux; absent on other systems.
 
-/// Returns the peak resident memory, in MB.
 pub(crate) fn peak_rss_mb() -> Option<f64> {
     status_kb("VmHWM:").map(|kb| kb as f64 / 1024.0)
 }
 
-/// Returns the current resident memory, in MB.
 pub(crate) fn rss_mb() -> Option<f64> {
     status_kb("VmRSS:").map(|kb| kb as f64 / 1024.0)
 }

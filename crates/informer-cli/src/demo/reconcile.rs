@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 /// The name of the index of pods by the uid of their owner.
 pub(crate) const OWNER: &str = "owner";
 
-/// The usage of one ReplicaSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) running: usize,

@@ -33,7 +33,6 @@ impl Versions {
         Ok(Self(versions))
     }
 
-    /// Returns true if the cache has exactly these versions.
     pub(crate) fn agree(&self, pods: &SharedInformer<Lazy<Pod>>) -> bool {
         let snapshot = pods.snapshot();
         let held = |key: &str, version: &str| {
@@ -52,7 +51,6 @@ pub(crate) struct Truth {
 /// Messages about differences; empty if there is none. At most [`MAX_DIFFERENCES`] are reported.
 pub(crate) type Differences = Vec<String>;
 
-/// The maximum number of reported differences.
 const MAX_DIFFERENCES: usize = 10;
 /// The page size, which limits the memory of the comparison.
 const PAGE: usize = 500;
@@ -99,7 +97,6 @@ impl Truth {
         }
     }
 
-    /// Compares the view of a handler with the server.
     pub(crate) fn compare_view(&self, name: &str, view: &View, differences: &mut Differences) {
         view.read(|seen| {
             if seen.illegal > 0 {
@@ -120,7 +117,6 @@ impl Truth {
         });
     }
 
-    /// Compares the usage that the reconciler found with the usage computed from the server.
     pub(crate) fn compare_usage(&self, found: &HashMap<Box<str>, Usage>, differences: &mut Differences) {
         let mut owned: HashMap<&str, Vec<&Value>> = HashMap::new();
         for pod in self.objects.values() {

@@ -68,7 +68,6 @@ const FLAGS: &[Flag] = &[
     idle_switch("watch-cache", "everything is in memory"),
 ];
 
-/// Enabled admission plugins.
 const PLUGINS: [&str; 3] = ["MutatingAdmissionWebhook", "NamespaceLifecycle", "ValidatingAdmissionWebhook"];
 
 pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {

@@ -14,7 +14,6 @@ pub(super) enum Use {
     Nothing { switch: bool },
 }
 
-/// A known flag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flag {
     pub(super) name: &'static str,
@@ -35,13 +34,10 @@ pub(super) const fn idle_switch(name: &'static str, about: &'static str) -> Flag
     Flag { name, does: Use::Nothing { switch: true }, about }
 }
 
-/// The parsed flags.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     values: BTreeMap<&'static str, Vec<String>>,
-    /// `--help` was given.
     pub(super) help: bool,
-    /// `--version` was given.
     pub(super) version: bool,
 }
 
@@ -81,7 +77,6 @@ impl Given {
         Ok(given)
     }
 
-    /// Returns the last value of a flag.
     pub(super) fn last(&self, name: &str) -> Option<&str> {
         self.values.get(name)?.last().map(String::as_str)
     }

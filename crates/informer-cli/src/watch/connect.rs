@@ -132,7 +132,6 @@ pub(super) async fn find(
     }
 }
 
-/// The name of discovery in the notes.
 const DISCOVERY: &str = "discovery";
 
 /// Returns true if the error is transient.

@@ -13,7 +13,6 @@ use serde::Deserialize;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The limit of a discovery document. Servers with thousands of custom resources send some MB.
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
-/// The maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 3;
 /// The minimum similarity of two names, from 0 to 1, for a suggestion: `pdos` matches `pods`, `web` does not.
 const MIN_SIMILARITY: f64 = 0.6;

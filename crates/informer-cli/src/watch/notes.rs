@@ -89,7 +89,6 @@ impl Notes {
         self.say(&format!("{resource}: synced, {objects} object{plural}"));
     }
 
-    /// Shows the progress of the initial list.
     pub(super) fn progress(&self, resource: &str, state: &InformerState) {
         let reflector = &state.reflector;
         let far = match reflector.phase {
@@ -104,7 +103,6 @@ impl Notes {
         self.bar.set_message(plain(&parts.join("; ")));
     }
 
-    /// Everything is synced.
     pub(super) fn progress_done(&self) {
         if !self.bar.is_finished() {
             self.bar.finish_and_clear();

@@ -172,7 +172,6 @@ impl Printer {
         self.stamped(&self.headline(kind, event)) + &below
     }
 
-    /// Formats the first line of an event.
     fn headline(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
         let Styles { added, updated, deleted, dim } = self.styles;
         let mut what = plain(event.key().as_str());
@@ -240,7 +239,6 @@ struct Call<'c> {
 /// The decoded states of an event.
 #[derive(Default)]
 struct States {
-    /// The state before an update.
     old: Option<Value>,
     /// The state after the event; the last known one of a deletion.
     new: Option<Value>,
@@ -267,7 +265,6 @@ impl States {
         Self { old, new, error }
     }
 
-    /// Returns the differences of an update.
     fn changes(&self) -> Vec<Difference<'_>> {
         self.old.as_ref().zip(self.new.as_ref()).map(|(old, new)| differences(old, new)).unwrap_or_default()
     }

@@ -14,7 +14,6 @@ use tokio::time::timeout;
 /// The timeout of one line, or of the exit, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
-/// A running command.
 pub(crate) struct Running {
     child: Child,
     pub(crate) out: Option<Said<ChildStdout>>,
@@ -26,7 +25,6 @@ pub(crate) struct Running {
 /// The lines of stdout or stderr.
 pub(crate) struct Said<R>(Lines<BufReader<R>>);
 
-/// The exit code and the output of a command.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -64,7 +62,6 @@ pub(crate) fn start_program<S: AsRef<OsStr>>(
     Running { child, out: Some(out), err, _home: home }
 }
 
-/// Runs a command until it exits.
 pub(crate) async fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ended {
     start(args).ended().await
 }

@@ -71,7 +71,6 @@ impl BodyError {
         Self(cause)
     }
 
-    /// Converts the error into a [`SourceError`] of a list or watch.
     pub(crate) fn into_source_error(self, attempt: &str) -> SourceError {
         let io = self.0.downcast_ref::<std::io::Error>();
         let kind = match io.map(std::io::Error::kind) {

@@ -15,10 +15,8 @@ use tower::{Service, ServiceExt};
 
 use super::BoxError;
 
-/// Opens connections to the host of a URI.
 pub(super) type Connector = BoxCloneSyncService<Uri, AnyConnection, BoxError>;
 
-/// Boxes a connector.
 pub(super) fn boxed<C>(connector: C) -> Connector
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -30,7 +28,6 @@ where
     BoxCloneSyncService::new(connector.map_err(Into::into))
 }
 
-/// A connection of any transport.
 pub(super) struct AnyConnection(Box<dyn Transport>);
 
 trait Transport: Connection + Read + Write + Send + Unpin {}

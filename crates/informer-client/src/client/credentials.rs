@@ -59,7 +59,6 @@ const EXPIRY_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 /// every request with 401 must not start a plugin for each of them.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
-/// The source of renewable credentials.
 enum Source {
     Files(Arc<Files>),
     // Boxed because most programs use files.
@@ -94,7 +93,6 @@ struct State {
     check_at: Option<Instant>,
 }
 
-/// The result of the last refresh.
 struct Last {
     outcome: Result<(), CredentialsError>,
     paused_until: Option<Instant>,
@@ -102,7 +100,6 @@ struct Last {
     pair: Pair,
 }
 
-/// The reason for a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// The files are due for a check, or the credentials have expired.
@@ -271,7 +268,6 @@ impl Credentials {
 }
 
 impl Current {
-    /// Adds the `Authorization` header to a request.
     pub(super) fn authorize<B>(&self, request: &mut http::Request<B>) {
         if let Some(value) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
@@ -368,7 +364,6 @@ impl Identities {
     }
 }
 
-/// Returns the `Authorization` header for a token.
 fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
     let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
     let mut value = value.map_err(|error| {

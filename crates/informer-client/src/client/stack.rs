@@ -52,7 +52,6 @@ struct Settings {
     credentials: Option<Arc<Credentials>>,
 }
 
-/// Returns true if the host of the URI is a loopback address.
 pub(super) fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
@@ -104,7 +103,6 @@ fn tunnel(proxy: &Uri, connector: Connector) -> Tunnel<Connector> {
     }
 }
 
-/// Adds the layers above the connections.
 fn layered(
     connector: Connector,
     settings: &Settings,

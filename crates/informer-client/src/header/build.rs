@@ -20,7 +20,6 @@ impl RawHeader<'_> {
         Some(buffer)
     }
 
-    /// Returns the key.
     pub(crate) fn key(&self) -> Result<ObjectKey, HeaderError> {
         let name = self.metadata.name.as_deref().unwrap_or_default();
         if name.is_empty() {
@@ -39,7 +38,6 @@ impl RawHeader<'_> {
         self.metadata.version.as_deref().map_or_else(ResourceVersion::unset, ResourceVersion::from)
     }
 
-    /// Returns the header, built from the scanned `text`.
     pub(crate) fn build(&self, text: &str) -> Result<Header, HeaderError> {
         let metadata = &self.metadata;
         let mut header = Header::new(self.key()?)
@@ -80,7 +78,6 @@ impl Metadata<'_> {
 
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// Returns the members of an object of strings.
 fn pairs<'a>(text: &'a str, range: &Range<usize>, field: &'static str) -> Result<Vec<Pair<'a>>, HeaderError> {
     let (mut cursor, mut found, mut first) = (Cursor::over(text, range), Vec::new(), true);
     cursor.object()?;

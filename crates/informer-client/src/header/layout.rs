@@ -65,7 +65,6 @@ impl Layout {
         self.begin.is_some() && !self.irregular
     }
 
-    /// Returns true if there are managed fields.
     pub(crate) fn has_managed_fields(&self) -> bool {
         self.members().iter().any(|member| member.role == Role::ManagedFields)
     }

@@ -29,13 +29,11 @@ pub(super) struct ListParts<O: informer_core::Object> {
     decoder: ListDecoder<O>,
 }
 
-/// The splitter for the encoding of the body.
 enum Cutter {
     Json(json::JsonList),
     Protobuf(protobuf::ProtobufList),
 }
 
-/// Decodes the items of a list.
 pub(super) struct ListDecoder<O: informer_core::Object> {
     attempt: Arc<str>,
     encoding: Encoding,
@@ -46,7 +44,6 @@ pub(super) struct ListDecoder<O: informer_core::Object> {
     untyped_items: Arc<AtomicBool>,
 }
 
-/// The expected type of the list.
 #[derive(Debug)]
 struct Expected {
     list_kind: String,
@@ -54,7 +51,6 @@ struct Expected {
     metadata_only: bool,
 }
 
-/// An error in the body of a list.
 enum ListProblem {
     /// The body violates the protocol.
     Protocol(String),

@@ -16,14 +16,12 @@ use crate::{Pruning, Representation, ResourceKind};
 /// The kind of objects in a metadata-only response.
 pub(super) const METADATA_KIND: &str = "PartialObjectMetadata";
 
-/// Decodes objects from their bytes.
 pub(super) struct ObjectReader<O: informer_core::Object> {
     origin: Arc<Origin>,
     api_version: Arc<str>,
     context: SourceContext<O>,
     pruning: Pruning,
     key: String,
-    /// The number of messages read so far.
     messages: usize,
 }
 
@@ -32,7 +30,6 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
 const EXAMINED_FIRST: usize = 64;
 const EXAMINED_OF: usize = 128;
 
-/// The result of reading one object.
 pub(super) enum Read<O> {
     Fresh(Arc<O>),
     /// The same uid and version as the cached object.

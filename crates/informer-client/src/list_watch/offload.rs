@@ -58,17 +58,14 @@ impl<T: Send + 'static> Offload<T> {
         Self { place, tasks: VecDeque::new() }
     }
 
-    /// Returns true if no task is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// Returns true if a task can be spawned now.
     pub(super) fn has_room(&self) -> bool {
         self.place.as_ref().is_some_and(|(_, most)| self.tasks.len() < *most)
     }
 
-    /// Returns a slot for one task; `None` if no slot is free.
     pub(super) fn room(&mut self) -> Option<Room<'_, T>> {
         let (runtime, most) = self.place.as_ref()?;
         (self.tasks.len() < *most).then_some(Room { runtime, tasks: &mut self.tasks })
@@ -86,7 +83,6 @@ impl<T: Send + 'static> Offload<T> {
         })))
     }
 
-    /// Aborts all tasks in flight.
     pub(super) fn abort(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();

@@ -51,7 +51,6 @@ pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
         .map_err(|error| format!("the request URL of {length} bytes is invalid or too long: {error}"))
 }
 
-/// Returns the query string of a list.
 pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -> String {
     let mut query = Query::default();
     query.add("continue", request.continue_token.as_deref());
@@ -73,7 +72,6 @@ pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -
     query.finish()
 }
 
-/// Returns the query string of a watch.
 pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>) -> String {
     let mut query = Query::default();
     query.add("allowWatchBookmarks", request.bookmarks.then_some("true"));

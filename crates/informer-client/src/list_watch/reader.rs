@@ -36,7 +36,6 @@ pub(super) trait Parts {
     /// bytes.
     fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError>;
 
-    /// Returns the decoder of the pieces.
     fn decoder(&mut self) -> &mut Self::Decoder;
 
     /// Called after the end of the body, when all of its pieces are decoded.
@@ -57,7 +56,6 @@ pub(super) trait Decoder: Clone + Send + 'static {
     fn decode(&mut self, pieces: &Pieces) -> Decoded<Self::Part>;
 }
 
-/// The decoded pieces.
 pub(super) struct Decoded<P> {
     pub(super) parts: VecDeque<P>,
     /// An error that ends the stream after these parts.
@@ -90,7 +88,6 @@ pub(super) struct Reader<P: Parts> {
     pausing: bool,
 }
 
-/// The progress of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,

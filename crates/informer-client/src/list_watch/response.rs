@@ -85,7 +85,6 @@ fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Returns the error for an invalid response.
 pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceError {
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }

@@ -13,7 +13,6 @@ use informer_core::{Header, Object};
 #[cfg(test)]
 mod tests;
 
-/// The number of hashes.
 const HASHES: u128 = 1 << 64;
 
 /// Larger numbers give shares of less equal sizes, and each selected share adds a range to the selector of

@@ -100,7 +100,6 @@ pub(super) async fn list<O: Representation>(
     Some(ListStream::new(stream::unfold(Some(reading), |reading| async move { reading?.next().await })))
 }
 
-/// Reads one namespace.
 async fn read_one<O: Representation>(
     source: &KubeListWatch<O>,
     version: &ResourceVersion,

@@ -31,7 +31,6 @@ pub(super) struct WatchParts<O: informer_core::Object> {
     decoder: WatchDecoder<O>,
 }
 
-/// Decodes the events of a watch.
 pub(super) struct WatchDecoder<O: informer_core::Object> {
     attempt: Arc<str>,
     encoding: Encoding,
@@ -40,7 +39,6 @@ pub(super) struct WatchDecoder<O: informer_core::Object> {
     streams_a_list: bool,
 }
 
-/// The splitter for the encoding of the body.
 enum Cutter {
     Json(Frames),
     Protobuf(Lengths),
@@ -186,7 +184,6 @@ impl Cutter {
         }
     }
 
-    /// Returns the most bytes that were ever buffered at once.
     fn max_buffered(&self) -> usize {
         match self {
             Self::Json(frames) => frames.max_buffered(),

@@ -34,7 +34,6 @@ pub(crate) enum OwnBytes {
     Protobuf(Box<[u8]>),
 }
 
-/// The format of the bytes of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     Json,
@@ -42,7 +41,6 @@ pub(crate) enum BodyFormat {
     Protobuf,
 }
 
-/// A borrowed body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyRef<'a> {
     own: Encoded<'a>,
@@ -80,7 +78,6 @@ impl Body {
         BodyRef { own: self.own.borrow(), common: self.common.as_deref() }
     }
 
-    /// Returns the parts shared with other objects.
     #[cfg(feature = "packed")]
     pub(crate) fn into_common(self) -> Option<Arc<Template>> {
         self.common
@@ -112,7 +109,6 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Returns the scalar at the end of a path.
     fn scalar<'p>(self, path: impl Iterator<Item = &'p str>, origin: &Origin) -> Option<Cow<'a, str>> {
         match self {
             Self::Json { text, .. } => fields::scalar(text, path),
@@ -160,13 +156,11 @@ impl<'a> BodyRef<'a> {
         self.own.format().encoding()
     }
 
-    /// Returns the bytes that belong to this object only.
     #[cfg(any(test, feature = "packed"))]
     pub(crate) fn own(self) -> Encoded<'a> {
         self.own
     }
 
-    /// Returns the parts shared with other objects.
     #[cfg(test)]
     pub(crate) fn common(self) -> Option<&'a Template> {
         self.common
@@ -309,7 +303,6 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Returns one of `metadata.annotations`.
     pub(crate) fn annotation(self, name: &str, origin: &Origin) -> Option<Cow<'a, str>> {
         self.scalar(|| ["metadata", "annotations", name].into_iter(), origin)
     }

@@ -70,7 +70,6 @@ impl DecodeError {
     }
 }
 
-/// Decodes `text` as `K`.
 pub(super) fn decode<K: DeserializeOwned>(
     text: &str,
     kind: &ResourceKind,

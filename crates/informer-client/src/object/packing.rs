@@ -118,7 +118,6 @@ impl Packing {
         Ok(Packed { bytes: out.into(), length, format, dictionary })
     }
 
-    /// Decompresses the bytes of an object.
     pub(crate) fn unpack(&self, packed: &Packed) -> Result<Vec<u8>, PackError> {
         let mut context = self.readers.lock().pop().unwrap_or_default();
         let mut out = Vec::with_capacity(packed.length as usize);
@@ -196,7 +195,6 @@ impl Window {
 }
 
 impl Packed {
-    /// Returns the format of the bytes.
     pub(crate) fn format(&self) -> BodyFormat {
         self.format
     }

@@ -21,7 +21,6 @@ const STRIPES: usize = 8;
 /// owners of the objects of one workload could evict each other forever.
 const WAYS: usize = 4;
 
-/// The initial number of sets of a stripe.
 const MIN_SETS: usize = 4;
 
 /// The maximum number of sets of a stripe, 64 KiB: together they hold 32,768 templates.

@@ -18,7 +18,6 @@ const MIN_PART_BYTES: usize = 32;
 /// The number of parts that can be shared: labels, annotations and owners, in this order.
 const PARTS: usize = 3;
 
-/// The JSON names of the parts.
 const NAMES: [&str; PARTS] = ["labels", "annotations", "ownerReferences"];
 
 /// The parts that an object shares with others.

@@ -31,7 +31,6 @@ const TYPED_PER_PROTOBUF: usize = 8;
 /// linear in the number of views.
 const MAX_TURNS: usize = 16;
 
-/// A typed view.
 type View = Arc<dyn Any + Send + Sync>;
 
 /// The view cache of one source.
@@ -64,7 +63,6 @@ impl Views {
     }
 }
 
-/// Estimates the memory of a view.
 fn typed_bytes(view: &View, body: BodyRef<'_>) -> usize {
     let times = match body.encoding() {
         Encoding::Json => TYPED_PER_JSON,

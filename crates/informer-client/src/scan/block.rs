@@ -18,7 +18,6 @@ pub(crate) struct Masks {
     pub(crate) curly: u64,
 }
 
-/// The masks of one block.
 #[inline]
 pub(crate) fn masks(block: &[u8; BLOCK]) -> Masks {
     let bits = |lanes: u8x16, byte: u8| u64::from(lanes.simd_eq(u8x16::splat(byte)).to_bitmask());

@@ -54,7 +54,6 @@ impl<'a> Cursor<'a> {
         Self { at: range.start, ..Self::new(&text[..range.end]) }
     }
 
-    /// Returns the offset of the cursor.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -91,7 +90,6 @@ impl<'a> Cursor<'a> {
         ScanError { at: self.at, expected }
     }
 
-    /// Reads a string.
     pub(crate) fn string(&mut self) -> Result<Text<'a>, ScanError> {
         self.expect(b'"', "a string")?;
         let (start, mut escaped) = (self.at, false);

@@ -68,7 +68,6 @@ impl Spans {
     }
 }
 
-/// An error of the brackets of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StructureError {
     /// More open brackets than allowed.
@@ -94,7 +93,6 @@ impl Structure {
         &self.spans.found
     }
 
-    /// Clears the state, for the next value.
     pub(crate) fn reset(&mut self) {
         (self.depth, self.in_string, self.escaped, self.before) = (0, 0, false, 0);
         self.spans.found.clear();

@@ -53,7 +53,6 @@ impl Frames {
         !self.value.is_inside()
     }
 
-    /// Returns the maximum number of buffered bytes so far.
     pub(crate) fn max_buffered(&self) -> usize {
         self.value.max_buffered()
     }

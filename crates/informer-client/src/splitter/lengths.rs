@@ -73,7 +73,6 @@ impl Lengths {
         self.kept.is_empty() || self.spent
     }
 
-    /// Returns the maximum number of buffered bytes so far.
     pub(crate) fn max_buffered(&self) -> usize {
         self.kept_max
     }

@@ -16,7 +16,6 @@ pub(crate) struct ListSplitter {
     seen_items: bool,
 }
 
-/// A part of a list.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     /// One element of `items`.
@@ -25,7 +24,6 @@ pub(crate) enum Part<'a> {
     Member(Member, &'a [u8]),
 }
 
-/// The members of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Member {
     ApiVersion,
@@ -46,7 +44,6 @@ enum State {
     },
     Colon,
     Value,
-    /// After a value.
     AfterValue,
     /// After the bracket of `items` or a comma in it.
     Item {
@@ -112,12 +109,10 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns true if the list is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.state == State::End
     }
 
-    /// Returns the maximum number of buffered bytes so far.
     pub(crate) fn max_buffered(&self) -> usize {
         self.value.max_buffered()
     }
@@ -169,7 +164,6 @@ impl ListSplitter {
     }
 }
 
-/// Returns the member for a quoted key.
 fn member(key: &[u8]) -> Member {
     let text = std::str::from_utf8(key).ok();
     let Some(key) = text.and_then(|text| Cursor::new(text).string().ok()) else { return Member::Other };

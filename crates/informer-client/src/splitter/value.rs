@@ -9,7 +9,6 @@ pub(super) struct ValueReader {
     shape: Shape,
     /// The beginning of an unfinished value.
     kept: Vec<u8>,
-    /// The maximum size of `kept` so far.
     kept_max: usize,
     /// True while `kept` may hold a value that was already returned.
     spent: bool,
@@ -45,7 +44,6 @@ impl ValueReader {
         }
     }
 
-    /// Returns the maximum number of buffered bytes so far.
     pub(super) fn max_buffered(&self) -> usize {
         self.kept_max
     }
@@ -98,7 +96,6 @@ impl ValueReader {
         if self.kept.is_empty() { part } else { &self.kept }
     }
 
-    /// Returns the recorded containers of the last value.
     pub(super) fn spans(&self) -> &[Span] {
         self.structure.spans()
     }

@@ -17,7 +17,6 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The usual size of a network read.
 const FRAME_BYTES: usize = 64 << 10;
 
-/// Returns a client for the fake server.
 pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
     let frames: Vec<Bytes> = body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect();
     let service = tower::service_fn(move |_request| {

@@ -19,7 +19,6 @@ use informer_client::{Client, KubeListWatch, Representation};
 use informer_core::{Object, ResourceVersion};
 use parking_lot::Mutex;
 
-/// A reply of the script.
 pub(crate) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
@@ -65,7 +64,6 @@ impl Reply {
     }
 }
 
-/// The requests that the server received.
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
@@ -75,7 +73,6 @@ impl Requests {
         self.0.lock().iter().map(|(uri, _)| uri.clone()).collect()
     }
 
-    /// Returns a header of the last request.
     pub(crate) fn last_header(&self, name: &str) -> Option<String> {
         let requests = self.0.lock();
         let (_, headers) = requests.last()?;
@@ -124,7 +121,6 @@ pub(crate) fn first_list<O: Object>() -> ListRequest<O> {
     }
 }
 
-/// Returns a watch request of a reflector.
 pub(crate) fn watch_from<O: Object>(version: &str) -> WatchRequest<O> {
     WatchRequest {
         version: version.into(),

@@ -119,7 +119,6 @@ enum Role {
         renewed: Instant,
         /// The time at which the current renewal was first due.
         renew_due: Option<Instant>,
-        /// The error of the last attempt to renew.
         last_error: String,
     },
     Releasing {
@@ -353,7 +352,6 @@ impl ElectorState {
         !holder.is_empty() && holder != self.identity && self.expiry().is_none_or(|expiry| expiry > now)
     }
 
-    /// Returns the time at which the observed lease expires.
     fn expiry(&self) -> Option<Instant> {
         let observed = self.observed.as_ref()?;
         let held = observed.record.duration.filter(|seconds| *seconds > 0);

@@ -152,7 +152,6 @@ fn parse_term(term: &str) -> Result<FieldRequirement, FieldSelectorProblem> {
     Ok(FieldRequirement::new(field, operator, unescape(value)?))
 }
 
-/// Removes the escapes from a value.
 fn unescape(value: &str) -> Result<String, FieldSelectorProblem> {
     let mut plain = String::with_capacity(value.len());
     let mut characters = value.chars();

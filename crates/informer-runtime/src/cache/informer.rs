@@ -100,7 +100,6 @@ impl<O: Object> CacheInformer<O> {
         })
     }
 
-    /// Returns the informer that caches the objects of a namespace, with its scope.
     pub(super) fn scoped_informer(&self, namespace: Option<&str>) -> Option<&ScopedInformer<O>> {
         let all = &self.inner.scoped;
         let holds = |scope: &InformerScope| match scope {
@@ -112,7 +111,6 @@ impl<O: Object> CacheInformer<O> {
         all.iter().find(|scoped| holds(&scoped.scope)).or_else(rest)
     }
 
-    /// Returns true if `scoped` caches the objects of the namespace.
     pub(super) fn holds_namespace(&self, scoped: &ScopedInformer<O>, namespace: Option<&str>) -> bool {
         self.scoped_informer(namespace).is_some_and(|holder| std::ptr::eq(holder, scoped))
     }
@@ -241,7 +239,6 @@ impl<O: Object> CacheInformer<O> {
         self.inner.closed.is_cancelled()
     }
 
-    /// Resolves when the informer is removed from its cache.
     pub(super) async fn removed(&self) {
         self.inner.closed.cancelled().await;
     }
@@ -357,7 +354,6 @@ impl<O: Object> fmt::Debug for CacheRegistration<O> {
     }
 }
 
-/// A [`CacheInformer`] with any type of objects.
 pub(super) trait ErasedInformer: Send + Sync {
     fn start(&self) -> Vec<InformerRun>;
     fn as_caches(&self) -> Vec<&dyn CacheSynced>;

@@ -12,7 +12,6 @@ use informer_core::{FieldSelector, LabelSelector, Object};
 
 use crate::BoxError;
 
-/// A function that changes an object before it is cached.
 pub(super) type Transform<O> = dyn Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send + Sync;
 
 /// The options of an informer. Unset options are inherited from the next level.
@@ -105,7 +104,6 @@ impl InformerOptions {
         self
     }
 
-    /// Returns the transform of the representation `O`.
     pub(super) fn transform_of<O: Object>(&self) -> Option<Arc<Transform<O>>> {
         self.transforms.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Transform<O>>>().cloned()
     }
@@ -138,7 +136,6 @@ impl fmt::Debug for InformerOptions {
     }
 }
 
-/// The options of one kind and of its namespaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KindOptions {
     pub(super) options: InformerOptions,

@@ -46,7 +46,6 @@ pub(crate) struct OwnWrite<'a> {
     pub(crate) deleted: Option<String>,
     /// The object; `None` if the response is not the object.
     pub(crate) object: Option<&'a Value>,
-    /// The ticket that was issued when the write began.
     pub(crate) began: Ticket,
 }
 
@@ -91,7 +90,6 @@ impl RecentWrites {
         }
     }
 
-    /// Makes a new informer wait for these writes.
     pub(super) fn register_with<O: Object>(&self, informer: &CacheInformer<O>) {
         for part in informer.scoped_informers() {
             let holds =
@@ -107,7 +105,6 @@ pub(super) fn is_same_kind(one: &Gvk, other: &Gvk) -> bool {
 }
 
 impl Cache {
-    /// Takes the ticket of a write that begins.
     pub(crate) fn begin_write(&self) -> Ticket {
         self.shared.writes.fetch_add(1, Ordering::Relaxed)
     }
@@ -125,7 +122,6 @@ impl Cache {
         informers.iter().for_each(|informer| informer.own_write(write, ended));
     }
 
-    /// Returns the number of rewinds of all informers.
     pub(super) fn rewinds(&self) -> u64 {
         let informers = self.shared.table.lock().informers();
         informers.iter().map(|informer| informer.rewinds()).sum()
@@ -133,7 +129,6 @@ impl Cache {
 }
 
 impl<O: Object> CacheInformer<O> {
-    /// Records a write with the informer that holds its key.
     pub(super) fn record_own_write(&self, write: &OwnWrite<'_>, ended: Ticket) {
         let Some(part) = self.scoped_informer(write.key.namespace()) else { return };
         let same_version = write.kind.gvk() == self.kind().gvk();
@@ -171,7 +166,6 @@ impl<O: Object> CacheInformer<O> {
         Ok(waited)
     }
 
-    /// Returns the informers that hold the objects of a scope.
     fn informers_of(&self, scope: &Scope) -> &[ScopedInformer<O>] {
         let namespace = match scope {
             Scope::Kind => return self.scoped_informers(),
@@ -193,7 +187,6 @@ impl<O: Object> CacheInformer<O> {
         }
     }
 
-    /// Returns the own writes of a scope that are not shown yet, by informer.
     pub(crate) fn missing_writes(&self, scope: &Scope) -> Vec<Vec<Expectation>> {
         let informers = self.informers_of(scope).iter();
         informers.map(|part| part.missing(scope, part.informer.rewinds())).collect()
@@ -291,7 +284,6 @@ impl<O: Object> ScopedInformer<O> {
     }
 }
 
-/// Returns the pending writes of an informer that is not in the cache yet.
 pub(super) fn nothing_pending() -> PendingWrites {
     PendingWrites::new(MAX_PENDING)
 }

@@ -12,10 +12,8 @@ use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSe
 use super::options::{InformerOptions, KindOptions};
 use crate::ResourceKind;
 
-/// The name of the field that selects a namespace.
 pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";
 
-/// The configured options of all levels.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OptionLevels {
     pub(super) all: InformerOptions,

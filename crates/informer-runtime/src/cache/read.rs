@@ -161,7 +161,6 @@ impl Cache {
         Ok(self.informer_of(kind))
     }
 
-    /// Returns an error if the kind is pinned to another representation.
     pub(crate) fn check_representation<O: Representation>(
         &self,
         kind: &ResourceKind,

@@ -14,11 +14,9 @@ use tokio::runtime::Handle;
 use super::informer::{CacheInformer, ErasedInformer};
 use super::own_writes::{RecentWrites, is_same_kind};
 
-/// All informers of a cache, and its lifecycle.
 #[derive(Default)]
 pub(super) struct Table {
     life: Lifecycle,
-    /// True if a manager runs the cache.
     is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
     /// The own writes that new informers must contain before they are read, by group and kind.

@@ -101,7 +101,6 @@ impl ClientBuilder {
     }
 }
 
-/// Returns the list map keys of each version of a custom resource.
 pub(crate) fn list_keys(definition: &CustomResourceDefinition) -> Vec<(Gvk, ListKeys)> {
     serde_json::to_value(definition).map(|definition| ListKeys::of_crd(&definition)).unwrap_or_default()
 }

@@ -24,7 +24,6 @@ pub struct Fetched<K> {
     view: Arc<K>,
 }
 
-/// The source of the typed view.
 enum ViewSource<K> {
     /// A lazy object in the cache, which is complete except for pruned fields.
     Lazy(Arc<Lazy<K>>),

@@ -137,7 +137,6 @@ impl CachedClient {
 }
 
 impl Operation {
-    /// Sets the namespace and the selectors of the operation from list options.
     pub(super) fn selecting(self, options: &ListOptions) -> Self {
         let mut operation = self.in_namespace(options.namespace.as_deref());
         if !options.labels.is_everything() {

@@ -228,7 +228,6 @@ impl DynamicClient {
     }
 }
 
-/// Returns the object as JSON, for interceptors.
 fn json(operation: &Operation, object: &Dynamic) -> Result<Value, WriteError> {
     let object = object.to_dynamic_object()?;
     serde_json::to_value(object).map_err(|cause| encode(operation, cause))

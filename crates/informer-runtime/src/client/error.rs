@@ -162,7 +162,6 @@ pub(super) fn conflict(operation: &super::Operation) -> WriteError {
     CallError::refused(operation.to_string(), status).into()
 }
 
-/// Returns the error for an object that is not in the cache.
 pub(super) fn not_found(operation: &super::Operation) -> WriteError {
     let status = informer_cache::source::ServerStatus {
         code: 404,
@@ -173,7 +172,6 @@ pub(super) fn not_found(operation: &super::Operation) -> WriteError {
     CallError::refused(operation.to_string(), status).into()
 }
 
-/// Returns the error for a failed read from the cache.
 pub(super) fn read_failed(operation: &super::Operation, cause: crate::ReadError) -> WriteError {
     WriteError::Read { attempt: operation.to_string(), cause: Box::new(cause) }
 }

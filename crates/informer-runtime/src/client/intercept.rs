@@ -50,7 +50,6 @@ pub(super) type Endpoint =
 /// The remaining chain after an interceptor: the next interceptor, or the cache or API server.
 #[must_use = "call `run`, or the operation does not happen"]
 pub struct Next {
-    /// The number of remaining interceptors.
     left: usize,
     interceptors: Vec<Arc<dyn Intercept>>,
     last: Endpoint,

@@ -93,7 +93,6 @@ impl Operation {
         }
     }
 
-    /// Creates an operation on the object with the given key.
     pub(super) fn on(verb: OperationVerb, kind: &ResourceKind, key: &str) -> Self {
         let (namespace, name) = match scoped_key(kind, key).split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
@@ -156,7 +155,6 @@ impl Operation {
     }
 }
 
-/// Describes the operation, for errors.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb.as_str(), self.kind.resource())?;

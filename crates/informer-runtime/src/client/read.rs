@@ -43,7 +43,6 @@ impl CachedClient {
         }
     }
 
-    /// Returns one cached object, in the representation of the cache.
     async fn cached_object<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -197,7 +196,6 @@ impl CachedClient {
     }
 }
 
-/// Converts a list item of a server or an interceptor to a lazy object.
 fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {
     let object = Lazy::from_json(&value.to_string());
     object.map(Arc::new).map_err(|cause| WriteError::Response {
@@ -302,7 +300,6 @@ impl CachedClient {
     }
 }
 
-/// Returns the items of a list that has passed through the interceptors.
 pub(super) fn items_of(list: Option<Value>) -> Vec<Value> {
     match list.map(|mut list| list["items"].take()) {
         Some(Value::Array(items)) => items,

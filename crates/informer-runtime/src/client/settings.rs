@@ -8,7 +8,6 @@ use crate::BoxError;
 /// The longest field owner that the API server accepts, in bytes.
 pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 
-/// The settings of a client, which apply to all its requests.
 #[derive(Clone)]
 pub(super) struct ClientSettings {
     pub(super) dry_run: bool,
@@ -26,7 +25,6 @@ pub(super) struct ClientSettings {
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 
-/// The default field owner of a client.
 #[derive(Clone)]
 pub(super) enum DefaultOwner {
     /// The name of the program, if the client does not belong to a controller. A server-side apply fails on a
@@ -170,7 +168,6 @@ impl ClientSettings {
         }
     }
 
-    /// Returns an error if a write would have an invalid field owner.
     pub(super) fn check_field_owner(&self, operation: &Operation) -> Result<(), WriteError> {
         let Some(owner) = self.field_owner.as_deref().filter(|_| operation.verb.writes_fields()) else {
             return Ok(());
@@ -210,7 +207,6 @@ impl ClientSettings {
         }
     }
 
-    /// Returns the query parameters that these settings add to a request.
     pub(super) fn parameters(&self, verb: &OperationVerb) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         if !verb.is_write() {

@@ -199,7 +199,6 @@ impl CachedClient {
         Next::new(self, Arc::new(last)).run(operation).await
     }
 
-    /// Applies the settings of this client to an operation.
     fn apply_settings(&self, operation: &mut Operation) -> Result<(), WriteError> {
         self.settings.check_field_owner(operation)?;
         operation.namespace = self.settings.namespace_of(operation, operation.namespace.as_deref())?;
@@ -250,7 +249,6 @@ impl CachedClient {
     }
 }
 
-/// Creates an operation on `object`.
 pub(super) fn on_object<K: KubeObject>(verb: OperationVerb, object: &K) -> Result<Operation, WriteError> {
     let kind = ResourceKind::of::<K>();
     let meta = object.meta();
@@ -280,7 +278,6 @@ pub(super) fn encode(operation: &Operation, cause: serde_json::Error) -> WriteEr
     WriteError::Encode { attempt: operation.to_string(), cause }
 }
 
-/// Decodes the response as an object of the type `K`.
 pub(super) fn fetched<K: KubeObject>(attempt: &str, response: Value) -> Result<Fetched<K>, WriteError> {
     Fetched::of_whole(response).map_err(|cause| wrong_type::<K>(attempt, &cause))
 }
@@ -296,7 +293,6 @@ fn problem(cause: &serde_json::Error) -> String {
     format!("it does not match the type ({:?} error)", cause.classify())
 }
 
-/// Decodes the response as any type.
 pub(super) fn decoded<T: DeserializeOwned>(attempt: &str, response: Value) -> Result<T, WriteError> {
     serde_json::from_value(response).map_err(|cause| WriteError::Response {
         attempt: attempt.to_owned(),

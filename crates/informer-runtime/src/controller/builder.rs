@@ -15,7 +15,6 @@ use crate::{KubeObject, ReconcileRequest, Request, ResourceKind, ShardGroup, Tri
 
 type EventFilter = Arc<dyn Fn(&GenericEvent) -> bool + Send + Sync>;
 
-/// The properties of a controller from which its sources are created.
 pub(super) struct SourceContext {
     owner: Option<ResourceKind>,
     filter: Option<EventFilter>,
@@ -257,7 +256,6 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         }
     }
 
-    /// Returns the sources of the controller, or an error if the configuration is invalid.
     pub(super) fn take_sources(&mut self, name: &str) -> Result<Vec<Arc<dyn Source<R>>>, BuildError> {
         let controller = name.to_owned();
         if self.for_twice {

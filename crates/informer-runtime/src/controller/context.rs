@@ -18,7 +18,6 @@ pub struct Context {
     pub(super) owned: Option<Arc<OwnedKey>>,
 }
 
-/// The state shared by all reconciles of a controller.
 #[derive(Debug)]
 pub(super) struct ControllerContext {
     pub(super) controller: Arc<str>,
@@ -156,7 +155,6 @@ impl Context {
         self.cache.existing_informer::<O>(kind.gvk()).is_some_and(|informer| !synced || informer.has_synced())
     }
 
-    /// Returns the informer of a kind and representation, if it has synced.
     fn synced<O: Representation>(&self, kind: &ResourceKind) -> Option<CacheInformer<O>> {
         self.cache.existing_informer::<O>(kind.gvk()).filter(CacheInformer::has_synced)
     }

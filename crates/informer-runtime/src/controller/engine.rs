@@ -272,7 +272,6 @@ impl<R: ReconcileRequest> Engine<R> {
         result.await.unwrap_or(Ok(()))
     }
 
-    /// Returns true while the controller reconciles requests.
     pub(super) fn accepts_requests(&self) -> bool {
         self.lifecycle.lock().accepts_requests()
     }

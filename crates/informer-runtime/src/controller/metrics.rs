@@ -16,7 +16,6 @@ use crate::shard::ShardMetrics;
 /// The result of a reconcile, with the values that the label `result` has in controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileResult {
-    /// The reconcile succeeded, and the request is not requeued.
     Success,
     /// The reconcile failed with an error (including terminal ones), a panic or a timeout.
     Error,
@@ -31,7 +30,6 @@ impl ReconcileResult {
     #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Requeue, Self::RequeueAfter];
 
-    /// Returns the label value.
     #[cfg(any(feature = "prometheus", test))]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -45,28 +43,21 @@ impl ReconcileResult {
 
 /// Receives the metrics of a controller. The workers of the controller call it, so it must be fast.
 pub(crate) trait ControllerMetrics: Send + Sync + 'static {
-    /// Called when workers were started.
     fn workers_started(&self, workers: usize);
 
-    /// Called when workers have ended.
     fn workers_stopped(&self, workers: usize);
 
-    /// Called when a reconcile begins.
     fn began(&self);
 
     /// Called when a reconcile has ended or was dropped.
     fn ended(&self);
 
-    /// Called when a reconcile has ended, with its result and duration.
     fn reconciled(&self, result: ReconcileResult, took: Duration);
 
-    /// Called when a reconcile returned a terminal error.
     fn terminal_error(&self);
 
-    /// Called when a reconcile panicked.
     fn panicked(&self);
 
-    /// Called when a reconcile exceeded its timeout.
     fn timed_out(&self);
 }
 
@@ -90,7 +81,6 @@ struct ManagerMetrics {
     shards: crate::shard::PrometheusShards,
 }
 
-/// Returns the metrics of a manager's controllers.
 pub(crate) fn metrics_of(instrumentation: &Arc<Instrumentation>) -> Arc<dyn ControllerMetricsProvider> {
     #[cfg(feature = "prometheus")]
     let (controllers, shards) = {
@@ -176,7 +166,6 @@ impl Counters {
     }
 }
 
-/// The counters of a controller, and its metrics if there is a registry.
 pub(super) struct Instruments {
     pub(super) counters: Counters,
     pub(super) metrics: Option<Arc<dyn ControllerMetrics>>,
@@ -199,7 +188,6 @@ impl Instruments {
         WorkersGuard { instruments: self, workers }
     }
 
-    /// Counts a running reconcile, until the returned guard is dropped.
     pub(super) fn begin(&self) -> ActiveGuard<'_> {
         self.counters.active.fetch_add(1, Ordering::Relaxed);
         self.report(|metrics| metrics.began());

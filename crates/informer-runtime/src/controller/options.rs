@@ -19,7 +19,6 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 /// The delay before the first retry of a failed request.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// The maximum delay before a retry of a failed request.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
 /// The defaults for the controllers of a manager.
@@ -190,7 +189,6 @@ impl<R: ReconcileRequest> fmt::Debug for ControllerOptions<R> {
     }
 }
 
-/// The resolved options of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ControllerSettings {
     pub(super) workers: usize,

@@ -15,17 +15,14 @@ use crate::{
     BoxError, IntoRunnable, ManagerHandle, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember,
 };
 
-/// The services of a manager that a controller needs.
 pub(crate) struct Environment {
     pub(crate) services: Services,
     pub(crate) defaults: ControllerDefaults,
     pub(crate) metrics: Option<Arc<dyn ControllerMetricsProvider>>,
 }
 
-/// A controller that is ready to run.
 pub(crate) struct ControllerRunnable<R: ReconcileRequest> {
     pub(super) engine: Arc<Engine<R>>,
-    /// The member of the controller's shard group, which runs along with the controller.
     pub(super) member: Option<ShardMember>,
 }
 

@@ -38,7 +38,6 @@ use crate::source::Enqueuer;
 use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};
 use rejected::RejectedRequests;
 
-/// A function that returns the shard key of a request.
 pub(super) type KeyOf<R> = Arc<dyn Fn(&R) -> String + Send + Sync>;
 
 /// Calls `key_of` for a request. Returns the panic message if it panics.
@@ -52,7 +51,6 @@ pub(super) enum EnterError<R> {
     /// This replica does not own the key of the request. The variant contains the request if the replica
     /// gained the key while the request was being stored.
     Refused(Option<R>),
-    /// The shard key function panicked with this message.
     KeyPanicked(String),
 }
 
@@ -81,7 +79,6 @@ pub(super) struct Sharded<R> {
     counters: Arc<ShardCounters>,
 }
 
-/// Counters of a shard and its optional metrics.
 struct ShardCounters {
     refused: AtomicU64,
     writes_refused: AtomicU64,

@@ -36,7 +36,6 @@ fn key(text: &str) -> Request {
     text.parse().unwrap()
 }
 
-/// Returns a source that enqueues these keys with these priorities.
 fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
     source::function("keys", move |enqueuer| async move {
         for (text, priority) in keys {

@@ -52,14 +52,12 @@ impl<R: ReconcileRequest> WorkerSlot<R> {
     }
 }
 
-/// How the call of a reconciler ended: with a result, a panic, or a timeout.
 enum CallResult {
     Returned(Result<Outcome, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// Processes requests until the queue of the controller is shut down.
 pub(super) async fn work<R: ReconcileRequest>(
     engine: Arc<Engine<R>>,
     slot: usize,

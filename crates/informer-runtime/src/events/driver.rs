@@ -25,7 +25,6 @@ const TRIES: u32 = 12;
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_JITTER: f64 = 0.25;
 
-/// The timeout of one request that writes an event.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Sent = (EventWrite, Option<WriteResult>);

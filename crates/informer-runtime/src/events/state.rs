@@ -83,7 +83,6 @@ struct Bucket {
     at: Instant,
 }
 
-/// The state of all event series and rate limits.
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
     series: HashMap<EventKey, Series>,

@@ -50,7 +50,6 @@ const MAX_REVIEW_BYTES: usize = 1 << 20;
 /// such long headers.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
-/// The reason for which a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Rejection {
     #[error("401 unauthorized: a bearer token of the cluster is required")]
@@ -80,7 +79,6 @@ type ReviewSpec = String;
 /// A keyed 128-bit hash of a token. The cache does not keep the tokens themselves.
 type TokenHash = [u64; 2];
 
-/// Authenticates and authorizes requests.
 pub(super) struct Access {
     client: Client,
     /// The random keys of [`TokenHash`].
@@ -104,7 +102,6 @@ impl Access {
         }
     }
 
-    /// Checks whether the API server allows a request.
     pub(super) async fn check(&self, head: &Parts) -> Result<(), Rejection> {
         let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.split_once(' ')).and_then(|(scheme, token)| {

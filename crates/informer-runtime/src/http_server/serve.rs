@@ -34,7 +34,6 @@ use crate::BoxError;
 /// connections end.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The state shared by the connections of a server.
 #[derive(Clone)]
 struct ConnectionContext {
     routes: Routes,

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use super::{HttpServer, Tls, text};
 use crate::{Manager, Runnable};
 
-/// A running server, with its address.
 pub(super) struct Running {
     pub(super) address: std::net::SocketAddr,
     stop: CancellationToken,
@@ -32,7 +31,6 @@ pub(super) async fn run(server: HttpServer) -> Running {
     Running { address, stop, task }
 }
 
-/// Sends a request and reads the response to its end.
 pub(super) async fn send(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("the server listens");
     stream.write_all(request.as_bytes()).await.expect("the server reads");
@@ -134,7 +132,6 @@ async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) ->
     shake_hands(acceptor, roots, None).await.0
 }
 
-/// A TLS client that trusts these roots, with an optional certificate.
 pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>) -> TlsConnector {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config.with_safe_default_protocol_versions().expect("ring speaks TLS");
@@ -151,8 +148,6 @@ pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>)
     TlsConnector::from(Arc::new(config))
 }
 
-/// Returns true if client and server both complete the TLS handshake. The client presents the given
-/// certificate.
 async fn shake_hands(
     acceptor: &super::tls::Acceptor,
     roots: &RootCertStore,

@@ -198,7 +198,6 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Returns the TLS acceptor for the next connection, with the current certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config.read()))
     }
@@ -228,7 +227,6 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// Returns the new configuration if the files have changed.
     fn changed(&self, files: Files) -> Result<Option<(Arc<ServerConfig>, Files)>, TlsError> {
         if *self.files.read() == files {
             return Ok(None);

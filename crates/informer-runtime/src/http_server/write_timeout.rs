@@ -24,7 +24,6 @@ impl<S> WriteTimeout<S> {
         Self { stream, timeout, deadline: None }
     }
 
-    /// Returns the result of a write, or an error after the deadline.
     fn check_deadline<T>(
         &mut self,
         context: &mut Context<'_>,

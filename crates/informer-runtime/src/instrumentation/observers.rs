@@ -19,7 +19,6 @@ impl<M: ?Sized> Observers<M> {
         self.manager.set(manager).is_ok()
     }
 
-    /// Returns the receiver that the component's builder set.
     pub(crate) fn own(&self) -> Option<&Arc<M>> {
         self.own.as_ref()
     }

@@ -75,12 +75,10 @@ impl LeaderElector {
         })
     }
 
-    /// Returns the health of this candidate, which includes its failed requests.
     pub(crate) fn health(&self) -> Arc<LeaseHealth> {
         Arc::clone(&self.health)
     }
 
-    /// Returns the labels of this candidate's metrics and their values.
     #[cfg(feature = "prometheus")]
     pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
         vec![("name", self.name.clone())]

@@ -19,7 +19,6 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest interval between two logs of one streak.
 const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The reason of a failed Lease request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// The server could not be reached: a timeout, a failed connection, or a temporary error (429, 5xx).
@@ -37,7 +36,6 @@ impl FailureKind {
     #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Unreachable, Self::Forbidden, Self::NotFound, Self::Rejected];
 
-    /// Returns the kind of failure for a status code.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Self::Forbidden,
@@ -58,7 +56,6 @@ impl FailureKind {
         }
     }
 
-    /// Returns the remedy for messages.
     fn remedy(self) -> &'static str {
         match self {
             Self::Unreachable => "check that the API server is running and reachable",
@@ -82,7 +79,6 @@ impl Failure {
         Self { kind, problem: problem.into() }
     }
 
-    /// Creates a failure from a response, with the message in its `Status`.
     pub(crate) fn of_status(status: StatusCode, body: &serde_json::Value) -> Self {
         let message = body["message"].as_str().unwrap_or("no message");
         Self::new(
@@ -91,7 +87,6 @@ impl Failure {
         )
     }
 
-    /// Creates the failure of a request that had no response within `timeout`.
     pub(crate) fn timed_out(timeout: Duration) -> Self {
         Self::new(FailureKind::Unreachable, format!("no response within {timeout:?}"))
     }
@@ -103,7 +98,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The failures of one election, or of one member of a shard group.
 #[derive(Debug)]
 pub(crate) struct LeaseFailures {
     /// How long the replica stays ready while the server cannot be reached.
@@ -123,7 +117,6 @@ struct Streak {
     interval: Duration,
 }
 
-/// A streak that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recovery {
     pub(crate) failures: u64,
@@ -166,7 +159,6 @@ impl LeaseFailures {
         Some(Recovery { failures: streak.count, after: now.saturating_duration_since(streak.since) })
     }
 
-    /// Returns the number of all failures so far.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }

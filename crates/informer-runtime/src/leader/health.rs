@@ -19,7 +19,6 @@ use super::failures::FailureKind;
 use super::failures::{Failure, LeaseFailures};
 use crate::BoxError;
 
-/// The purpose of a Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseUse {
     LeaderElection,
@@ -79,7 +78,6 @@ impl LeaseHealth {
         })
     }
 
-    /// Returns the name of the readiness check of this lease in `/readyz`.
     pub(crate) fn check_name(&self) -> String {
         match self.of {
             LeaseUse::LeaderElection => self.of.as_str().to_owned(),
@@ -136,7 +134,6 @@ impl LeaseHealth {
         }
     }
 
-    /// Returns the entry of this lease on the debug page.
     pub(crate) fn page(&self, now: Instant) -> Value {
         let state = self.state.lock();
         let failing = state.failures.failing(now);
@@ -153,7 +150,6 @@ impl LeaseHealth {
         })
     }
 
-    /// Adds metrics that count failures.
     #[cfg(feature = "prometheus")]
     pub(crate) fn count_in(&self, failures: &LeaseFailureMetrics) {
         let _ = self.counters.set(FailureKind::ALL.map(|kind| {

@@ -40,7 +40,6 @@ impl LeaseReply {
     }
 }
 
-/// The Lease of an election.
 pub(super) struct LeaseLock {
     client: Client,
     path: String,
@@ -56,7 +55,6 @@ impl LeaseLock {
         Self { client, path, name: name.to_owned(), namespace: namespace.to_owned(), last: None }
     }
 
-    /// Creates the request for an action of the election's state machine.
     pub(super) fn request(&self, action: &ElectionAction, now: Timestamp) -> Request<Bytes> {
         let named = format!("{}/{}", self.path, self.name);
         match action {
@@ -105,7 +103,6 @@ impl LeaseLock {
         self.last = seen.or(self.last.take());
     }
 
-    /// Returns a reference to the last observed Lease, for Kubernetes events about it.
     pub(super) fn subject(&self) -> EventSubject {
         let text = |name: &str| {
             let seen = self.last.as_ref().and_then(|lease| lease["metadata"][name].as_str());
@@ -138,7 +135,6 @@ pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> 
     request.expect("Lease names are validated")
 }
 
-/// Sends a request and reads a response of at most `max_bytes`.
 pub(crate) async fn exchange(
     client: &Client,
     request: Request<Bytes>,

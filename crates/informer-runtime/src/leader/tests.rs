@@ -401,7 +401,6 @@ async fn without_election_leader_only_runnables_run_and_no_lease_is_requested() 
     assert_eq!(server.requests().len(), 0);
 }
 
-/// Returns a replica with two controllers that record their reconciles.
 fn two_controllers(
     server: &ApiServer,
     identity: &'static str,

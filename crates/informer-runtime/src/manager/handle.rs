@@ -31,7 +31,6 @@ use crate::{
 /// the length of the driver's channel.
 pub(super) const MAX_RUNNABLES: usize = 10_000;
 
-/// A runnable that was added and is sent to the driver.
 pub(super) struct AddedRunnable {
     pub(super) name: String,
     pub(super) group: RunnableGroup,
@@ -69,7 +68,6 @@ pub(super) struct ManagerShared {
     health: HealthChecks,
     pub(super) instrumentation: Arc<Instrumentation>,
     recorder: EventRecorder,
-    /// The readiness of the process.
     pub(super) ready: Arc<AtomicBool>,
 }
 
@@ -79,7 +77,6 @@ pub(super) type Ping = oneshot::Sender<()>;
 /// The capacity of the channel for such checks, which is more than probes send within the timeout of a check.
 const MAX_PINGS: usize = 16;
 
-/// The driver's end of the channels of a handle.
 pub(super) struct DriverEnd {
     pub(super) added: mpsc::UnboundedReceiver<AddedRunnable>,
     pub(super) pings: mpsc::Receiver<Ping>,
@@ -130,7 +127,6 @@ impl ManagerHandle {
         &self.shared.services
     }
 
-    /// Returns the services and metrics that a controller needs.
     pub(crate) fn environment(&self) -> Environment {
         Environment {
             services: self.shared.services.clone(),
@@ -210,7 +206,6 @@ impl ManagerHandle {
         self.shared.instrumentation.prometheus.webhooks.clone()
     }
 
-    /// Returns the metrics of server certificates.
     #[cfg(feature = "prometheus")]
     pub(crate) fn certificate_reads(&self) -> crate::http_server::CertificateReads {
         self.shared.instrumentation.prometheus.certificates.clone()

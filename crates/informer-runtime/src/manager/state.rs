@@ -31,10 +31,8 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunnableId(u64);
 
-/// An action that the driver must perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Start a runnable.
     Start(RunnableId),
     /// Cancel the token of a group.
     Stop(RunnableGroup),
@@ -75,7 +73,6 @@ struct RunnableEntry {
     step: Step,
 }
 
-/// The groups and their runnables.
 #[derive(Debug)]
 pub(crate) struct ManagerState {
     phase: ManagerPhase,
@@ -86,7 +83,7 @@ pub(crate) struct ManagerState {
 }
 
 impl ManagerState {
-    /// Creates the state of a manager. Without an election, the process is the leader from the start.
+    /// Without an election, the process is the leader from the start.
     pub(crate) fn new(elects: bool) -> Self {
         Self {
             phase: ManagerPhase::Created,
@@ -120,7 +117,6 @@ impl ManagerState {
         }
     }
 
-    /// Reports that a runnable is ready.
     pub(crate) fn ready(&mut self, id: RunnableId) {
         if let Some(runnable) = self.runnables.get_mut(&id)
             && runnable.step == Step::Starting
@@ -137,7 +133,6 @@ impl ManagerState {
         }
     }
 
-    /// Reports that this process has become the leader.
     pub(crate) fn elected(&mut self) {
         self.leading = true;
         self.advance();
@@ -223,7 +218,6 @@ impl ManagerState {
         }
     }
 
-    /// Returns true after the first call of [`stop`](Self::stop).
     pub(crate) fn is_stopping(&self) -> bool {
         !matches!(self.phase, ManagerPhase::Created | ManagerPhase::Open(_))
     }

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::{AddError, Manager, ManagerStatus};
 use crate::{BoxError, Runnable, RunnableGroup, runnable};
 
-/// The recorded events of a test, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -64,7 +64,6 @@ impl ShardMember {
         self.sharding.clone()
     }
 
-    /// Returns the health of this member, which includes its failed requests.
     pub(crate) fn health(&self) -> Arc<LeaseHealth> {
         Arc::clone(&self.health)
     }

@@ -12,7 +12,6 @@ use super::{NotOwned, ShardFence, ShardView};
 pub(super) struct SharedMember {
     pub(super) state: Mutex<MemberState>,
     pub(super) view: watch::Sender<Arc<ShardView>>,
-    /// Wakes the driver of the member.
     pub(super) wake: Notify,
 }
 

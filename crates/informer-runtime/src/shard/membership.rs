@@ -19,7 +19,6 @@ struct Member {
     seed: u64,
 }
 
-/// A set of members, each of which owns its share of all keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Membership {
     members: Arc<[Member]>,

@@ -8,7 +8,6 @@ pub(crate) use prometheus::PrometheusShards;
 
 use super::{NotOwned, ShardView};
 
-/// Receives the metrics of a sharded controller.
 pub(crate) trait ShardMetrics: Send + Sync + 'static {
     /// Called when the owned keys have changed.
     fn shares(&self, view: &ShardView);
@@ -16,7 +15,6 @@ pub(crate) trait ShardMetrics: Send + Sync + 'static {
     /// Called when requests were enqueued because their keys were gained.
     fn gained(&self, requests: u64);
 
-    /// Called when a request was rejected.
     fn request_refused(&self, reason: NotOwned);
 
     /// Called when a write was not sent.

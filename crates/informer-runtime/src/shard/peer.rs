@@ -8,7 +8,6 @@ use informer_core::ResourceVersion;
 use super::MAX_LEASE;
 use super::membership::Membership;
 
-/// The keys that a member claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claims {
     /// The share of the keys that this member owns in the given membership.
@@ -18,7 +17,6 @@ pub(crate) enum Claims {
     Unreadable,
 }
 
-/// The Lease of a member, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) name: Arc<str>,
@@ -39,7 +37,6 @@ impl Record {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerState {
-    /// The lease of the peer may still be valid.
     Alive,
     /// The Lease object of the peer was deleted although the peer had not announced that it leaves. The peer
     /// may act until its lease expires.

@@ -58,7 +58,6 @@ const ABANDONED_LEASES: u32 = 4;
 /// The number of retry periods for which a leaving member waits for other members to observe that it leaves.
 const LINGER_PERIODS: u32 = 3;
 
-/// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardAction {
     Create(Publication),
@@ -70,7 +69,6 @@ pub(crate) enum ShardAction {
     Delete(Arc<str>, ResourceVersion),
 }
 
-/// The content that a member writes to its Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
     /// A number that changes with each renewal, which shows other members that this one is alive.
@@ -79,7 +77,6 @@ pub(crate) struct Publication {
     pub(crate) leaving: bool,
 }
 
-/// The response of the API server to a request of this member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardResponse {
     Written(ResourceVersion),
@@ -107,7 +104,6 @@ enum PendingRequest {
     Sweep,
 }
 
-/// One member of a group.
 #[derive(Debug)]
 pub(crate) struct MemberState {
     name: Arc<str>,
@@ -454,7 +450,6 @@ impl MemberState {
         self.may_sweep = true;
     }
 
-    /// Handles the deletion of this member's Lease.
     fn handle_missing_lease(&mut self) {
         self.own = None;
         self.invalidate_claims();

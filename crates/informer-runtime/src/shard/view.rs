@@ -23,7 +23,6 @@ pub struct ShardView {
     pub(super) history: Vec<Arc<Assignment>>,
 }
 
-/// The keys assigned to a replica.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Assignment {
     /// True while the lease is valid.

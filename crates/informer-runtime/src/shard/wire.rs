@@ -49,7 +49,6 @@ impl GroupLeases {
         Self { client, path, group: group.to_owned(), name, identity, lease }
     }
 
-    /// Sends the request for an action of the state machine.
     pub(super) fn send(
         &self,
         action: ShardAction,

@@ -296,7 +296,6 @@ impl RequestWire {
     }
 }
 
-/// Decodes an object of a review, if there is one.
 fn decoded<K: DeserializeOwned>(object: &Value, name: &'static str) -> Result<Option<K>, UndecodableObject> {
     if object.is_null() {
         return Ok(None);

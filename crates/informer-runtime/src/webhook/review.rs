@@ -64,7 +64,6 @@ fn head(review: &Value) -> Option<Value> {
     Some(json!({"apiVersion": version, "kind": kind}))
 }
 
-/// Returns an admission response that denies the request, with a code and a message.
 pub(super) fn failure(code: u16, message: impl Into<String>) -> Value {
     json!({"allowed": false, "status": {"code": code, "message": message.into()}, "result": {"status": "Failure"}})
 }

@@ -240,7 +240,6 @@ proptest! {
     }
 }
 
-/// Two versions of one kind.
 macro_rules! version {
     ($name:ident, $version:literal, $field:ident) => {
         #[derive(Serialize, Deserialize, Clone)]

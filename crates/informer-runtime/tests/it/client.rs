@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use crate::fixture::{SOON, Server};
 use crate::old_types::OldDeployment;
 
-/// A valid Deployment.
 pub(crate) fn deployable() -> Value {
     let containers = json!([{"name": "main", "image": "a:1"}]);
     json!({"spec": {

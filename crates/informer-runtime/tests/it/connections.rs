@@ -35,7 +35,6 @@ async fn get(client: &Client, path: &str) -> ResponseBody {
     response.into_body()
 }
 
-/// Waits for `count` events of a watch.
 async fn events(watch: &mut ResponseBody, count: usize) {
     let mut seen = 0;
     while seen < count {
@@ -95,7 +94,6 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     drop((informers, unread));
 }
 
-/// Forwards connections to a server, and counts them.
 async fn counting_proxy(to: std::net::SocketAddr) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("a bound listener"));

@@ -36,7 +36,6 @@ impl Seen {
         seen
     }
 
-    /// Completes a controller with a reconciler that records its requests.
     fn by(&self, builder: ControllerBuilder) -> Controller {
         let seen = self.clone();
         builder.reconcile(move |request: Request, _| {

@@ -27,7 +27,6 @@ impl Server {
         Cache::builder(self.api_client())
     }
 
-    /// A client with a running cache.
     pub(crate) fn client(&self) -> CachedClient {
         let cache = self.cache().build();
         cache.start();

@@ -17,10 +17,8 @@ use tokio::time::Instant;
 
 use crate::fixture::{SOON, Server};
 
-/// The longest wait of reads.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// Records the waits of reads.
 #[derive(Default)]
 struct Waits(Mutex<Vec<(Duration, bool)>>);
 

@@ -156,7 +156,6 @@ struct Case {
     status: bool,
 }
 
-/// Returns the object as stored after a client that uses JSON has edited it.
 async fn left_by_json<K: KubeObject>(case: &Case, object: Value, edits: &[Edit]) -> Value {
     let server = newer();
     create::<K>(&server, "default/x", object).await;

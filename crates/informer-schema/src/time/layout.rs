@@ -51,7 +51,6 @@ pub enum TimeError {
     },
 }
 
-/// The reason for which one component of a timestamp is invalid.
 #[derive(Debug)]
 pub(super) enum TimeProblem<'a> {
     Element { rest: &'a str, element: &'static str },

@@ -44,7 +44,6 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A message with its type.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageView<'s, 'a> {
     pub(crate) schema: &'s Schema,
@@ -212,7 +211,6 @@ fn is_empty(field: &FieldData, view: &View<'_, '_>) -> bool {
     }
 }
 
-/// Unpacks packed numbers.
 fn unpacked<'a>(base: Base, raws: &[IndexedRaw<'a>]) -> Result<Vec<IndexedRaw<'a>>, Problem> {
     if !matches!(base, Base::Int32 | Base::Int64 | Base::Bool)
         || !raws.iter().any(|(_, raw)| matches!(raw, Raw::Bytes(_)))
@@ -298,7 +296,6 @@ pub(crate) fn one<'s, 'a>(
     Context { schema, depth }.one(base, raws)
 }
 
-/// Returns the key and value of a map entry.
 pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<IndexedRaw<'_>>), Problem> {
     // Fast path: every known encoder writes the key before the value.
     let mut reader = Reader::new(raw.bytes()?);

@@ -7,7 +7,6 @@ use informer_store::{Store, StoreBuilder, StoreChange, store};
 
 use crate::{Pod, bare, key, names, valued, values, versioned};
 
-/// Tests the contract that every store keeps.
 fn keeps_the_contract(store: &Store<Pod>) {
     assert!(store.add(valued("default/a", "1")).unwrap().is_none());
     let current = store.get("default/a").unwrap();

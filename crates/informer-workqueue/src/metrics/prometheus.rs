@@ -163,7 +163,6 @@ type Named = (Arc<str>, QueueProbe);
 /// Below this number of probes, dropped queues are not searched for.
 const MIN_PROBES: usize = 64;
 
-/// The probes of all queues.
 #[derive(Debug)]
 struct Probes {
     list: Vec<Named>,

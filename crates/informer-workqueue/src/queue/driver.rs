@@ -58,7 +58,6 @@ pub(super) struct Driver<K> {
     idle: Notify,
 }
 
-/// The result of a getter's check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Keys,

@@ -57,7 +57,6 @@ impl Index {
         self.0.insert_unique(hash.wide(), Entry { hash, slot }, |entry| entry.hash.wide());
     }
 
-    /// Removes a slot.
     pub(super) fn remove(&mut self, hash: KeyHash, slot: SlotId) {
         let removed = Entry { hash, slot };
         let Ok(entry) = self.0.find_entry(hash.wide(), |entry| *entry == removed) else { return };

@@ -11,7 +11,6 @@ use std::ops::{Index, IndexMut};
 
 use super::groups::NO_GROUP;
 
-/// The number of a slot.
 pub(super) type SlotId = u32;
 
 /// The end of a list of slots: no slot has this number.

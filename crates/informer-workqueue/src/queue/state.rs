@@ -67,7 +67,6 @@ impl Effect {
     }
 }
 
-/// A key that is handed out.
 #[derive(Debug)]
 pub(super) struct Taken<K> {
     pub(super) key: K,
@@ -91,7 +90,6 @@ pub(super) struct Wish {
     pub(super) priority: i32,
 }
 
-/// The result of `finish`.
 #[derive(Debug)]
 pub(super) struct Finished<K> {
     /// To be dropped outside of the lock.
@@ -180,7 +178,6 @@ impl<K: Eq + Clone> State<K> {
         self.phase != Phase::Open && self.processing == 0 && self.order.len() == 0
     }
 
-    /// Returns the time of the next promotion.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         self.delays.next_due().filter(|_| self.phase == Phase::Open)
     }

@@ -12,11 +12,9 @@ use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatc
 
 /// A list request in flight, with all its pages.
 pub(super) struct Listing<O: Object> {
-    /// The request for the current page.
     plan: ListPlan,
     /// The version requested for the first page.
     origin: ResourceVersion,
-    /// True if the list is a consistent read.
     consistent: bool,
     /// True if the server has accepted the request for the current page.
     open: bool,
@@ -27,11 +25,9 @@ pub(super) struct Listing<O: Object> {
     resume_at: Option<Instant>,
     /// Number of times that the current page was rejected.
     refusals: u32,
-    /// Number of pages read so far.
     pages: u32,
     /// Number of consecutive pages without an object.
     empty_pages: u32,
-    /// True if the current page contained an object.
     page_filled: bool,
     /// The version of the first page. A watch from this version misses no change, regardless of the versions
     /// of later pages.
@@ -48,7 +44,6 @@ impl<O: Object> Listing<O> {
         Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
     }
 
-    /// Returns the time at which a rejected page is requested again.
     pub(super) fn resume_at(&self) -> Option<Instant> {
         self.resume_at
     }
@@ -91,7 +86,6 @@ impl<O: Object> Listing<O> {
     }
 }
 
-/// Returns the first request of a list.
 fn whole(version: ResourceVersion, limit: Option<u32>, use_known: bool) -> ListPlan {
     ListPlan { version, version_match: VersionMatch::Unset, limit, continue_token: None, use_known }
 }

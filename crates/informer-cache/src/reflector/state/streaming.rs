@@ -14,7 +14,6 @@ use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 /// A streaming list in flight, until its final bookmark.
 pub(super) struct Streaming<O: Object> {
     plan: WatchPlan,
-    /// True if the streaming list is a consistent read.
     consistent: bool,
     open: bool,
     /// The time at which the streaming list was requested or, once the server has accepted it, the time at
@@ -26,7 +25,6 @@ pub(super) struct Streaming<O: Object> {
     builder: ListBuilder<O>,
 }
 
-/// The result of handling an initial event.
 enum Verdict {
     GoOn,
     End(ResourceVersion),

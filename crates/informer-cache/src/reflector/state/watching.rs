@@ -73,7 +73,6 @@ impl Watching {
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// Begins a watch from the last version.
     pub(super) fn begin_watch(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = self.status.last_version.clone();
         let versions_count = !version.is_empty() && !version.is_any();

@@ -8,7 +8,6 @@ use crate::reflector::{MAX_WATCH_SILENCE, ReflectorConfig, ReflectorPhase, Relis
 use crate::source::{SourceErrorKind, VersionMatch};
 use crate::testing::{ExpectedList, TestObject, added, bookmark, object};
 
-/// Asserts that a list request is a version check.
 fn assert_check(check: &ExpectedList<TestObject>) {
     let request = check.request();
     assert_eq!((request.limit, request.version_match), (Some(1), VersionMatch::NotOlderThan));

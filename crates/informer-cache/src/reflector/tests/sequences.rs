@@ -310,7 +310,6 @@ impl View {
     }
 }
 
-/// A connection to the model.
 #[derive(Default)]
 struct Connection {
     list: Option<Vec<ListPart<TestObject>>>,

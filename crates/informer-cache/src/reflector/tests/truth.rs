@@ -9,7 +9,6 @@ use crate::reflector::{Reflector, ReflectorConfig, RelistReason};
 use crate::source::{DynListWatch, KnownObjects, SourceContext};
 use crate::testing::{ScriptedSource, TestObject, added, bookmark, initial_events_end, object};
 
-/// A cache with one object.
 struct Held(Arc<TestObject>);
 
 impl KnownObjects<TestObject> for Held {

@@ -89,7 +89,6 @@ fn describe(change: &Change<TestObject>) -> String {
     if replacement.rewound { text + " rewound" } else { text }
 }
 
-/// A running reflector with its server and queue.
 pub(super) struct World {
     pub(super) server: ScriptedServer<TestObject>,
     pub(super) handle: ReflectorHandle,

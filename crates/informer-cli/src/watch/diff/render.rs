@@ -17,7 +17,6 @@ const CONTEXT_LINES: u32 = 1;
 /// The maximum number of printed lines of one multi-line string.
 const MAX_TEXT_LINES: usize = 40;
 
-/// Options for the format of differences.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::watch) struct Rendering<'a> {
     /// Hides the values of Secrets.

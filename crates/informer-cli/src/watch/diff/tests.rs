@@ -118,7 +118,6 @@ fn no_value_of_a_secret_is_shown() {
     );
 }
 
-/// Applies a difference to a value.
 fn apply(value: &mut Value, path: &[Segment<'_>], new: Option<&Value>) {
     let Some((first, rest)) = path.split_first() else {
         *value = new.expect("the whole is there").clone();

@@ -23,7 +23,6 @@ const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 /// How often the process is polled for its exit after it has closed its output.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(10);
 
-/// An exec plugin and its last certificate.
 pub(super) struct ExecPlugin {
     config: ExecConfig,
     command: String,

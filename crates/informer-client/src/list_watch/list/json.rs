@@ -10,7 +10,6 @@ use crate::Limits;
 use crate::list_watch::pieces::Pieces;
 use crate::splitter::list::{ListSplitter, Member, Part};
 
-/// A list in JSON.
 pub(super) struct JsonList {
     splitter: ListSplitter,
     expected: Arc<Expected>,

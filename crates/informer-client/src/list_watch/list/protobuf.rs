@@ -10,7 +10,6 @@ use crate::Limits;
 use crate::list_watch::pieces::{BATCH_BYTES, Pieces};
 use crate::splitter::Slice;
 
-/// A list in protobuf.
 pub(super) struct ProtobufList {
     splitter: ListSplitter,
     limits: Limits,

@@ -22,7 +22,6 @@ const OWN: [&str; 5] = [
     "metadata.generation",
 ];
 
-/// Other pruned paths.
 const OTHERS: [&str; 6] = [
     "metadata",
     "metadata.labels",
@@ -41,7 +40,6 @@ fn paths() -> impl Strategy<Value = Vec<&'static str>> {
     (own, prop_oneof![2 => Just(Vec::new()), 1 => others]).prop_map(|(own, others)| [own, others].concat())
 }
 
-/// Removes a path, if it exists.
 fn remove(value: &mut Value, path: &[&str]) {
     let Some(members) = value.as_object_mut() else { return };
     match path {

@@ -12,7 +12,6 @@ use crate::scan::{Cursor, ScanError, Span};
 use crate::splitter::Slice;
 use crate::{Representation, fields};
 
-/// One received event.
 pub(super) struct Event<'a> {
     event_type: Cow<'a, str>,
     object: &'a str,
@@ -21,7 +20,6 @@ pub(super) struct Event<'a> {
     spans: &'a [Span],
 }
 
-/// An invalid event.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EventError {
     #[error("an event is not JSON: {0}")]

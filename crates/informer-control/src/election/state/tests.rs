@@ -62,7 +62,6 @@ impl Server {
     }
 }
 
-/// TestElector candidate and a clock of its own.
 struct TestElector {
     state: ElectorState,
     now: Instant,

@@ -36,23 +36,17 @@ const FIRST_CHECK: usize = 64;
 /// Orders the beginnings and ends of the writes of one program.
 pub(crate) type Ticket = u64;
 
-/// The scope of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// One object.
     Key(ObjectKey),
-    /// The objects of a namespace.
     Namespace(String),
-    /// All objects of the kind.
     Kind,
 }
 
 /// Whether the selectors of an informer match an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// The informer receives the object.
     Selected,
-    /// The informer does not receive the object.
     Unselected,
     /// Only the server can decide whether the informer receives the object.
     Unknown,
@@ -76,7 +70,6 @@ pub(super) struct CompletedWrite {
 /// The objects that an [`Expectation`] concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// One object.
     Key(ObjectKey),
     /// The objects of a namespace, as a floor. The name is empty for cluster-scoped objects.
     Namespace(String),
@@ -101,7 +94,6 @@ pub(crate) struct Expectation {
 }
 
 impl Expectation {
-    /// Creates the expectation of one write.
     pub(super) fn of(completed: &CompletedWrite) -> Self {
         let mut expectation = Self::new(Subject::Key(completed.key.clone()));
         expectation.merge(completed);
@@ -120,7 +112,6 @@ impl Expectation {
         }
     }
 
-    /// Returns the key, unless this is a floor.
     pub(super) fn key(&self) -> Option<&ObjectKey> {
         match &self.subject {
             Subject::Key(key) => Some(key),
@@ -202,7 +193,6 @@ fn raise(version: &mut ResourceVersion, to: &ResourceVersion) {
     }
 }
 
-/// The pending writes of one namespace.
 #[derive(Debug, Clone, Default)]
 struct Backlog {
     keys: HashMap<ObjectKey, Expectation>,
@@ -222,11 +212,9 @@ pub(crate) struct PendingWrites {
     /// The backlogs by namespace; the empty name stands for cluster-scoped objects. Empty backlogs are
     /// removed.
     namespaces: HashMap<String, Backlog>,
-    /// The floor of all namespaces.
     floor: Option<Expectation>,
     /// The keys in all namespaces, and the uids that must be deleted.
     size: usize,
-    /// The size at which the store is checked next.
     check_at: usize,
     /// The number of rewinds of the informer at the last call.
     rewinds: u64,
@@ -234,7 +222,6 @@ pub(crate) struct PendingWrites {
 }
 
 impl PendingWrites {
-    /// Creates an empty set for at most `max_size` keys and uids.
     pub(super) fn new(max_size: usize) -> Self {
         Self {
             max_size,
@@ -396,7 +383,6 @@ fn all_of<'a>(backlogs: impl IntoIterator<Item = &'a Backlog>) -> impl Iterator<
     backlogs.into_iter().flat_map(|backlog| backlog.keys.values().chain(&backlog.floor)).cloned()
 }
 
-/// Raises a floor to the newest version of some expectations.
 fn raise_floor(
     floor: &mut Option<Expectation>,
     subject: impl FnOnce() -> Subject,

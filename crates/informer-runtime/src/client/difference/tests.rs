@@ -28,7 +28,6 @@ fn merged(target: &Value, patch: &Value) -> Value {
     Value::Object(members)
 }
 
-/// Returns the patch for a change of the view, and the whole object after applying the patch.
 fn patched(whole: &Value, old: &Value, new: &Value) -> (Option<Value>, Value) {
     let patch = merge_patch(whole, &carried(whole, old, new));
     let after = patch.as_ref().map_or_else(|| whole.clone(), |patch| merged(whole, patch));

@@ -16,7 +16,6 @@ pub(super) const MAX_REJECTED: usize = 50_000;
 #[derive(Debug)]
 struct RejectedRequest<R> {
     request: R,
-    /// The shard key of the request.
     key: Arc<str>,
     since: Instant,
 }
@@ -50,7 +49,6 @@ impl<R> RejectedRequests<R> {
         self.requests.remove(text).map(|rejected| rejected.request)
     }
 
-    /// Removes and returns the requests for whose keys `owns` returns true.
     pub(super) fn take_owned(&mut self, owns: impl Fn(&str) -> bool) -> Vec<R> {
         self.requests
             .extract_if(|_, rejected| owns(&rejected.key))

@@ -10,7 +10,6 @@ use super::*;
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<(String, usize)>>>);
 
-/// The fields of a span, as `name=value`.
 struct Fields(Vec<String>);
 
 impl Visit for Fields {

@@ -8,7 +8,6 @@ use std::time::Instant;
 /// not fill the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
-/// The results of reviews, by the reviewed token or request.
 #[derive(Debug)]
 pub(super) struct ReviewCache<K, T> {
     results: HashMap<K, (T, Instant)>,
@@ -16,9 +15,7 @@ pub(super) struct ReviewCache<K, T> {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CachedReview<T> {
-    /// The result is valid.
     Valid(T),
-    /// The result has expired.
     Expired(T),
     /// The cache has no result for this key, or has evicted it.
     Missing,
@@ -31,7 +28,6 @@ impl<K, T> Default for ReviewCache<K, T> {
 }
 
 impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
-    /// Returns the cached result, and whether it is still valid.
     pub(super) fn get(&self, key: &K, now: Instant) -> CachedReview<T> {
         match self.results.get(key) {
             Some((result, until)) if *until > now => CachedReview::Valid(result.clone()),

@@ -2,7 +2,6 @@ use futures_util::FutureExt;
 
 use super::{Slot, Slots};
 
-/// Takes a slot, which must be free.
 fn take(slots: &Slots) -> Slot {
     slots.take().now_or_never().expect("a free slot")
 }

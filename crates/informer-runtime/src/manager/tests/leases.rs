@@ -10,7 +10,6 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 use super::*;
 use crate::{Controller, LeaderElection, ManagerHandle, Outcome, Probe, Request, ShardGroup};
 
-/// Starts a manager with an election.
 fn elects(server: &ApiServer, election: LeaderElection) -> ManagerHandle {
     let manager = Manager::new(Client::from_service(server.service(), "default")).leader_election(election);
     start(manager)
@@ -29,7 +28,6 @@ async fn ready(handle: &ManagerHandle, check: &str) -> (u16, String) {
     (response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned())
 }
 
-/// Returns the only Lease on the debug page.
 fn shown(handle: &ManagerHandle) -> Value {
     let page = handle.shared.instrumentation.leases_page(Instant::now().into_std());
     assert_eq!(page["leases"].as_array().map(Vec::len), Some(1), "{page}");

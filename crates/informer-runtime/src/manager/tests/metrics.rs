@@ -9,7 +9,6 @@ use serde_json::json;
 use super::*;
 use crate::{Cache, Controller, ControllerOptions, ManagerHandle, Outcome, Patch, ReadError, Request};
 
-/// Returns a server with a config map in each of these namespaces.
 fn server(namespaces: &[&str]) -> ApiServer {
     let server = ApiServer::builder().build();
     for namespace in namespaces {
@@ -32,7 +31,6 @@ fn metrics(handle: &ManagerHandle) -> String {
     text
 }
 
-/// A metrics receiver that records the names of the observed informers.
 #[derive(Default)]
 struct RecordedNames(Mutex<Vec<String>>);
 

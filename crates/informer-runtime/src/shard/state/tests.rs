@@ -21,7 +21,6 @@ fn keys() -> Vec<Arc<str>> {
 /// Microseconds.
 const SECOND: u64 = 1_000_000;
 
-/// A server with Leases.
 #[derive(Default)]
 struct Server {
     leases: BTreeMap<Arc<str>, Record>,
@@ -145,7 +144,6 @@ impl World {
         self.bodies.insert(self.sequence, event);
     }
 
-    /// Returns the time on a replica's clock.
     fn local(&self, replica: usize) -> Instant {
         self.base + Duration::from_micros(self.now * self.replicas[replica].rate / 1000)
     }
@@ -176,7 +174,6 @@ impl World {
         self.drive(self.replicas.len() - 1);
     }
 
-    /// Runs the steps that the driver runs after each event.
     fn drive(&mut self, index: usize) {
         let now = self.local(index);
         let replica = &mut self.replicas[index];
@@ -251,7 +248,6 @@ impl World {
         }
     }
 
-    /// Starts and ends work of the replicas on keys.
     fn work(&mut self) {
         for index in 0..self.replicas.len() {
             let (now, key) = (self.local(index), Arc::clone(&self.keys[self.rng.random_range(0..KEYS)]));

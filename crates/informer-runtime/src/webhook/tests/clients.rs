@@ -42,7 +42,6 @@ fn files(folder: &Path, own: &CertificateAuthority, clients: &CertificateAuthori
     Tls::files(chain, key, default_provider()).client_authority(write("ca.crt", clients.certificate()))
 }
 
-/// Roots that trust an authority.
 fn roots(authority: &CertificateAuthority) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).expect("valid PEM");

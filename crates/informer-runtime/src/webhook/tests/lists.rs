@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::{WebhookServer, post, review, server};
 
-/// Returns the object after applying the patch of a mutating webhook.
 async fn mutated(server: &WebhookServer, path: &str, review: Value) -> Value {
     let mut object = review["request"]["object"].clone();
     let (_, reviewed) = post(server, path, review.to_string()).await;

@@ -13,7 +13,6 @@ use crate::wire::Raw;
 /// A value that is passed to a visitor. It is filled in place and passed by reference.
 pub(super) struct Slot<'s, 'a, 't> {
     pub(super) schema: &'s Schema,
-    /// The nesting depth of the value.
     pub(super) depth: usize,
     pub(super) content: Content,
     /// The type of the value, or of the elements of a list or map.
@@ -29,7 +28,6 @@ pub(super) struct Slot<'s, 'a, 't> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
-    /// One value.
     One,
     List,
     Map,
@@ -120,7 +118,6 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// Passes any value to the visitor.
     #[inline(never)]
     pub(super) fn any<V: Visitor<'a>>(&mut self, visitor: V) -> Result<V::Value, Error> {
         let raw = self.raw;

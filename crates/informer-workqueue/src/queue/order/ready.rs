@@ -17,7 +17,6 @@ pub(in crate::queue) struct OrderFailure {
 }
 
 impl OrderFailure {
-    /// Resumes the panic of the order.
     pub(in crate::queue) fn resume(self) {
         let Self { order, panic } = self;
         drop(order);

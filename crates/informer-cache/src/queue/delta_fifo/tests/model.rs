@@ -41,7 +41,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// A delta in the model, with its kind and value.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     word: &'static str,

@@ -17,7 +17,6 @@ fn queue(changes: Vec<Change<Foo>>) -> InOrderQueue<Foo> {
     queue
 }
 
-/// Pops all changes one by one and formats them as strings.
 fn drain(queue: &InOrderQueue<Foo>) -> Vec<String> {
     let mut seen = Vec::new();
     while let Ok(Some(batch)) = queue.try_pop_batch(1) {

@@ -8,7 +8,6 @@ fn credential(status: &str) -> String {
     format!(r#"{{"apiVersion":"{V1}","kind":"ExecCredential","status":{status}}}"#)
 }
 
-/// Returns a plugin that runs a script.
 fn plugin(script: &str) -> ExecPlugin {
     let config = serde_json::json!({
         "apiVersion": V1,

@@ -9,7 +9,6 @@ use super::*;
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 const NAMES: [&str; 2] = ["x", "y"];
 
-/// A change on the server.
 #[derive(Debug, Clone)]
 struct Change {
     version: u64,
@@ -19,7 +18,6 @@ struct Change {
     labelled: Option<bool>,
 }
 
-/// The selection of objects that one informer receives.
 #[derive(Debug, Clone, Copy)]
 struct Watches {
     namespace: Option<&'static str>,
@@ -36,7 +34,6 @@ impl Watches {
     }
 }
 
-/// A change by the program, with the tickets of its start and its response.
 #[derive(Debug, Clone)]
 struct Write {
     change: Change,
@@ -59,7 +56,6 @@ struct Informer {
     watches: Watches,
     /// The version of the last change on the server that the informer has received or skipped.
     position: u64,
-    /// The version of the informer's store.
     store: u64,
     held: BTreeMap<ObjectKey, (u64, u64)>,
     rewinds: u64,
@@ -114,7 +110,6 @@ impl Informer {
         self.store = change.version;
     }
 
-    /// Replaces the store by a complete list.
     fn list(&mut self, changes: &[Change]) {
         self.held.clear();
         (self.position, self.store) = (0, 0);
@@ -214,7 +209,6 @@ fn all_keys() -> impl Iterator<Item = ObjectKey> + Clone {
 }
 
 struct World {
-    /// All changes up to the present.
     changes: Vec<Change>,
     /// Writes that the server has stored, but not responded to yet.
     in_flight: Vec<Write>,
@@ -306,7 +300,6 @@ impl World {
         }
     }
 
-    /// The response to a write in flight arrives: the write is complete.
     fn respond(&mut self, which: usize) {
         if self.in_flight.is_empty() {
             return;
@@ -334,7 +327,6 @@ impl World {
         next.for_each(|change| informer.receive(change));
     }
 
-    /// Restores the state of an earlier version.
     fn restore(&mut self, back: usize) {
         self.changes.truncate(self.changes.len().saturating_sub(back));
         // The responses to these writes are lost with the server.
