@@ -6,7 +6,6 @@ use bytes::Bytes;
 /// the body.
 const FRAMES_MAX: usize = 8;
 
-/// A body and its division into frames.
 pub(crate) struct Body<'a> {
     pub(crate) whole: &'a [u8],
     /// Positions in `whole`, ascending.

@@ -42,7 +42,6 @@ fn owner_reference(owner: &Value) -> Option<OwnerReference> {
     Some(OwnerReference::new(api_version, kind, text("name")?, text("uid")?, controller))
 }
 
-/// Removes the fields that are pruned from every object.
 pub(crate) fn pruned(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

@@ -70,7 +70,6 @@ impl Probed for WireProbe {
     }
 }
 
-/// Conversion of a representation to a probe.
 trait Probed: Representation {
     fn probe(&self) -> Probe;
 }

@@ -103,7 +103,6 @@ impl Asked<'_> {
     }
 }
 
-/// Returns the source for the resource with index `at`.
 pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usize) -> KubeListWatch<O> {
     let streaming = if place.list { StreamingLists::Off } else { StreamingLists::On };
     let encodings = match place.encoding {

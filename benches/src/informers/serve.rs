@@ -163,7 +163,6 @@ impl Server {
         Ok(response.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
     }
 
-    /// Returns the shape of a request for all objects of a kind.
     fn shape(&self, request: &Request<Incoming>) -> Option<Shape> {
         let query = request.uri().query().unwrap_or_default();
         let accept = request.headers().get(header::ACCEPT);

@@ -57,8 +57,6 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Returns the program to run as for `program`, the path by which this process was started (`argv[0]`).
-    /// Returns `None` if its file name is neither `kube-apiserver` nor `etcd`.
     pub(crate) fn of(program: Option<&str>) -> Option<Self> {
         match Path::new(program?).file_stem()?.to_str()? {
             "kube-apiserver" => Some(Self::Apiserver),
@@ -67,7 +65,6 @@ impl Role {
         }
     }
 
-    /// Runs kube-apiserver or etcd with these arguments.
     pub(crate) async fn run(self, arguments: Vec<String>) -> ExitCode {
         let outcome = match self {
             Self::Apiserver => apiserver::run(arguments).await,

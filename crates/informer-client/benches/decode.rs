@@ -202,7 +202,6 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
-/// Returns a single pod from a list.
 fn listed<O: Representation>(content_type: &'static str, wire: bool) -> Arc<O> {
     let text = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{}]}}"#, pod(7));
     let body = match wire {

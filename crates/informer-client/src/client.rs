@@ -268,14 +268,12 @@ impl Client {
         self.inner.whole_lists.lock().contains(gvr)
     }
 
-    /// Records that a split list of the collection failed, so that its later lists are not split by
-    /// namespace. The number of entries is bounded by the number of watched kinds.
+    /// The number of entries is bounded by the number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// Records that the server rejected a streaming list of the collection, so that its later lists are not
-    /// streamed. The number of entries is bounded by the number of watched kinds.
+    /// The number of entries is bounded by the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
@@ -332,8 +330,7 @@ impl Client {
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }
 
-    /// Records that the server sends a kind as JSON, so that later requests do not ask for protobuf. The
-    /// number of entries is bounded by the number of watched kinds.
+    /// The number of entries is bounded by the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }

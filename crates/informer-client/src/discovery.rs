@@ -43,6 +43,7 @@ pub struct DiscoveredKind {
 }
 
 impl From<DiscoveredKind> for ResourceKind {
+    /// Returns the kind with the discovered scope.
     fn from(discovered: DiscoveredKind) -> Self {
         match discovered.namespaced {
             true => discovered.kind.namespaced(),
@@ -227,9 +228,7 @@ impl Client {
 }
 
 enum Aggregated {
-    /// The server supports aggregated discovery.
     Supported(Option<DiscoveredKind>),
-    /// The server does not support aggregated discovery.
     Unsupported,
 }
 

@@ -59,7 +59,6 @@ pub(crate) enum Problem {
     Syntax(ScanError),
     NotUtf8(usize),
     Missing,
-    /// The value has the wrong type.
     Type(&'static str),
     BadString,
     Key(String),

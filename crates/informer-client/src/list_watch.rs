@@ -34,7 +34,6 @@ use response::{EncodedBody, Opened};
 pub use shares::{HashKey, HashShares, HashSharesError};
 pub use split::SplitLists;
 
-/// The schema of a kind's protobuf encoding.
 pub(crate) type Wire = SharedKindSchema;
 
 /// Lists and watches one kind of a Kubernetes API server, in one namespace or in all, with selectors.

@@ -172,7 +172,6 @@ impl Members {
         self.end = end;
     }
 
-    /// Removes the member that ends at `end`.
     pub(crate) fn cut(&mut self, cuts: &mut Cuts, end: usize) {
         match cuts.last_mut() {
             Some(last) if last.end == self.end => last.end = end,

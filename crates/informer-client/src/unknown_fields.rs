@@ -25,7 +25,6 @@ type Observer = Arc<dyn Fn(&Gvk) + Send + Sync>;
 /// Maximum number of observers of one client. Each runtime client registers one.
 const MAX_OBSERVERS: usize = 1024;
 
-/// Records unknown fields for each kind that a client reads.
 #[derive(Default)]
 pub(crate) struct UnknownFieldsLog {
     /// One entry for each kind that the client reads. Entries are never removed.
@@ -79,7 +78,6 @@ impl UnknownFields {
         Self { kind, found: AtomicBool::new(false), json: watch::Sender::new(false), shared }
     }
 
-    /// Returns true once an unknown field was seen.
     pub(crate) fn is_found(&self) -> bool {
         self.found.load(Ordering::Relaxed)
     }

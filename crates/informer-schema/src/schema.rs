@@ -213,7 +213,6 @@ impl Schema {
             .filter_map(|index| usize::from(*index).checked_sub(1))
     }
 
-    /// Returns the message type of a base type, if the base type is a message.
     pub(crate) fn message_of(&self, base: Base) -> Option<Message<'_>> {
         match base {
             Base::Message(id) => Some(self.message_at(id)),

@@ -34,7 +34,6 @@ fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
     writer
 }
 
-/// Runs `read` while another thread writes transactions without a pause.
 fn while_a_writer_runs(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
     let changes: Vec<StoreChange<Header>> =
         (0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 3))).collect();

@@ -185,7 +185,6 @@ impl<O> Ledger<O> {
         Some(self.perform(state, Op::Take { slot, hash })?.object)
     }
 
-    /// Replaces the values of the object in `slot` in one index.
     fn set_values<'a>(
         &mut self,
         state: &mut State<O>,

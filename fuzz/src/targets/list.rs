@@ -34,7 +34,6 @@ fn run(input: &[u8]) {
     }
 }
 
-/// Checks that the header equals that of the kept JSON.
 pub(super) fn check_header(json: &str, header: &informer_core::Header) {
     // The fast path does not parse values that it does not need. If serde rejects one, a typed read reports
     // that.

@@ -35,7 +35,6 @@ fn check_cut(path: &FieldPath, mut before: Value, kept: &Value) {
     assert_eq!(&before, kept, "cut {path:?}");
 }
 
-/// Checks that a field read from the bytes equals the field of the parsed value.
 fn check_field(lazy: &Lazy<Value>, path: &FieldPath, object: &Value) {
     let by_tree = path.segments().try_fold(object, |value, name| value.as_object()?.get(name));
     let by_bytes = lazy.field(path);

@@ -16,7 +16,6 @@ fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(ObjectKey::new("default", name)?).with_version(version)))
 }
 
-/// Pops all items and applies their deltas to the store.
 async fn drain(queue: &DeltaFifo<Header>, store: &Store<Header>) -> Result {
     while queue.depth() > 0 {
         let applied = queue.pop_with(|deltas, _initial| {

@@ -179,6 +179,7 @@ impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
         self.shared.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
     }
 
+    /// Resolves when the queue is not full, or is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }

@@ -47,7 +47,6 @@ enum Open<O: Object> {
 /// If no event arrives for this time, the next event is delivered without waiting for more events.
 const LULL: Duration = Duration::from_millis(1);
 
-/// Reads a watch in batches.
 struct WatchReader<O: Object> {
     stream: WatchStream<O>,
     /// Received events that were not delivered yet.

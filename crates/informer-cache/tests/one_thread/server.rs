@@ -78,7 +78,6 @@ pub(crate) struct Server {
     pub(crate) log: Vec<Happened>,
     /// The text of every state that ever existed. Texts are unique.
     pub(crate) ever: HashSet<String>,
-    /// True once the server was restored from a backup.
     pub(crate) restored: bool,
     serial: u64,
     backup: Content,
@@ -166,12 +165,10 @@ impl Server {
         }
     }
 
-    /// Returns the content at a recent version.
     pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
         self.past.iter().chain([&self.now]).find(|content| content.version == version).cloned()
     }
 
-    /// Returns the first change after a version.
     pub(crate) fn after(&self, version: u64) -> Option<&Happened> {
         self.history.iter().find(|happened| happened.version > version)
     }

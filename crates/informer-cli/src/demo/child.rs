@@ -36,7 +36,6 @@ impl DemoServer {
         Ok(Self { child, input, output: BufReader::new(output).lines() })
     }
 
-    /// Returns the next message of the server.
     pub(crate) async fn said(&mut self) -> Result<Said, Failure> {
         let line =
             self.output.next_line().await.map_err(|error| Failure::io("read from the demo server", error))?;

@@ -42,7 +42,6 @@ impl Reconciler {
         }
     }
 
-    /// Returns a handler that queues the owner of every changed pod.
     pub(crate) fn handler(queue: WorkQueue<Box<str>>) -> impl EventHandler<Lazy<Pod>> {
         on_event(move |event: Event<Lazy<Pod>>| {
             if let Some(owner) = event.object().controller() {
@@ -72,7 +71,6 @@ impl Reconciler {
     }
 }
 
-/// Computes the usage from the phases and nodes of pods.
 pub(crate) fn usage<T: AsRef<str>>(pods: impl Iterator<Item = (Option<T>, Option<T>)>) -> Usage {
     let (mut running, mut nodes) = (0, HashSet::new());
     for (phase, node) in pods {

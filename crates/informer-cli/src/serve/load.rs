@@ -55,7 +55,6 @@ pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
     )))
 }
 
-/// The kinds that are not built in.
 #[derive(Default)]
 struct Kinds {
     access: Access,

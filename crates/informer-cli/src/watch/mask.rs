@@ -10,7 +10,6 @@ pub(super) const HIDDEN: &str = "***";
 /// The annotation in which `kubectl apply` stores the whole object, including data.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns the value at a path of a Secret with its secret parts hidden.
 pub(super) fn hide(path: &[Segment<'_>], value: &Value) -> Value {
     let keys: Vec<&str> = path.iter().map(Segment::key).collect();
     hidden(&keys, value)

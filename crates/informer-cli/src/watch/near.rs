@@ -30,7 +30,6 @@ pub(super) async fn advice(client: &Client, name: &str) -> String {
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
 }
 
-/// A resource with all its names.
 #[derive(Debug)]
 struct Resource {
     /// The suggested name, as `deployments.apps`.

@@ -99,7 +99,6 @@ impl Printer {
         (printer, Closed(closed))
     }
 
-    /// Prints one event, and flushes it.
     pub(super) fn print(&self, kind: &ResourceKind, event: &Event<Text>) {
         let states = if self.reads_states(event) { States::of(event) } else { States::default() };
         let all = states.changes();
@@ -236,7 +235,6 @@ struct Call<'c> {
     changes: &'c [&'c Difference<'c>],
 }
 
-/// The decoded states of an event.
 #[derive(Default)]
 struct States {
     old: Option<Value>,

@@ -22,7 +22,6 @@ pub(crate) struct Running {
     _home: TempDir,
 }
 
-/// The lines of stdout or stderr.
 pub(crate) struct Said<R>(Lines<BufReader<R>>);
 
 pub(crate) struct Ended {

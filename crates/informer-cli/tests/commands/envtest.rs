@@ -86,7 +86,6 @@ impl Installed {
         Client::try_from(config).unwrap()
     }
 
-    /// Returns a client that authenticates with the certificate of this name.
     async fn client_of(&self, name: &str) -> Client {
         let path = self.path(name);
         let path = path.display();

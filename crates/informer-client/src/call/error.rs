@@ -50,7 +50,6 @@ impl CallError {
         Self { attempt, failure: Failure::NoResponse { problem, kind, cause: Some(cause.into()) } }
     }
 
-    /// Returns the error of a call that was not sent because its request is invalid.
     pub(super) fn invalid_request(attempt: String, problem: String) -> Self {
         let failure = Failure::NoResponse { problem, kind: SourceErrorKind::Rejected, cause: None };
         Self { attempt, failure }

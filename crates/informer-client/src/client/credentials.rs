@@ -104,11 +104,9 @@ struct Last {
 enum Cause {
     /// The files are due for a check, or the credentials have expired.
     Due,
-    /// The server rejected the credentials.
     Rejected,
 }
 
-/// Credentials as loaded from their source.
 #[derive(Default)]
 struct Loaded {
     authorization: Option<HeaderValue>,

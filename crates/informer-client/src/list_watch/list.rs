@@ -54,7 +54,6 @@ struct Expected {
 enum ListProblem {
     /// The body violates the protocol.
     Protocol(String),
-    /// The body is a list of another kind.
     OtherKind(String),
     /// The body ended early, after this number of objects.
     BrokeOff(u64),

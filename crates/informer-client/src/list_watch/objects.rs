@@ -35,7 +35,6 @@ pub(super) enum Read<O> {
     /// The same uid and version as the cached object.
     Known(Arc<O>),
     Undecodable(Undecodable),
-    /// The object is not of the requested kind.
     OtherKind(String),
 }
 
@@ -197,7 +196,6 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// Returns the header with parts shared with other objects.
     fn shared(&self, header: Header) -> Header {
         match self.origin.interner() {
             Some(interner) => interner.header(header),

@@ -31,7 +31,6 @@ pub(super) struct Pieces {
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
-    /// The end of its spans in `Pieces::spans`.
     spans_end: usize,
 }
 

@@ -35,7 +35,6 @@ pub(super) struct WatchDecoder<O: informer_core::Object> {
     attempt: Arc<str>,
     encoding: Encoding,
     objects: ObjectReader<O>,
-    /// The watch begins with the initial events of a streaming list.
     streams_a_list: bool,
 }
 
@@ -59,7 +58,6 @@ trait RawEvent {
     /// of the initial events.
     fn mark(&self) -> Result<(ResourceVersion, bool), String>;
 
-    /// Returns the status in an ERROR event.
     fn status<O: Representation>(&self, objects: &ObjectReader<O>) -> Option<ServerStatus>;
 }
 

@@ -75,7 +75,6 @@ impl<T> Default for Place<T> {
 }
 
 impl<T> Table<T> {
-    /// Returns the value if it is in use, or inserts a new one.
     pub(super) fn find_or_insert(
         &self,
         hash: u64,

@@ -44,7 +44,6 @@ pub(crate) enum PartBytes<'a> {
     Protobuf([Option<&'a [u8]>; PARTS]),
 }
 
-/// The templates of one source.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     hasher: SeedableRandomState,

@@ -33,7 +33,6 @@ const MAX_TURNS: usize = 16;
 
 type View = Arc<dyn Any + Send + Sync>;
 
-/// The view cache of one source.
 pub(crate) struct Views {
     budget: usize,
     kept: Mutex<Kept>,

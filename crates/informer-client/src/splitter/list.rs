@@ -18,7 +18,6 @@ pub(crate) struct ListSplitter {
 
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
-    /// One element of `items`.
     Item(Slice<'a>),
     /// The value of a member other than `items`.
     Member(Member, &'a [u8]),

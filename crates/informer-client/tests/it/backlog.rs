@@ -33,7 +33,6 @@ fn list_of(items: &[Value]) -> Value {
     json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
 }
 
-/// Returns a reply whose body arrives in frames of `size` bytes.
 fn in_frames(mut reply: Reply, body: &[u8], size: usize) -> Reply {
     for frame in body.chunks(size) {
         reply = reply.data(Bytes::copy_from_slice(frame));

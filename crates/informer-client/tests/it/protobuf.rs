@@ -45,7 +45,6 @@ fn wire(object: &Value) -> Vec<u8> {
     SCHEMA.to_protobuf(object.to_string().as_bytes()).unwrap()
 }
 
-/// Returns the same list, read from protobuf and from JSON.
 async fn both<O: Representation>(
     source: impl Fn(informer_client::Client) -> KubeListWatch<O>,
     json: Vec<u8>,

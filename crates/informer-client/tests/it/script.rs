@@ -110,7 +110,6 @@ pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Reque
     (Client::from_service(service, "default"), requests)
 }
 
-/// Returns the first list request of a reflector.
 pub(crate) fn first_list<O: Object>() -> ListRequest<O> {
     ListRequest {
         version: ResourceVersion::any(),

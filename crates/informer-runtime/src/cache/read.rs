@@ -152,7 +152,6 @@ impl Cache {
         }
     }
 
-    /// Gets or creates the informer of a kind for a read.
     fn begin<O: Representation>(&self, kind: &ResourceKind) -> Result<CacheInformer<O>, ReadError> {
         if self.shared.table.lock().is_stopped() {
             return Err(ReadError::Stopped { kind: kind.to_string() });

@@ -151,7 +151,6 @@ impl WriteError {
     }
 }
 
-/// Returns the error for an object that is not the one that was read.
 pub(super) fn conflict(operation: &super::Operation) -> WriteError {
     let status = informer_cache::source::ServerStatus {
         code: 409,

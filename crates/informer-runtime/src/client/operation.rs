@@ -155,6 +155,7 @@ impl Operation {
     }
 }
 
+/// Describes the operation, for errors.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb.as_str(), self.kind.resource())?;

@@ -21,7 +21,6 @@ pub(crate) enum ReconcileResult {
     Error,
     /// The reconcile succeeded, and the rate limiter requeues the request.
     Requeue,
-    /// The reconcile succeeded, and the request is requeued after a delay.
     RequeueAfter,
 }
 

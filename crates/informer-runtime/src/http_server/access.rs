@@ -166,7 +166,6 @@ impl Access {
         Ok(allowed)
     }
 
-    /// Sends a review to the API server and returns the status of the review.
     async fn review(
         &self,
         (group, kind, resource): (&str, &str, &str),

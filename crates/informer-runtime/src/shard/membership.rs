@@ -12,7 +12,6 @@ use informer_core::fnv::fnv1a;
 /// The version of the assignment algorithm, which members publish.
 pub(super) const SCHEME: &str = "v1";
 
-/// A member, with the hash of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     name: Arc<str>,

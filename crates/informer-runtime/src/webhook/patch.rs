@@ -39,7 +39,6 @@ fn differ(path: &mut String, from: &Value, to: &Value, operations: &mut Vec<Valu
     }
 }
 
-/// Calls `then` with the path extended by a member name.
 fn below(path: &mut String, name: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push('/');

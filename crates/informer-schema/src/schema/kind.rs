@@ -128,7 +128,6 @@ impl<'s> Message<'s> {
         table.into()
     }
 
-    /// Collects the indexes of the [fields](Self::fields).
     fn indexes(self, indexes: &mut Vec<usize>) {
         let range = self.data.fields.start as usize..self.data.fields.end as usize;
         for index in range {

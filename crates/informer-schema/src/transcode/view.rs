@@ -99,7 +99,6 @@ impl<'s, 'a> MessageView<'s, 'a> {
         self.schema.fields_of(self.id)
     }
 
-    /// Parses the message once.
     pub(crate) fn find(&self) -> Result<WireFields<'a>, Problem> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep);

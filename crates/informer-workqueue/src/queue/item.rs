@@ -122,7 +122,6 @@ impl<K: QueueKey> Item<K> {
         found != Found::End
     }
 
-    /// Finishes the key and takes the next one if there is one.
     fn end_and_take(&mut self) -> Found {
         let Self { queue, key, ticket, priority, waited, open } = self;
         let (ended, mut old) = (*ticket, None);

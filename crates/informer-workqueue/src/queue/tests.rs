@@ -28,7 +28,6 @@ enum Op {
         nth: usize,
         again: Option<(u64, i32)>,
     },
-    /// Finishes a hand-out that was already finished.
     FinishAgain {
         nth: usize,
     },

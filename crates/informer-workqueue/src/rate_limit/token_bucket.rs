@@ -68,6 +68,7 @@ impl<K> RateLimiter<K> for TokenBucket {
     /// Does nothing: the bucket stores nothing per key.
     fn forget(&self, _key: &K) {}
 
+    /// Returns 0.
     fn retries(&self, _key: &K) -> u32 {
         0
     }

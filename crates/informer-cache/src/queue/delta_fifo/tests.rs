@@ -24,7 +24,6 @@ fn listing(items: &[(&str, u64)]) -> Replacement<Foo> {
     }
 }
 
-/// Pops the next deltas and formats them as a string.
 fn pop(queue: &DeltaFifo<Foo>) -> String {
     let popped = queue.try_pop().unwrap().expect("something is queued");
     popped.iter().map(delta_text).collect::<Vec<_>>().join(", ")

@@ -135,7 +135,6 @@ async fn a_reflector_runs_once_at_a_time_and_each_run_lists_at_the_last_version(
     assert_eq!(status.relists.total(), 0, "the list of a new run is not a relist");
 }
 
-/// Runs the reflector until it has received version 10, then stops it.
 async fn stopped_at_10(reflector: &Reflector<TestObject>, server: &mut ScriptedServer<TestObject>) {
     let stop = CancellationToken::new();
     let (ended, ()) = tokio::join!(reflector.run(stop.clone()), async {

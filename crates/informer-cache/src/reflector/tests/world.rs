@@ -35,7 +35,6 @@ impl Recorder {
         std::mem::take(&mut self.changes.lock())
     }
 
-    /// Returns the number of changes in each push.
     pub(super) fn pushes(&self) -> Vec<usize> {
         self.pushes.lock().clone()
     }

@@ -26,7 +26,6 @@ fn truth(pods: &[Value]) -> Truth {
     Truth { objects: pods.iter().map(|pod| (super::key(pod), pod.clone())).collect::<BTreeMap<_, _>>() }
 }
 
-/// Returns the differences between a cache that holds `cached` and a server that has `served`.
 async fn compared(cached: &[Value], served: &[Value]) -> Differences {
     let objects = cached.iter().map(|pod| Lazy::<Pod>::from_json(&pod.to_string()).unwrap());
     let informer = SharedInformer::new(StaticSource::new(objects, "9"));

@@ -60,7 +60,6 @@ impl ExecPlugin {
         Ok(Self { config: config.clone(), command, timeout, identities, last: parking_lot::Mutex::default() })
     }
 
-    /// Runs the plugin.
     pub(super) async fn load(&self, before: &Current) -> Result<Loaded, CredentialsError> {
         let issued = self.run().await?;
         let authorization: Option<HeaderValue> = issued.token.as_deref().map(bearer).transpose()?;

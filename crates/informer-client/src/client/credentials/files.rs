@@ -31,7 +31,6 @@ pub(super) struct Pair {
 }
 
 impl Files {
-    /// Returns the files of a configuration, if it names any.
     pub(super) fn of(
         config: &Config,
         token: Option<&String>,

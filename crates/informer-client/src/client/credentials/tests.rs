@@ -176,7 +176,6 @@ fn exec_credentials_are_replaced_before_they_expire() {
     assert!(!before(SignedDuration::ZERO));
 }
 
-/// Returns the credentials of a client for an https server with certificate files in a folder.
 fn certificate_files(folder: &Path) -> Arc<Credentials> {
     let mut config = config("https://server");
     config.auth_info.client_certificate = Some(folder.join("tls.crt").display().to_string());

@@ -10,7 +10,6 @@ fn find_again(table: &Table<u64>, hash: u64) -> Option<Arc<u64>> {
     table.find_or_insert_again(hash, |value| *value == hash, || hash)
 }
 
-/// Returns pseudorandom hashes.
 fn hash(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

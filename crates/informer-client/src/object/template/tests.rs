@@ -72,7 +72,6 @@ fn common(pod: &Lazy<Pod>) -> *const super::Template {
     pod.body.borrow().common().map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
-/// Asserts that the pod contains everything that the tree contains.
 fn assert_whole(pod: &Lazy<Pod>, tree: &Value) {
     let mut tree = tree.clone();
     tree["metadata"].as_object_mut().unwrap().remove("managedFields");

@@ -65,7 +65,6 @@ fn views_in_use_are_evicted_last_within_a_limit() {
     assert_eq!(views.kept.lock().views.len(), 5, "of {} views in use", all.len());
 }
 
-/// A view that caches another view when it is dropped.
 struct KeepsAnother(Arc<Views>);
 
 impl Drop for KeepsAnother {

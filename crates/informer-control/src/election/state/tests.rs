@@ -18,7 +18,6 @@ fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// A server with one Lease.
 #[derive(Default)]
 struct Server {
     lease: Option<LeaseRecord>,
@@ -95,7 +94,6 @@ impl TestElector {
     }
 }
 
-/// The verbs of the requests until the candidate leads.
 fn verbs_until_leading(elector: &mut TestElector, server: &mut Server) -> Vec<&'static str> {
     let mut verbs = Vec::new();
     while !elector.state.leads() {

@@ -107,7 +107,6 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         }
     }
 
-    /// Returns the entries of the value, if it is a map.
     #[inline]
     pub(super) fn map(&self) -> Option<Map<'s, 'a>> {
         match (self.content, self.raw) {

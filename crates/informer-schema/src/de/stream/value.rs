@@ -203,7 +203,6 @@ impl<'s, 'a> Map<'s, 'a> {
         Ok(self.key)
     }
 
-    /// Parses the key and value of a map entry.
     fn enter(&mut self, entry: Raw<'a>) -> Result<&'a str, Error> {
         // Fast path: every known encoder writes the key before the value.
         let (mut reader, mut key) = (Reader::new(entry.bytes()?), Raw::Varint(0));

@@ -4,7 +4,6 @@ use std::thread;
 
 use super::QueueLock;
 
-/// A caller that spins and finally blocks acquires the lock after its release, in both roles.
 #[test]
 fn a_caller_that_backs_off_gets_the_lock_after_its_release() {
     let lock = Arc::new(QueueLock::new(0));
