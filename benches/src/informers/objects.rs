@@ -82,8 +82,7 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
     (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-/// Returns the metadata of object `n`. Fields from the template of a workload are the same in each of its
-/// objects.
+/// Fields from the template of a workload are the same in each of its objects.
 fn metadata(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let hash = hex(workload, 10);
     json!({

@@ -221,8 +221,7 @@ impl<O: Representation> Bench<O> {
         self.set("snapshot, us", nanos(start.elapsed()) / f64::from(SNAPSHOTS) / 1e3);
     }
 
-    /// Measures changes of objects on the server. A real server cannot compact its history on command or
-    /// encode a burst in advance.
+    /// A real server cannot compact its history on command or encode a burst in advance.
     async fn changes(&mut self, real: bool) -> Result<(), Failure> {
         if !real {
             self.relist().await?;

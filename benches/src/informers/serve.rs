@@ -197,8 +197,7 @@ impl Server {
         Ok(Request::get(uri).header(header::ACCEPT, shape.accept()).body(Empty::new())?)
     }
 
-    /// Returns the recorded response to an initial list. The response is recorded again if an object changed
-    /// since the last recording.
+    /// The response is recorded again if an object changed since the last recording.
     async fn recorded(&self, shape: Shape) -> Result<Arc<Recording>, Failure> {
         let mut recordings = self.recordings.lock().await;
         let version = self.api.version();

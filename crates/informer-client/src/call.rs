@@ -22,8 +22,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Timeout between two frames of a response body.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum size of a response body. An object has a few MB at most. Large collections should be listed in
-/// pages, or watched.
+/// An object has a few MB at most. Large collections should be listed in pages, or watched.
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
 /// A request for an object, a subresource or a collection. The namespace is ignored if the kind is known to

@@ -20,8 +20,7 @@ use tokio::time::Instant;
 
 use crate::{BoxError, HttpServer};
 
-/// The timeout of a check. With the kubelet's default timeout of one second, checks that need a round trip
-/// would fail.
+/// With the kubelet's default timeout of one second, checks that need a round trip would fail.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;

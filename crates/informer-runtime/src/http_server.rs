@@ -48,8 +48,7 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The maximum number of connections. Probes need two, an API server some dozens; more connections would only
-/// need memory.
+/// Probes need two, an API server some dozens; more connections would only need memory.
 const MAX_CONNECTIONS: usize = 512;
 
 /// The timeout of the TLS handshake, of a request head, and of the next request on a connection.

@@ -231,8 +231,7 @@ impl<T> Default for Probes<T> {
     }
 }
 
-/// Adds a probe to a list. When the number of probes reaches a power of two, probes of dropped informers or
-/// queues are removed.
+/// When the number of probes reaches a power of two, probes of dropped informers or queues are removed.
 fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T) -> bool) {
     let snapshot = {
         let mut probes = probes.lock();

@@ -256,8 +256,7 @@ impl Amount {
     }
 }
 
-/// Returns the suffix for a power of ten. Above exa, apimachinery writes no suffix, which changes the value;
-/// this function does the same.
+/// Above exa, apimachinery writes no suffix, which changes the value; this function does the same.
 fn suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",

@@ -139,8 +139,7 @@ impl<K: QueueKey> Shared<K> {
         }
     }
 
-    /// Finishes a hand-out. Returns whether the key will be handed out again; `None` if the hand-out was
-    /// already finished.
+    /// Returns whether the key will be handed out again; `None` if the hand-out was already finished.
     fn finish(&self, ticket: Ticket, again: Option<(Duration, i32)>) -> Option<bool> {
         let now = if again.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let moment = now.unwrap_or_default();

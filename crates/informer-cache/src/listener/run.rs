@@ -84,8 +84,7 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    /// Delivers one event and returns when the handler has handled it. `begin` is the time at which the
-    /// handler returned from the previous event.
+    /// `begin` is the time at which the handler returned from the previous event.
     async fn deliver<H: EventHandler<O>>(
         &self,
         handler: &mut H,

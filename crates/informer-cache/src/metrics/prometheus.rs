@@ -116,8 +116,7 @@ impl PrometheusInformers {
     }
 }
 
-/// Makes the names of informers unique. Two series with the same labels would make the whole metrics page
-/// invalid.
+/// Two series with the same labels would make the whole metrics page invalid.
 fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
     let mut seen: HashMap<String, u32> = HashMap::new();
     for each in named {

@@ -75,8 +75,7 @@ impl Backoff {
     }
 }
 
-/// Returns `wait` times `factor`. Invalid factors (negative or NaN) count as 0; too large ones give the
-/// longest duration.
+/// Invalid factors (negative or NaN) count as 0; too large ones give the longest duration.
 fn scaled(wait: Duration, factor: f64) -> Duration {
     let seconds = wait.as_secs_f64() * factor.max(0.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -130,8 +130,7 @@ impl<'a, O: Object> Driver<'a, O> {
         Input::Failed(SourceError::new(SourceErrorKind::Other, text))
     }
 
-    /// Performs the current step of the state machine. Cancel safe: dropping the future takes no item out of
-    /// a stream.
+    /// Cancel safe: dropping the future takes no item out of a stream.
     async fn perform(&mut self) -> Input<O> {
         if self.state.step().action == ReflectorAction::Read {
             self.wait_for_room().await;
@@ -212,8 +211,7 @@ impl<'a, O: Object> Driver<'a, O> {
         if use_known { context.clone() } else { SourceContext::new(None, context.undecodable().clone()) }
     }
 
-    /// Reads the next part of a list or the next batch of events. Cancel safe: an item is taken out of the
-    /// stream only to be returned.
+    /// Cancel safe: an item is taken out of the stream only to be returned.
     async fn read(&mut self) -> Input<O> {
         match &mut self.open {
             Open::Nothing => Input::Ended,

@@ -75,8 +75,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Adds an object that could not be decoded. If the list has an earlier state of the object, that state
-    /// stays as the last decoded one.
+    /// If the list has an earlier state of the object, that state stays as the last decoded one.
     pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Inserted {
         if self.undecodable.len() + self.nameless.len() >= self.max_objects as usize {
             return Inserted::Full;

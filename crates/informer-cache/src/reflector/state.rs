@@ -365,9 +365,8 @@ impl<O: Object> ReflectorState<O> {
         if streaming { self.begin_streaming(reason, turn) } else { self.begin_list(reason, turn) }
     }
 
-    /// Handles a relist request. A list in flight may be as old as the event that made the consumer of the
-    /// queue request a relist, so that list is abandoned. Only a consistent read that decodes every object
-    /// continues.
+    /// A list in flight may be as old as the event that made the consumer of the queue request a relist, so
+    /// that list is abandoned. Only a consistent read that decodes every object continues.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
         if phase.reads_truth() {
             return phase;

@@ -88,8 +88,7 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// Reports a batch to the metrics. The metrics are user code, so a panic is caught and does not end the
-    /// pump.
+    /// The metrics are user code, so a panic is caught and does not end the pump.
     pub(super) fn report_processed(&self, changes: usize, took: Duration) {
         let Some(metrics) = &self.metrics else { return };
         let reported = catch_unwind(AssertUnwindSafe(|| metrics.processed(&self.name, changes, took)));

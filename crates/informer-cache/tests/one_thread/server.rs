@@ -140,8 +140,7 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// Restores the backup. If `well_done`, the versions jump ahead and every watch expires; otherwise the
-    /// versions regress, too.
+    /// If `well_done`, the versions jump ahead and every watch expires; otherwise the versions regress, too.
     pub(crate) fn restore(&mut self, well_done: bool) {
         let version = self.now.version + 1000;
         self.now = self.backup.clone();

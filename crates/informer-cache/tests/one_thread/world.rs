@@ -175,9 +175,8 @@ impl World {
         versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
     }
 
-    /// Restarts the informer. The store stays, and the reflector either continues from the last version or
-    /// starts without one. In the second case only the pump prevents the store from going back to an older
-    /// state.
+    /// The store stays, and the reflector either continues from the last version or starts without one. In
+    /// the second case only the pump prevents the store from going back to an older state.
     fn restart(&mut self) {
         self.note_reflector();
         while self.pump_batch() {}

@@ -344,8 +344,7 @@ impl Identities {
         Self { template }
     }
 
-    /// Creates an identity from a certificate and its key. `None` selects the inline one of the
-    /// configuration.
+    /// `None` selects the inline one of the configuration.
     fn identity(
         &self,
         certificate: Option<&[u8]>,

@@ -24,8 +24,7 @@ pub fn program_name() -> String {
         .unwrap_or(UNKNOWN.to_owned())
 }
 
-/// Returns the default `User-Agent`. An API server uses the part before the slash as the field manager of
-/// writes that set none.
+/// An API server uses the part before the slash as the field manager of writes that set none.
 pub(super) fn user_agent() -> HeaderValue {
     let system = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     let library = concat!("informer/", env!("CARGO_PKG_VERSION"));

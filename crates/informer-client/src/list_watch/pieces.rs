@@ -35,8 +35,7 @@ struct Piece {
 }
 
 impl Pieces {
-    /// Adds an object. A slice of `frame` is shared; a slice of a buffer, for an object that spans several
-    /// frames, is copied.
+    /// A slice of `frame` is shared; a slice of a buffer, for an object that spans several frames, is copied.
     pub(super) fn push(&mut self, frame: &Bytes, slice: Slice<'_>) {
         let bytes = match lies_in(slice.bytes, frame) {
             true => frame.slice_ref(slice.bytes),

@@ -123,8 +123,7 @@ impl CachedClient {
         self.with(|settings| settings.force = Some(false))
     }
 
-    /// Returns the client for the reconciler of a controller. Explicit settings of this client stay in
-    /// effect.
+    /// Explicit settings of this client stay in effect.
     pub(crate) fn of_controller(&self, name: &str) -> Self {
         self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
     }

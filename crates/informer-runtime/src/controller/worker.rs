@@ -221,8 +221,7 @@ fn finish<R: ReconcileRequest>(
     Ok(done)
 }
 
-/// Requeues or finishes an item according to a decision. If the item only needs to be marked as done, it is
-/// returned.
+/// If the item only needs to be marked as done, it is returned.
 fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
     if decision.forget {

@@ -81,8 +81,7 @@ impl HealthChecks {
     }
 }
 
-/// Returns the values of a query parameter. Names of checks are plain text, so only a few percent-encodings
-/// such as `%2F` are decoded.
+/// Names of checks are plain text, so only a few percent-encodings such as `%2F` are decoded.
 fn parameters(query: &str, parameter: &str) -> BTreeSet<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     pairs.filter(|(name, _)| name == parameter).map(|(_, value)| value.into_owned()).collect()

@@ -46,8 +46,7 @@ const PERMISSION_TTL: Duration = Duration::from_secs(300);
 const DENIAL_TTL: Duration = Duration::from_secs(30);
 /// The maximum size of the response to a review. Reviews are small; a user may have some hundred groups.
 const MAX_REVIEW_BYTES: usize = 1 << 20;
-/// The maximum size of a token. Longer tokens are rejected without a review, since API servers do not accept
-/// such long headers.
+/// Longer tokens are rejected without a review, since API servers do not accept such long headers.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

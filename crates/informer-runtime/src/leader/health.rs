@@ -57,8 +57,7 @@ struct LeaseState {
 }
 
 impl LeaseHealth {
-    /// Creates the state. `tolerance` is how long this process stays ready while the server cannot be
-    /// reached.
+    /// `tolerance` is how long this process stays ready while the server cannot be reached.
     pub(crate) fn new(
         of: LeaseUse,
         namespace: &str,

@@ -119,8 +119,7 @@ impl LeaseLock {
         &self.client
     }
 
-    /// Creates a watch request for the Lease. The events of the watch are only hints; their content is not
-    /// read.
+    /// The events of the watch are only hints; their content is not read.
     pub(super) fn watch(&self) -> Request<Bytes> {
         let query =
             format!("watch=1&fieldSelector=metadata.name%3D{}&timeoutSeconds={WATCH_SECONDS}", self.name);

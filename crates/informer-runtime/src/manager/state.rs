@@ -138,8 +138,7 @@ impl ManagerState {
         self.advance();
     }
 
-    /// Stops all runnables within `timeout`. If the manager is already stopping, the earlier deadline is
-    /// kept.
+    /// If the manager is already stopping, the earlier deadline is kept.
     pub(crate) fn stop(&mut self, now: Instant, timeout: Duration) {
         let deadline = now.checked_add(timeout);
         let reserve = LAST_CALL.min(timeout / 10);

@@ -43,8 +43,7 @@ enum InformerSourceState<O: Object> {
 }
 
 impl<O: Object> InformerSourceState<O> {
-    /// Stores the registration and the run. If the source was stopped meanwhile, returns the run to the
-    /// caller.
+    /// If the source was stopped meanwhile, returns the run to the caller.
     fn run(
         &mut self,
         registration: &Arc<HandlerRegistration<O>>,

@@ -18,8 +18,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 pub struct HeapState<T, R> {
     items: HashMap<ObjectKey, Entry<T, R>>,
     order: BTreeMap<(R, u64), ObjectKey>,
-    /// The ticket of the next item. Tickets increase, so that among equal ranks the item that was added first
-    /// is popped first.
+    /// Tickets increase, so that among equal ranks the item that was added first is popped first.
     next_ticket: u64,
     closed: bool,
 }

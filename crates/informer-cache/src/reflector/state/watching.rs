@@ -240,8 +240,7 @@ impl<O: Object> ReflectorState<O> {
         self.pause_after(watching, error, next, turn)
     }
 
-    /// Waits after a watch that ended too soon. If the watch had events, it worked, and the backoff does not
-    /// grow, to avoid delaying the next events.
+    /// If the watch had events, it worked, and the backoff does not grow, to avoid delaying the next events.
     fn pause_after(
         &mut self,
         watching: &Watching,
@@ -296,9 +295,8 @@ impl<O: Object> ReflectorState<O> {
         (!worked).then_some(next)
     }
 
-    /// Counts a short watch. If the watch had an event, the server has accepted the version. After several
-    /// short watches without an event a list follows, because the server may not have the version, or a proxy
-    /// may block watches.
+    /// If the watch had an event, the server has accepted the version. After several short watches without an
+    /// event a list follows, because the server may not have the version, or a proxy may block watches.
     fn note_short_watch(&mut self, watching: &Watching) -> Next {
         self.short_watches += 1;
         self.status.short_watches += 1;

@@ -35,8 +35,7 @@ impl<R> RejectedRequests<R> {
         Self { keep, requests: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// Stores a request. Returns requests that were dropped, so that the caller drops them outside of its
-    /// lock.
+    /// Returns requests that were dropped, so that the caller drops them outside of its lock.
     pub(super) fn insert(&mut self, text: Arc<str>, request: R, key: Arc<str>, now: Instant) -> Vec<R> {
         self.order.push_back((Arc::clone(&text), now));
         let before = self.requests.insert(text, RejectedRequest { request, key, since: now });

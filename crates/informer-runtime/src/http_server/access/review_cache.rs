@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// The maximum number of cached results. Few clients read metrics, and results for invalid tokens must
-/// not fill the memory.
+/// Few clients read metrics, and results for invalid tokens must not fill the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
 #[derive(Debug)]
@@ -36,8 +35,7 @@ impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
         }
     }
 
-    /// Stores a result. If the cache is full, expired results are evicted; if there are none, the result that
-    /// expires first.
+    /// If the cache is full, expired results are evicted; if there are none, the result that expires first.
     pub(super) fn insert(&mut self, key: K, result: T, until: Instant, now: Instant) {
         if self.results.len() >= MAX_CACHED_REVIEWS && !self.results.contains_key(&key) {
             self.results.retain(|_, (_, until)| *until > now);
