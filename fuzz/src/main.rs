@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 /// The timeout of one run; inputs have a few kilobytes.
 const RUN_MAX: Duration = Duration::from_secs(20);
 
-/// The maximum duration of shrinking.
 const SHRINK_MAX: Duration = Duration::from_secs(60);
 
 /// Runs fuzz targets on mutated seeds. Finally prints a JSON object of executions by target.

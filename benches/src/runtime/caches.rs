@@ -10,7 +10,6 @@ use tokio::time::sleep;
 
 use crate::{Failure, Figures};
 
-/// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A pause within which the allocator returns the memory of the initial list to the system.
 const SETTLE: Duration = Duration::from_millis(500);

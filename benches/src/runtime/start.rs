@@ -28,7 +28,6 @@ use crate::{Failure, Figures};
 const OBJECTS: usize = 500;
 /// The number of rounds of each measurement, in turn; the medians are reported.
 const ROUNDS: usize = 9;
-/// The timeout of a measurement.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 macro_rules! each_kind {

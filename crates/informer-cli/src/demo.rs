@@ -123,7 +123,6 @@ struct Demo {
     changes: u64,
 }
 
-/// A handler, its registration and what it saw.
 struct Served {
     name: &'static str,
     view: View,

@@ -54,7 +54,6 @@ impl Pruning {
         self.paths.is_empty()
     }
 
-    /// Scans an object for the ranges to remove.
     pub(crate) fn cuts(&self, text: &str) -> Result<Cuts, ScanError> {
         let mut paths: Vec<Vec<&str>> = self.paths.iter().map(|path| path.segments().collect()).collect();
         if self.managed_fields {
@@ -167,7 +166,6 @@ impl Members {
         self.kept = true;
     }
 
-    /// Records the end of the kept member.
     pub(crate) fn ended(&mut self, end: usize) {
         self.end = end;
     }

@@ -53,7 +53,6 @@ pub(crate) struct Slice<'a> {
     pub(crate) spans: &'a [Span],
 }
 
-/// A body that cannot be split into objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SplitError {
     /// The body is not JSON, or has another value than the expected one.

@@ -68,7 +68,6 @@ impl<O: Object> KnownObjects<O> for Held<O> {
     }
 }
 
-/// Runs a future on a runtime of the current thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }

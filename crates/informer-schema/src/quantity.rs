@@ -23,7 +23,6 @@ enum Format {
     DecimalSi,
 }
 
-/// The components of a quantity string: sign, digits and suffix.
 struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,

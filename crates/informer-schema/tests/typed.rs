@@ -25,7 +25,6 @@ struct Sample {
     json: String,
 }
 
-/// The built-in schema, parsed once for all tests.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
 

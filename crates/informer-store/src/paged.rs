@@ -23,7 +23,6 @@ impl<T: Clone> Paged<T> {
         self.pages.get(slot / PAGE_SLOTS)?[slot % PAGE_SLOTS].as_ref()
     }
 
-    /// Replaces the entry of `slot` and returns the previous one.
     pub(crate) fn set(&mut self, slot: u32, value: Option<T>) -> Option<T> {
         let slot = slot as usize;
         while self.pages.len() <= slot / PAGE_SLOTS {

@@ -103,7 +103,6 @@ pub struct WorkQueue<K: QueueKey> {
     shared: Arc<Shared<K>>,
 }
 
-/// Returns the name of a key's group.
 type GroupOf<K> = dyn for<'k> Fn(&'k K) -> Cow<'k, str> + Send + Sync;
 
 /// Returns the rank of a key, for use by an order.

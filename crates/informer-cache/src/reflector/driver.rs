@@ -30,7 +30,6 @@ use crate::source::{
     WatchStream,
 };
 
-/// One run of a reflector.
 pub(super) struct Driver<'a, O: Object> {
     reflector: &'a Reflector<O>,
     state: ReflectorState<O>,

@@ -50,7 +50,6 @@ pub(super) struct Shared<O: Object> {
     pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
 }
 
-/// Panics that ended the tasks of an informer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crashes {
     pub(super) total: u64,

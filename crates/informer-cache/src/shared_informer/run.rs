@@ -27,7 +27,6 @@ use crate::{Event, InformerCrash};
 
 #[derive(Debug)]
 pub(super) enum Lifecycle {
-    /// Never started.
     Idle,
     /// A run is active or ending; the guard distinguishes the two.
     Started {

@@ -48,7 +48,6 @@ impl DemoServer {
             .map_err(|error| Failure::new(format!("the demo server said {line:?}: {error}")))
     }
 
-    /// Starts the changes.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         let failed = |error| Failure::io("speak to the demo server", error);
         match &mut self.input {

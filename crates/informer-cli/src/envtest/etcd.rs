@@ -23,7 +23,6 @@ use crate::signals::Signals;
 
 /// The URL path of the state of the API server.
 pub(super) const STATE_PATH: &str = "/informer/state";
-/// The file in the data directory.
 const STATE_FILE: &str = "informer-state.json";
 /// The delay after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);

@@ -19,7 +19,6 @@ pub(super) struct Access {
     pub(super) rbac: bool,
 }
 
-/// A server and the summary of its loaded objects.
 pub(super) struct Loaded {
     pub(super) server: ApiServer,
     pub(super) objects: usize,

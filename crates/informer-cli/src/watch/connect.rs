@@ -18,7 +18,6 @@ use crate::failure::Failure;
 
 /// The initial backoff of discovery; each delay is twice the previous one.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
-/// The maximum backoff of discovery.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// A kind that the server has, or one object of it.

@@ -98,7 +98,6 @@ impl Running {
         assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
     }
 
-    /// Sends SIGTERM.
     #[cfg(unix)]
     pub(crate) async fn terminate(&self) {
         let id = self.child.id().expect("it still runs").to_string();

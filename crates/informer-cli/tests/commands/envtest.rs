@@ -10,7 +10,6 @@ use tempfile::TempDir;
 
 use crate::command::{Running, run, start_program, start_with};
 
-/// An installation, and the arguments of its programs.
 struct Installed {
     folder: TempDir,
     etcd: ReservedPort,

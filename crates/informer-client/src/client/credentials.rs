@@ -74,7 +74,6 @@ pub(super) struct Credentials {
     last: Mutex<Last>,
 }
 
-/// A snapshot of the credentials.
 #[derive(Clone, Default)]
 pub(super) struct Current {
     authorization: Option<HeaderValue>,
@@ -89,7 +88,6 @@ pub(super) struct Current {
 struct State {
     /// `None` until the first run of an exec plugin.
     current: Option<Arc<Current>>,
-    /// The time at which the files are read again.
     check_at: Option<Instant>,
 }
 

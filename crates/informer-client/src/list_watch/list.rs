@@ -23,7 +23,6 @@ use crate::splitter::Slice;
 /// The kind of a list when only metadata was requested. Servers that do not support that send the whole list.
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
-/// Splits the body of one list into items.
 pub(super) struct ListParts<O: informer_core::Object> {
     cutter: Cutter,
     decoder: ListDecoder<O>,

@@ -26,13 +26,11 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum length of a body that is not a Status in an error message.
 const MAX_TEXT_SHOWN: usize = 256;
 
-/// The body of a successful response.
 pub(super) struct EncodedBody {
     pub(super) encoding: Encoding,
     pub(super) body: ResponseBody,
 }
 
-/// The result of a request whose response was received.
 pub(super) enum Opened {
     Body(EncodedBody),
     /// The server supports none of the accepted encodings (406).

@@ -25,7 +25,6 @@ use crate::splitter::{Slice, SplitError};
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Splits the body of one watch into events.
 pub(super) struct WatchParts<O: informer_core::Object> {
     cutter: Cutter,
     decoder: WatchDecoder<O>,

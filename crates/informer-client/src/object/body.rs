@@ -47,7 +47,6 @@ pub(crate) struct BodyRef<'a> {
     common: Option<&'a Template>,
 }
 
-/// Borrowed bytes of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Encoded<'a> {
     Json { text: &'a str, has_type: bool },

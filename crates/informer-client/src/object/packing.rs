@@ -48,7 +48,6 @@ const MAX_GENERATIONS: u32 = 8;
 /// decode at once.
 const MAX_CONTEXTS: usize = 4;
 
-/// Compresses the objects of one source.
 #[derive(Default)]
 pub(crate) struct Packing {
     training: Mutex<Training>,

@@ -203,7 +203,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns true for a JSON number.
 fn is_number(word: &[u8]) -> bool {
     let mut rest = word.strip_prefix(b"-").unwrap_or(word);
     let digits = |rest: &mut &[u8]| {

@@ -16,7 +16,6 @@ pub(super) struct ValueReader {
     checked: bool,
 }
 
-/// The type of the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Before the first byte.
@@ -100,7 +99,6 @@ impl ValueReader {
         self.structure.spans()
     }
 
-    /// Validates a word or a number.
     fn check_scalar(&self, part: &[u8], base: u64) -> Result<(), SplitError> {
         let whole = self.whole(part);
         match std::str::from_utf8(whole).ok().map(|text| Cursor::new(text).skip()) {

@@ -130,7 +130,6 @@ pub(crate) fn watch_from<O: Object>(version: &str) -> WatchRequest<O> {
     }
 }
 
-/// A complete list.
 pub(crate) struct Read<O> {
     pub(crate) items: Vec<Listed<O>>,
     pub(crate) undecodable: Vec<Undecodable>,

@@ -134,7 +134,6 @@ impl CachedClient {
         self.shows::<Lazy<K>, K>(&operation, written, timeout).await
     }
 
-    /// Waits until the informer of a representation has cached a written object.
     async fn shows<O: Representation, K: KubeObject>(
         &self,
         operation: &Operation,

@@ -56,7 +56,6 @@ pub(crate) enum WriteResult {
     Done,
     /// The event does not exist any more, since servers delete events after an hour.
     NotFound,
-    /// Another event has the name.
     NameTaken,
     Refused,
 }

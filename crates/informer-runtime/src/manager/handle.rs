@@ -243,7 +243,6 @@ impl ManagerHandle {
         self.shared.leadership.borrow().is_leading()
     }
 
-    /// Makes the manager reject further runnables.
     pub(super) fn close(&self) {
         self.shared.gate.lock().open = false;
     }

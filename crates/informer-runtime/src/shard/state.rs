@@ -124,7 +124,6 @@ pub(crate) struct MemberState {
     /// The membership that consists of all live members.
     target: Membership,
     peers: BTreeMap<Arc<str>, Peer>,
-    /// The resource version of the last list.
     listed: Option<ResourceVersion>,
     wants_list: bool,
     list_due: Instant,

@@ -68,7 +68,6 @@ impl ShardView {
         self.history.last().map_or(Err(NotOwned::NoLease), |assignment| assignment.check(&self.name, key))
     }
 
-    /// Returns the next view; `None` if nothing changed.
     pub(super) fn next(&self, assignment: Assignment) -> Option<Self> {
         if self.history.last().is_some_and(|last| **last == assignment) {
             return None;

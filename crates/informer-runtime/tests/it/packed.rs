@@ -26,7 +26,6 @@ const PODS: usize = 450;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Returns a handler that records each event with the JSON of its object.
 fn note<O: Object>(log: Log, json: fn(&O) -> Result<String, DecodeError>) -> impl EventHandler<O> {
     on_event(move |event| {
         log.lock().push(format!("{event}: {}", json(event.object()).expect("a decodable object")))
@@ -58,7 +57,6 @@ fn change(server: &Server, key: &str, change: impl FnOnce(&mut Value)) -> String
     changed["metadata"]["resourceVersion"].as_str().expect("a resourceVersion").to_owned()
 }
 
-/// Returns the JSON of the selected objects, by key.
 async fn selected<O, T>(cache: &Cache, options: &ListOptions, text: impl Fn(&O) -> T) -> Vec<(String, T)>
 where
     O: informer_client::Representation,

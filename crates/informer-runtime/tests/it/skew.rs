@@ -148,7 +148,6 @@ fn edit_conditions(object: &mut Value, edits: &[Edit]) {
     }
 }
 
-/// A test case: a kind, an object of it, and edits.
 struct Case {
     resource: &'static str,
     object: fn(&mut Extras<'_>) -> Value,

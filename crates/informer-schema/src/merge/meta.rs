@@ -4,7 +4,6 @@ use super::MergeError;
 use crate::schema::field::{Base, Field, PatchStrategy, Shape};
 use crate::schema::kind::Message;
 
-/// The type of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meta<'s> {
     /// A struct with fields.

@@ -247,7 +247,6 @@ impl<'a> WireFields<'a> {
 }
 
 impl<'s, 'a> Many<'s, 'a> {
-    /// Returns one value of a list.
     pub(crate) fn entry(&self, raw: IndexedRaw<'a>) -> Result<View<'s, 'a>, Fault> {
         Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
     }

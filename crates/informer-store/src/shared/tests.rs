@@ -94,7 +94,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The expected content of the store.
 #[derive(Clone, Default)]
 struct Model {
     objects: BTreeMap<ObjectKey, Arc<Pod>>,

@@ -37,7 +37,6 @@ const PROMOTED_AT_ONCE: usize = 64;
 /// The phases of a queue. It never opens again; a drain may begin and fail in a queue that is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Accepts keys.
     Open,
     /// Rejects keys, hands out ready keys, and a caller waits until all of them are done.
     Draining,

@@ -56,7 +56,6 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The real state and the model.
 struct Pair {
     state: State<u8>,
     model: Model,

@@ -17,7 +17,6 @@ pub(super) struct Watching {
     /// The time at which the watch was requested or, once the server has accepted it, the time at which it
     /// was accepted.
     since: Instant,
-    /// The time at which the last event of the watch arrived.
     event_at: Instant,
     events: u64,
     /// For a watch without a start version, false until an event other than `ADDED` arrives: the first

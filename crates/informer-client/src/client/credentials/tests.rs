@@ -51,7 +51,6 @@ async fn pass(time: Duration) {
     tokio::time::resume();
 }
 
-/// Returns a certificate and its key.
 fn pair() -> (String, String) {
     let own = rcgen::generate_simple_self_signed(["user".to_owned()]).unwrap();
     (own.cert.pem(), own.signing_key.serialize_pem())

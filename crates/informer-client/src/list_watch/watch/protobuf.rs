@@ -7,7 +7,6 @@ use crate::Representation;
 use crate::list_watch::objects::{METADATA_KIND, ObjectReader, Read};
 use crate::list_watch::response;
 
-/// One received event, with its object in an envelope.
 pub(super) struct Event<'a> {
     event_type: &'a str,
     object: &'a [u8],

@@ -30,7 +30,6 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(one, 0..60)
 }
 
-/// The model: which runnables run, which are ready, and which groups were cancelled.
 #[derive(Default)]
 struct Model {
     groups: HashMap<RunnableId, RunnableGroup>,

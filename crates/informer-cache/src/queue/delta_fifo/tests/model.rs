@@ -141,7 +141,6 @@ fn compress(entries: &mut Vec<Entry>) {
     }
 }
 
-/// The queue under test, its lagging consumer, and the model.
 struct Pair {
     state: DeltaState<Foo>,
     held: Arc<Held>,
