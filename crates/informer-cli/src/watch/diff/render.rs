@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
+use diffy::{DiffOptions, Line};
 use serde_json::Value;
 
 use super::{Difference, Segment};
@@ -13,7 +13,7 @@ use crate::watch::printer::Styles;
 /// The length at which values are truncated.
 const MAX_VALUE_CHARS: usize = 400;
 /// The number of unchanged lines that are printed around a change in a multi-line string.
-const CONTEXT_LINES: u32 = 1;
+const CONTEXT_LINES: usize = 1;
 /// The maximum number of printed lines of one multi-line string.
 const MAX_TEXT_LINES: usize = 40;
 
@@ -99,20 +99,22 @@ fn is_text(old: &str, new: &str) -> bool {
 }
 
 fn text(old: &str, new: &str) -> String {
-    let input = InternedInput::new(old, new);
-    let mut difference = Diff::compute(Algorithm::Histogram, &input);
-    difference.postprocess_lines(&input);
-    let printer = BasicLineDiffPrinter(&input.interner);
-    let mut format = UnifiedDiffConfig::default();
-    format.context_len(CONTEXT_LINES);
-    let unified = difference.unified_diff(&printer, format, &input).to_string();
-    let count = unified.lines().count();
-    let mut lines = String::new();
-    for line in unified.lines().take(MAX_TEXT_LINES) {
-        let _ = write!(lines, "\n        {}", plain(line));
+    let patch = DiffOptions::new().set_context_len(CONTEXT_LINES).create_patch(old, new);
+    let mut unified = Vec::new();
+    for hunk in patch.hunks() {
+        unified.push(format!("@@ -{} +{} @@", hunk.old_range(), hunk.new_range()));
+        unified.extend(hunk.lines().iter().map(|line| match line {
+            Line::Context(line) => format!(" {line}"),
+            Line::Delete(line) => format!("-{line}"),
+            Line::Insert(line) => format!("+{line}"),
+        }));
     }
-    if count > MAX_TEXT_LINES {
-        let _ = write!(lines, "\n        ... ({} more lines)", count - MAX_TEXT_LINES);
+    let mut lines = String::new();
+    for line in unified.iter().take(MAX_TEXT_LINES) {
+        let _ = write!(lines, "\n        {}", plain(line.trim_end_matches('\n')));
+    }
+    if unified.len() > MAX_TEXT_LINES {
+        let _ = write!(lines, "\n        ... ({} more lines)", unified.len() - MAX_TEXT_LINES);
     }
     lines
 }
