@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 
@@ -11,15 +12,15 @@ use super::credentials::CredentialsError;
 #[derive(Debug, thiserror::Error)]
 #[error("create a client: {problem}; {remedy}")]
 pub struct ClientError {
-    problem: &'static str,
+    problem: Cow<'static, str>,
     remedy: &'static str,
     #[source]
     cause: Option<BoxError>,
 }
 
 impl ClientError {
-    pub(super) fn new(problem: &'static str, remedy: &'static str) -> Self {
-        Self { problem, remedy, cause: None }
+    pub(super) fn new(problem: impl Into<Cow<'static, str>>, remedy: &'static str) -> Self {
+        Self { problem: problem.into(), remedy, cause: None }
     }
 
     pub(super) fn because(mut self, cause: impl Into<BoxError>) -> Self {

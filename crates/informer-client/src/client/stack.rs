@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
-use kube_client::client::ConfigExt;
+use kube_client::client::{ConfigExt, RustlsTlsError};
 use rustls::client::Resumption;
 use tower::ServiceBuilder;
 use tower::util::{BoxCloneSyncService, option_layer};
@@ -45,6 +45,9 @@ const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);
 
 /// The default of [`ClientOptions::exec_timeout`].
 const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The remedy for invalid TLS settings.
+const TLS_REMEDY: &str = "check certificates and keys in the kubeconfig";
 
 /// A configuration without its renewable credentials, and those credentials.
 struct Settings {
@@ -151,14 +154,29 @@ fn require_provider() -> Result<(), ClientError> {
     Ok(())
 }
 
+/// Returns the error for invalid TLS settings. It names the CA file if that is the cause.
+fn invalid_tls(config: &Config, cause: kube_client::Error) -> ClientError {
+    let authority = matches!(cause, kube_client::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)));
+    let error = match config.root_cert_file.as_ref().filter(|_| authority) {
+        Some(path) => ClientError::new(
+            format!("there is no valid CA certificate in {}", path.display()),
+            "check that the file is readable and contains only valid PEM",
+        ),
+        None => ClientError::new("the TLS settings are invalid", TLS_REMEDY),
+    };
+    error.because(cause)
+}
+
 /// Adds TLS to a connector. HTTP/2 is offered to the API server, but not to a proxy.
 fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connector, ClientError> {
     require_provider()?;
     let Settings { config, credentials } = settings;
-    let unusable = "the TLS settings are invalid";
-    let remedy = "check certificates and keys in the kubeconfig";
-    let settings = config.rustls_client_config();
-    let mut settings = settings.map_err(|cause| ClientError::new(unusable, remedy).because(cause))?;
+    // kube accepts a CA bundle without a certificate, with which every handshake fails.
+    let no_authority = config.root_cert.as_ref().is_some_and(Vec::is_empty);
+    if no_authority && config.root_cert_file.is_none() && !config.accept_invalid_certs {
+        return Err(ClientError::new("the CA bundle contains no certificate", TLS_REMEDY));
+    }
+    let mut settings = config.rustls_client_config().map_err(|cause| invalid_tls(config, cause))?;
     if let Some(credentials) = credentials.as_ref().filter(|credentials| credentials.has_identity()) {
         let fallback = Arc::clone(&settings.client_auth_cert_resolver);
         let credentials = Arc::clone(credentials);
@@ -170,7 +188,7 @@ fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connect
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into();
         let name = name.map_err(|cause: rustls::pki_types::InvalidDnsNameError| {
-            ClientError::new("tls-server-name is not a valid DNS name", remedy).because(cause)
+            ClientError::new("tls-server-name is not a valid DNS name", TLS_REMEDY).because(cause)
         })?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }

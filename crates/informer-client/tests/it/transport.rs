@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -190,11 +192,41 @@ async fn client_creation_rejects_invalid_proxy_and_ca() {
     );
     config.proxy_url = None;
     config.root_cert = Some(vec![b"not a certificate".to_vec()]);
-    let error = Client::new(config).unwrap_err();
+    let error = Client::new(config.clone()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "create a client: the TLS settings are invalid; check certificates and keys in the kubeconfig"
     );
+    // kube's result for a bundle without PEM.
+    config.root_cert = Some(Vec::new());
+    let error = Client::new(config).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "create a client: the CA bundle contains no certificate; check certificates and keys in the kubeconfig"
+    );
+}
+
+#[tokio::test]
+async fn client_creation_names_an_invalid_ca_file_and_succeeds_once_it_is_replaced() {
+    let (server, certificate) = serve_tls(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.crt");
+    let mut config = Config::new(format!("https://{}", server.address).parse().unwrap());
+    config.root_cert_file = Some(file.clone());
+    let pem = |content: &str| format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+    for content in [None, Some(String::new()), Some("garbage".to_owned()), Some(pem("AAAA")), Some(pem("!"))]
+    {
+        if let Some(content) = content {
+            std::fs::write(&file, content).unwrap();
+        }
+        let error = Client::new(config.clone()).unwrap_err().to_string();
+        let named = format!("create a client: there is no valid CA certificate in {}; ", file.display());
+        assert!(error.starts_with(&named), "{error}");
+    }
+    std::fs::write(&file, pem(&STANDARD.encode(certificate))).unwrap();
+    let client = Client::new(config).unwrap();
+    let read = list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap();
+    assert_eq!(read.keys(), ["x"]);
 }
 
 /// Returns a TLS server that offers these ALPN protocols, and its certificate.

@@ -217,6 +217,60 @@ async fn invalid_certificate_stops_the_manager_with_an_error_naming_its_files() 
     assert!(cause.contains("tls.crt") && cause.contains("tls.key"), "{cause}");
 }
 
+#[tokio::test]
+async fn invalid_client_authority_at_the_start_stops_the_manager_with_an_error_naming_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, roots) = certificate(folder.path());
+    let file = folder.path().join("ca.crt");
+    let tls = tls.client_authority(&file);
+    let manager = || {
+        let server = here().tls(tls.clone());
+        let bound = server.bound();
+        let client = Client::from_service(ApiServer::builder().build().service(), "default");
+        (Manager::new(client).health(server), bound)
+    };
+    let truncated = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+    let no_certificate = format!("{truncated}-----END CERTIFICATE-----\n");
+    for (content, problem) in [
+        (None, "cannot be read"),
+        (Some(""), "there is no client authority"),
+        (Some("garbage"), "there is no client authority"),
+        (Some(truncated), "there is an invalid client authority"),
+        (Some(&no_certificate), "there is an invalid client authority"),
+    ] {
+        if let Some(content) = content {
+            std::fs::write(&file, content).expect("a writable folder");
+        }
+        let (manager, mut bound) = manager();
+        let ended = tokio::select! {
+            ended = manager.run_until(std::future::pending::<()>()) => ended,
+            Ok(_) = bound.wait_for(Option::is_some) => panic!("the server listens with {content:?}"),
+        };
+        let error = ended.expect_err("it is invalid");
+        assert_eq!(error.to_string(), "the manager ended: probes failed");
+        let cause = std::error::Error::source(&error).expect("a cause").to_string();
+        assert!(cause.contains(problem) && cause.contains(&file.display().to_string()), "{cause}");
+    }
+
+    let authority = CertificateAuthority::new("callers").expect("a key can be made");
+    std::fs::write(&file, authority.certificate()).expect("a writable folder");
+    let (manager, mut bound) = manager();
+    let handle = manager.handle();
+    let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    let address = bound.wait_for(Option::is_some).await.expect("the server listens").expect("it exists");
+    let user = authority.issue_to(&User::new("caller")).expect("a name");
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let name = ServerName::try_from("here").expect("a valid name");
+    let mut stream = connector(roots, Some(&user)).connect(name, stream).await.expect("a handshake");
+    let request = "GET /livez HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("a text response");
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    handle.stop();
+    running.await.expect("no panic").expect("a clean stop");
+}
+
 #[tokio::test(start_paused = true)]
 async fn certificate_files_are_reloaded_every_ten_seconds() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -248,7 +302,7 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
 
     write("garbage");
     let error = acceptor.renew().await.expect_err("the renewal fails").to_string();
-    assert!(error.ends_with("there is no client authority"), "{error}");
+    assert!(error.contains("there is no client authority in ") && error.ends_with("ca.crt"), "{error}");
     assert!(taken(Some(&old)).await, "the old authority is still accepted");
 
     write(after.certificate());
@@ -310,7 +364,8 @@ async fn certificate_is_reloaded_after_files_are_renamed_over_it_or_removed_and_
     for name in ["tls.crt", "tls.key"] {
         std::fs::remove_file(path(name)).expect("it exists");
         let error = acceptor.renew().await.expect_err("a file is missing").to_string();
-        assert!(error.ends_with("a file cannot be read"), "{error}");
+        let named = format!("the file {} cannot be read", path("tls.crt").display());
+        assert!(error.ends_with(&named), "{error}");
         assert!(shakes_hands(&acceptor, &second).await, "the old pair is still served");
     }
     let (_, third) = certificate(folder.path());

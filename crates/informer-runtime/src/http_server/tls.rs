@@ -110,14 +110,17 @@ impl Tls {
         let (certificate, key, authorities) =
             (self.certificate.clone(), self.key.clone(), self.authorities.clone());
         let read = move || {
-            let authorities = authorities.map(std::fs::read).transpose()?;
-            Ok(Files { certificate: std::fs::read(certificate)?, key: std::fs::read(key)?, authorities })
+            let authorities = authorities.map(read_file).transpose()?;
+            Ok(Files { certificate: read_file(certificate)?, key: read_file(key)?, authorities })
         };
-        let read: Result<std::io::Result<Files>, _> = tokio::task::spawn_blocking(read).await;
+        let read: Result<Result<Files, (PathBuf, std::io::Error)>, _> =
+            tokio::task::spawn_blocking(read).await;
         match read {
             Ok(Ok(files)) => Ok(files),
-            Ok(Err(error)) => Err(self.error("a file cannot be read", error)),
-            Err(error) => Err(self.error("a file cannot be read", error)),
+            Ok(Err((path, error))) => {
+                Err(self.error(format!("the file {} cannot be read", path.display()), error))
+            }
+            Err(error) => Err(self.error("the files cannot be read", error)),
         }
     }
 
@@ -125,8 +128,8 @@ impl Tls {
         let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| self.error("the provider supports no version of TLS", error))?;
-        let config = match &files.authorities {
-            Some(authorities) => config.with_client_cert_verifier(self.verifier(authorities)?),
+        let config = match self.authorities.as_deref().zip(files.authorities.as_deref()) {
+            Some((path, authorities)) => config.with_client_cert_verifier(self.verifier(path, authorities)?),
             None => config.with_no_client_auth(),
         };
         let resolver = Arc::new(SingleCertAndKey::from(self.parse(files)?));
@@ -135,14 +138,16 @@ impl Tls {
         Ok(Arc::new(config))
     }
 
-    fn verifier(&self, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    /// Creates the verifier of client certificates from the contents of the file at `path`.
+    fn verifier(&self, path: &Path, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+        let problem = |problem: &str| format!("{problem} in {}", path.display());
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(authorities) {
             let added = authority.map_err(BoxError::from).and_then(|authority| Ok(roots.add(authority)?));
-            added.map_err(|error| self.error("a client authority is not a certificate", error))?;
+            added.map_err(|error| self.error(problem("there is an invalid client authority"), error))?;
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider));
-        verifier.build().map_err(|error| self.error("there is no client authority", error))
+        verifier.build().map_err(|error| self.error(problem("there is no client authority"), error))
     }
 
     fn parse(&self, Files { certificate, key, .. }: &Files) -> Result<CertifiedKey, TlsError> {
@@ -155,14 +160,19 @@ impl Tls {
         pair.map_err(|error| self.error("the key does not match the certificate", error))
     }
 
-    fn error(&self, problem: &'static str, cause: impl Into<BoxError>) -> TlsError {
+    fn error(&self, problem: impl Into<String>, cause: impl Into<BoxError>) -> TlsError {
         TlsError {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
-            problem,
+            problem: problem.into(),
             cause: cause.into(),
         }
     }
+}
+
+/// Reads a file. The error has its path.
+fn read_file(path: PathBuf) -> Result<Vec<u8>, (PathBuf, std::io::Error)> {
+    std::fs::read(&path).map_err(|error| (path, error))
 }
 
 impl fmt::Debug for Tls {
@@ -172,13 +182,13 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// The error for a certificate that a server cannot use.
+/// The error for a certificate that a server cannot use, or for invalid client CAs.
 #[derive(Debug, thiserror::Error)]
 #[error("serve {} with {}: {problem}", .certificate.display(), .key.display())]
 pub struct TlsError {
     certificate: PathBuf,
     key: PathBuf,
-    problem: &'static str,
+    problem: String,
     #[source]
     cause: BoxError,
 }

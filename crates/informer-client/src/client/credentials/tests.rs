@@ -237,15 +237,26 @@ async fn symlink_swap_of_a_mounted_secret_renews_the_certificate() {
 }
 
 #[test]
-fn error_for_invalid_certificate_files_names_them() {
+fn client_creation_names_invalid_certificate_files_and_succeeds_once_they_are_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (pair(), pair());
-    fs::write(folder.path().join("tls.crt"), one.0).unwrap();
-    fs::write(folder.path().join("tls.key"), other.1).unwrap();
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
     let mut config = config("https://server");
-    config.auth_info.client_certificate = Some(folder.path().join("tls.crt").display().to_string());
-    config.auth_info.client_key = Some(folder.path().join("tls.key").display().to_string());
-    let error = crate::Client::new(config).unwrap_err();
-    let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert!(cause.starts_with("no valid client certificate in") && cause.contains("tls.key"), "{cause}");
+    config.auth_info.client_certificate = Some(certificate.display().to_string());
+    config.auth_info.client_key = Some(key.display().to_string());
+    let rejected = || {
+        let error = crate::Client::new(config.clone()).unwrap_err();
+        std::error::Error::source(&error).unwrap().to_string()
+    };
+    let cause = rejected();
+    assert!(cause.starts_with(&format!("the file {} cannot be read", certificate.display())), "{cause}");
+    fs::write(&key, &one.1).unwrap();
+    for invalid in ["", "garbage", &other.0] {
+        fs::write(&certificate, invalid).unwrap();
+        let cause = rejected();
+        let files = format!("{} and {};", certificate.display(), key.display());
+        assert!(cause.starts_with(&format!("no valid client certificate in {files}")), "{cause}");
+    }
+    fs::write(&certificate, &one.0).unwrap();
+    crate::Client::new(config).unwrap();
 }

@@ -98,3 +98,18 @@ async fn only_clients_with_a_certificate_of_the_authority_are_served() {
     handle.stop();
     running.await.expect("no panic").expect("a clean stop");
 }
+
+#[tokio::test]
+async fn webhook_server_with_an_invalid_client_authority_stops_the_manager_with_an_error_naming_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tls = files(folder.path(), &authority("webhooks"), &authority("callers"));
+    let file = folder.path().join("ca.crt");
+    std::fs::write(&file, "garbage").expect("a writable folder");
+    let client = Client::from_service(ApiServer::builder().build().service(), "default");
+    let manager = Manager::new(client).add(WebhookServer::at("127.0.0.1:0", tls));
+    let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it cannot verify clients");
+    assert_eq!(error.to_string(), "the manager ended: webhooks failed");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    let problem = format!("there is no client authority in {}", file.display());
+    assert!(cause.ends_with(&problem), "{cause}");
+}
