@@ -199,3 +199,37 @@ async fn metrics_have_controller_runtime_names_and_start_at_zero() {
     stop.cancel();
     task.await.unwrap().unwrap();
 }
+
+#[cfg(feature = "prometheus")]
+#[tokio::test(start_paused = true)]
+async fn requeues_are_counted_by_their_result() {
+    let instrumentation = Arc::new(crate::instrumentation::Instrumentation::default());
+    let metrics = super::super::metrics_of(&instrumentation);
+    let calls = Calls::new();
+    // Each request asks for a requeue twice.
+    let controller = scripted(&[("limited", 0), ("delayed", 0)], &calls, |key, before| match (key, before) {
+        (_, 2) => Ok(Outcome::Done),
+        ("limited", _) => Ok(Outcome::requeue()),
+        _ => Ok(Outcome::requeue_after(10 * SECOND)),
+    });
+    let running = Running::start_in(Environment { metrics: Some(metrics), ..environment() }, controller);
+    let count = |result: &str| {
+        let text = instrumentation.metrics().unwrap();
+        let row = format!("controller_runtime_reconcile_total{{controller=\"test\",result=\"{result}\"}} ");
+        let row = text.lines().find_map(|line| line.strip_prefix(&row)).expect("the row of the result");
+        row.parse::<u64>().unwrap()
+    };
+    let counts = || ["requeue", "requeue_after", "success", "error"].map(count);
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(counts(), [2, 1, 1, 0]);
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(counts(), [2, 2, 2, 0]);
+    assert_eq!((calls.times("limited").len(), calls.times("delayed").len()), (3, 3));
+    let text = instrumentation.metrics().unwrap();
+    assert!(
+        text.contains("controller_runtime_reconcile_time_seconds_count{controller=\"test\"} 6\n"),
+        "{text}"
+    );
+    assert!(text.contains("workqueue_retries_total{name=\"test\"} 4\n"), "{text}");
+    running.stop().await.unwrap();
+}
