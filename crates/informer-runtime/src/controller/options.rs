@@ -120,6 +120,10 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
 
     /// Sets whether the sources start before this process is the leader, so that a new leader begins with a
     /// synced cache and a filled queue. Each standby then has the leader's watches and memory use.
+    ///
+    /// Neither readiness nor the election waits for the warm-up. A new leader waits for the rest of it before
+    /// it reconciles. A source that fails, or does not sync within the [timeout](Self::sync_timeout), ends
+    /// the controller and its manager, in a standby too.
     pub fn warm_up(self, warm_up: bool) -> Self {
         self.set(|own| own.warm_up = Some(warm_up))
     }

@@ -2,6 +2,7 @@
 mod leases;
 #[cfg(feature = "prometheus")]
 mod metrics;
+mod warm_up;
 
 use std::sync::Arc;
 use std::time::Duration;

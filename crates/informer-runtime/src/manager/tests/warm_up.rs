@@ -1,0 +1,160 @@
+//! Controllers with warm-up in a manager: slow sources and handlers.
+
+use std::sync::mpsc;
+
+use http::StatusCode;
+use informer_core::Gvr;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use super::*;
+use crate::handler::{Enqueue, Handler, enqueue_object};
+use crate::source::{Source, function, kind, watch};
+use crate::{
+    Controller, ControllerHandle, ControllerOptions, ControllerPhase, LeaderElection, ManagerError,
+    ManagerHandle, Outcome, Probe, Request, Trigger,
+};
+
+/// A running manager with one controller.
+struct Replica {
+    handle: ManagerHandle,
+    controller: ControllerHandle,
+    log: Log,
+    task: tokio::task::JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Replica {
+    /// Adds a controller to a manager, and starts it. The reconciled requests are logged.
+    fn start(manager: Manager, options: ControllerOptions, source: impl Source<Request>, log: Log) -> Self {
+        let reconciled = log.clone();
+        let controller = Controller::builder().named("web").with_options(options).source(source);
+        let controller = controller.reconcile(move |request: Request, _| {
+            reconciled.add(request.to_string());
+            async { Ok(Outcome::Done) }
+        });
+        let (handle, controller_handle) = (manager.handle(), controller.handle());
+        let running = manager.controller(controller).run_until(std::future::pending::<()>());
+        Self { handle, controller: controller_handle, log, task: tokio::spawn(running) }
+    }
+
+    async fn runs(&self) {
+        let started =
+            |status: &ManagerStatus| !matches!(status, ManagerStatus::Created | ManagerStatus::Starting);
+        let status = self.handle.status().wait_for(started).await.expect("the handle is alive").clone();
+        assert_eq!(status, ManagerStatus::Running);
+    }
+
+    async fn readyz(&self) -> StatusCode {
+        self.handle.health().respond(Probe::Ready, &http::Uri::from_static("/readyz")).await.status()
+    }
+
+    fn phase(&self) -> ControllerPhase {
+        self.controller.state().expect("it was added").phase
+    }
+
+    async fn stop(self) {
+        self.handle.stop();
+        self.task.await.expect("no panic").expect("a clean stop");
+    }
+}
+
+fn warm() -> ControllerOptions {
+    ControllerOptions::new().warm_up(true)
+}
+
+/// A source that enqueues one request after a delay.
+fn slow(takes: Duration) -> impl Source<Request> {
+    function("slow", move |enqueuer| async move {
+        sleep(takes).await;
+        enqueuer.enqueue(0).add("default/a".parse().expect("a key"));
+        Ok(())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_is_ready_while_a_warm_up_is_slow() {
+    let replica = Replica::start(manager(), warm(), slow(seconds(60)), Log::default());
+    sleep(seconds(1)).await;
+    assert_eq!(*replica.handle.status().borrow(), ManagerStatus::Running);
+    assert_eq!(replica.readyz().await, StatusCode::OK);
+    sleep(seconds(58)).await;
+    assert_eq!((replica.phase(), replica.log.all()), (ControllerPhase::Starting, vec![]));
+    sleep(seconds(2)).await;
+    assert_eq!(replica.log.all(), ["default/a"]);
+    replica.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn warm_up_that_hangs_ends_leader_and_standby_at_the_sync_timeout_with_an_error_naming_the_source() {
+    let server = ApiServer::builder().build();
+    let replica = |identity: &str| {
+        let manager = Manager::new(Client::from_service(server.service(), "default"));
+        let manager = manager.leader_election(LeaderElection::new("operator").identity(identity));
+        let options = warm().sync_timeout(seconds(30));
+        Replica::start(manager, options, slow(Duration::MAX), Log::default())
+    };
+    let leader = replica("first");
+    sleep(seconds(1)).await;
+    let standby = replica("second");
+    sleep(seconds(28)).await;
+    assert!(leader.handle.is_leader() && !standby.handle.is_leader());
+    for replica in [leader, standby] {
+        assert_eq!(replica.readyz().await, StatusCode::OK);
+        let error = replica.task.await.expect("no panic").expect_err("a source hangs");
+        let text = error.to_string();
+        assert!(text.starts_with("the manager ended: warm-up of controller web failed"), "{text}");
+        let cause = std::error::Error::source(&error).expect("a cause").to_string();
+        assert!(cause.contains("the source function slow did not deliver"), "{cause}");
+        assert_eq!(replica.log.all(), [""; 0]);
+    }
+}
+
+/// A handler that blocks its thread until a sender is dropped or sends.
+struct Blocking {
+    log: Log,
+    release: Mutex<mpsc::Receiver<()>>,
+}
+
+impl<O: informer_core::Object> Handler<O> for Blocking {
+    fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, Request>) {
+        // Lets the other tasks of this thread run.
+        let _ = tokio::task::block_in_place(|| self.release.lock().recv());
+        self.log.add(format!("handled {}", trigger.key()));
+        enqueue_object().handle(trigger, enqueue);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn manager_is_ready_while_a_handler_blocks_a_warm_up_and_reconciles_after_it() {
+    let server = ApiServer::builder().build();
+    create(&server, "a");
+    create(&server, "b");
+    let manager = Manager::new(Client::from_service(server.service(), "default"));
+    let (release, blocked) = mpsc::channel();
+    let log = Log::default();
+    let handler = Blocking { log: log.clone(), release: Mutex::new(blocked) };
+    let replica = Replica::start(manager, warm(), kind(watch::<ConfigMap>(), handler), log);
+    replica.runs().await;
+    assert_eq!(replica.readyz().await, StatusCode::OK);
+    release.send(()).expect("the handler waits");
+    // The handler has one object left, so that the sources have not synced.
+    while replica.log.all().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((replica.phase(), replica.log.all().len()), (ControllerPhase::Starting, 1));
+    drop(release);
+    while replica.log.all().len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    let log = replica.log.all();
+    assert!(log[..2].iter().all(|entry| entry.starts_with("handled ")), "{log:?}");
+    let mut reconciled = log[2..].to_vec();
+    reconciled.sort();
+    assert_eq!(reconciled, ["default/a", "default/b"]);
+    replica.stop().await;
+}
+
+fn create(server: &ApiServer, name: &str) {
+    let map = json!({"metadata": {"name": name, "namespace": "default"}});
+    server.create(&Gvr::new("", "v1", "configmaps"), "default", map).expect("a valid object");
+}
