@@ -1,18 +1,22 @@
-//! Controllers with warm-up in a manager: slow sources and handlers.
+//! Controllers with warm-up in a manager: slow sources and handlers, and a standby that becomes the leader.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::{Request as HttpRequest, StatusCode};
+use http_body_util::Full;
 use informer_core::Gvr;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use tower::ServiceExt;
 
 use super::*;
 use crate::handler::{Enqueue, Handler, enqueue_object};
 use crate::source::{Source, function, kind, watch};
 use crate::{
-    Controller, ControllerHandle, ControllerOptions, ControllerPhase, LeaderElection, ManagerError,
-    ManagerHandle, Outcome, Probe, Request, Trigger,
+    Controller, ControllerHandle, ControllerOptions, ControllerPhase, LeaderElection, Leadership,
+    ManagerError, ManagerHandle, Outcome, Probe, Request, Trigger,
 };
 
 /// A running manager with one controller.
@@ -50,6 +54,11 @@ impl Replica {
 
     fn phase(&self) -> ControllerPhase {
         self.controller.state().expect("it was added").phase
+    }
+
+    /// The number of queued requests.
+    fn queued(&self) -> usize {
+        self.controller.state().expect("it was added").queue.ready
     }
 
     async fn stop(self) {
@@ -157,4 +166,55 @@ async fn manager_is_ready_while_a_handler_blocks_a_warm_up_and_reconciles_after_
 fn create(server: &ApiServer, name: &str) {
     let map = json!({"metadata": {"name": name, "namespace": "default"}});
     server.create(&Gvr::new("", "v1", "configmaps"), "default", map).expect("a valid object");
+}
+
+/// Starts a candidate whose controller watches config maps. Counts its requests for them: lists and watches.
+fn candidate(server: &ApiServer, identity: &str, options: ControllerOptions) -> (Replica, Arc<AtomicUsize>) {
+    let (service, requests) = (server.service(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&requests);
+    let service = tower::service_fn(move |request: HttpRequest<Full<Bytes>>| {
+        if request.uri().path().ends_with("/configmaps") {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        service.clone().oneshot(request)
+    });
+    let manager = Manager::new(Client::from_service(service, "default"));
+    let manager = manager.leader_election(LeaderElection::new("operator").identity(identity));
+    let source = kind(watch::<ConfigMap>(), enqueue_object());
+    (Replica::start(manager, options, source, Log::default()), requests)
+}
+
+#[tokio::test(start_paused = true)]
+async fn standby_with_warm_up_reconciles_at_once_as_leader_without_another_list() {
+    for warms in [true, false] {
+        let server = ApiServer::builder().build();
+        create(&server, "a");
+        create(&server, "b");
+        let options = || ControllerOptions::new().warm_up(warms);
+        let (leader, _) = candidate(&server, "first", options());
+        sleep(seconds(1)).await;
+        let (standby, requests) = candidate(&server, "second", options());
+        sleep(seconds(30)).await;
+        create(&server, "c");
+        sleep(seconds(1)).await;
+        assert_eq!(leader.log.all().len(), 3);
+        assert_eq!(*standby.handle.leadership().borrow(), Leadership::Standby);
+        assert_eq!(*standby.handle.status().borrow(), ManagerStatus::Running);
+        assert_eq!(standby.phase(), ControllerPhase::Created);
+        assert_eq!(standby.log.all(), [""; 0]);
+        let before = requests.load(Ordering::SeqCst);
+        assert_eq!((before > 0, standby.queued()), if warms { (true, 3) } else { (false, 0) });
+
+        leader.stop().await;
+        standby.handle.leadership().wait_for(Leadership::is_leading).await.expect("it keeps running");
+        // Paused time advances only when no task can run.
+        sleep(if warms { Duration::from_millis(1) } else { seconds(5) }).await;
+        let mut log = standby.log.all();
+        log.sort();
+        assert_eq!(log, ["default/a", "default/b", "default/c"]);
+        assert_eq!(standby.phase(), ControllerPhase::Running);
+        let after = requests.load(Ordering::SeqCst);
+        assert_eq!(after == before, warms, "{} requests after the election", after - before);
+        standby.stop().await;
+    }
 }
