@@ -31,8 +31,8 @@ Example:
   informer envtest install bin/envtest
   KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...
 
-The programs take the flags that envtest passes; a flag that asks for what is not there is an
-error that names it. DIR/kube-apiserver --help lists them.")]
+The programs accept the flags that envtest passes. An unknown flag, or a value for an unsupported
+feature, is an error that names it. DIR/kube-apiserver --help lists the accepted flags.")]
     Install {
         /// The directory; it is created if missing.
         #[arg(value_name = "DIR")]
