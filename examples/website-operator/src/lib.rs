@@ -11,8 +11,9 @@ use serde_json::json;
 
 /// The desired state of a website.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
-#[kube(schema = "disabled", crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
+#[kube(group = "example.com", version = "v1", kind = "Website", namespaced)]
+#[kube(status = "WebsiteStatus", schema = "disabled")]
+#[kube(crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
 pub struct WebsiteSpec {
     /// The container image.
     pub image: String,
@@ -55,7 +56,11 @@ fn deployment_for(site: &Website) -> Result<Deployment, ReconcileError> {
     let owner = site.controller_owner_ref(&()).ok_or("the Website has no uid")?;
     let labels = json!({"website": site.name_any()});
     Ok(serde_json::from_value(json!({
-        "metadata": {"name": site.name_any(), "namespace": site.namespace(), "ownerReferences": [owner]},
+        "metadata": {
+            "name": site.name_any(),
+            "namespace": site.namespace(),
+            "ownerReferences": [owner],
+        },
         "spec": {
             "replicas": site.spec.replicas,
             "selector": {"matchLabels": labels},
