@@ -38,5 +38,11 @@ pub struct Replicas;
 #[doc = include_str!("../../docs/book/src/guides/webhooks.md")]
 pub struct Webhooks;
 
+#[doc = include_str!("../../docs/book/src/introduction.md")]
+pub struct Introduction;
+
 #[doc = include_str!("../../docs/book/src/reference/faults.md")]
 pub struct FaultRules;
+
+#[doc = include_str!("../../docs/apiserver.md")]
+pub struct EmbeddedServer;
