@@ -4,7 +4,7 @@ use std::path::Path;
 use super::Source;
 use crate::report::Report;
 
-const PAGES: [&str; 2] = ["parity.md", "pains.md"];
+const PAGES: [&str; 2] = ["parity.md", "known-issues.md"];
 
 /// Checks that each function that a row names in backticks exists.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {

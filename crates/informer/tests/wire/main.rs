@@ -7,6 +7,6 @@ mod bad_input;
 mod costs;
 mod encodings;
 mod fixture;
+mod known_issues;
 mod kube_rs_bugs;
-mod pains;
 mod split;
