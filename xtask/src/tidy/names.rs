@@ -1,7 +1,11 @@
+mod members;
+
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::Source;
+use members::Members;
+
+use super::{Source, prose};
 use crate::report::Report;
 
 /// The section of `docs/parity.md` with the table of public names.
@@ -13,8 +17,11 @@ const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
 /// Names of other crates that rows may mention.
 const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 
+/// Members of types of kube-rs whose names are also those of types here.
+const FOREIGN_MEMBERS: [&str; 3] = ["Action::await_change", "Action::requeue", "Store::get"];
+
 /// Checks the table of public names: each upstream name has a row in the part of its package, and each of our
-/// names in a row exists.
+/// names in a row exists. Checks names `Type::member` in all documents.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
@@ -25,6 +32,46 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
             compare(&page, &upstream, &declared, report);
         }
         (page, upstream) => report.problems.extend(page.err().into_iter().chain(upstream.err())),
+    }
+    let members = members(root, sources);
+    for document in prose::documents(root) {
+        match read(&document) {
+            Ok(text) => check_members(&document, &text, &members, report),
+            Err(problem) => report.problems.push(problem),
+        }
+    }
+}
+
+/// Returns the members of the types of the crates. `real_time` reports files that cannot be parsed.
+fn members(root: &Path, sources: &[Source]) -> Members {
+    let mut members = Members::default();
+    for source in sources {
+        let name = source.name(root);
+        let Some((krate, file)) = name.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
+        else {
+            continue;
+        };
+        if let Ok(parsed) = syn::parse_file(&source.text)
+            && !file.contains("tests")
+        {
+            members.add(krate, &parsed.items);
+        }
+    }
+    members
+}
+
+/// Checks the paths in backticks: what follows the name of a type of the crates must be a member of it.
+fn check_members(document: &str, text: &str, members: &Members, report: &mut Report) {
+    for (index, line) in text.lines().enumerate() {
+        for path in quoted(line).filter_map(|code| code.split('(').next()) {
+            let names: Vec<&str> = path.split("::").collect();
+            for pair in names.windows(2).filter(|pair| members.has(pair[0], pair[1]) == Some(false)) {
+                let name = pair.join("::");
+                if !FOREIGN_MEMBERS.contains(&&*name) {
+                    report.problems.push(format!("{document}:{}: there is no {name}", index + 1));
+                }
+            }
+        }
     }
 }
 
@@ -102,5 +149,23 @@ mod tests {
     fn unknown_name_in_a_row_is_a_problem() {
         let page = PAGE.replace("`Keys::by`", "`Keys::missing`, `KeyError::Bad`");
         assert_eq!(problems(&page, ""), ["docs/parity.md:9: there is no missing"]);
+    }
+
+    #[test]
+    fn name_that_is_a_member_of_another_type_is_a_problem() {
+        let text = "pub struct Keys;\nimpl Keys { pub fn by() {} }\npub enum KeyError { Bad(String) }\n";
+        let root = Path::new("/root");
+        let source = |path: &str| Source { path: root.join(path), text: text.to_owned() };
+        let members = members(root, &[source("crates/core/src/keys.rs"), source("xtask/src/keys.rs")]);
+        let problems = |page: &str| {
+            let mut report = Report::new("tidy");
+            check_members("docs/a.md", page, &members, &mut report);
+            report.problems
+        };
+        assert_eq!(problems("`Keys::by(..)`, `core::KeyError::Bad`\n`Unknown::by`, `keys::by`"), [""; 0]);
+        assert_eq!(
+            problems("`Keys::Bad`\n\n`core::KeyError::by(x).y`"),
+            ["docs/a.md:1: there is no Keys::Bad", "docs/a.md:3: there is no KeyError::by"]
+        );
     }
 }

@@ -120,7 +120,7 @@ fn is_below(file: &str, folder: &str) -> bool {
 }
 
 /// The Markdown documents of the project. The change log describes the past and keeps its words.
-fn documents(root: &Path) -> Vec<String> {
+pub(super) fn documents(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec();
     add_documents(root, "docs", &mut names);
