@@ -21,6 +21,7 @@ pub use snapshot::{RestoreError, Snapshot, SnapshotError};
 use crate::faults::Faults;
 use crate::http::{ApiService, Frontend};
 use crate::model::kinds::Kind;
+use crate::model::user::User;
 use crate::registry::Resource;
 use crate::requests::{RequestRecord, Verb};
 use crate::webhook::Webhooks;
@@ -93,6 +94,20 @@ impl ApiServer {
     /// works with paused time.
     pub fn service(&self) -> ApiService {
         ApiService::new(Arc::clone(&self.shared))
+    }
+
+    /// Returns the [service](Self::service) for one user: all requests are authenticated as this user. With
+    /// [RBAC](ApiServerBuilder::rbac), the server allows only what the roles of the user grant.
+    ///
+    /// ```
+    /// use informer_apiserver::{ApiServer, User};
+    ///
+    /// let server = ApiServer::builder().rbac(true).build();
+    /// let service = server.service_as(User::new("alice").groups(["developers"]));
+    /// # drop(service);
+    /// ```
+    pub fn service_as(&self, user: User) -> ApiService {
+        self.service().with_user(user)
     }
 
     /// Returns the network routes to admission and conversion webhooks.

@@ -110,6 +110,7 @@
 //! | `client` (default) | lists and watches of Kubernetes API servers |
 //! | `runtime` (default) | caches, managers, controllers |
 //! | `derive` (default) | the derive `CustomResource` of kube |
+//! | `schema` | CRDs generated from types that derive `schemars::JsonSchema` |
 //! | `latest` (default) | the newest version of the Kubernetes types |
 //! | `ring` (default), `aws-lc-rs` | the provider of TLS primitives |
 //! | `webhook` | admission and conversion webhooks |

@@ -28,9 +28,11 @@ pub use environment::{TEST_SERVER_VARIABLE, TestEnvironment, TestServerKind};
 pub use error::TestServerError;
 #[cfg(feature = "runtime")]
 pub use fake::{FakeClient, FakeClientBuilder};
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+pub use informer_apiserver::CertificateAuthority;
 pub use informer_apiserver::{
     ApiServer, ExtraField, ExtraFieldError, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults,
-    Kind, Listening, ManualClock, RequestRecord, SnapshotError, Verb,
+    Kind, Listening, ManualClock, RequestRecord, SnapshotError, User, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
@@ -96,6 +98,25 @@ impl TestServer {
     /// Returns a client of the server. It uses no socket.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Returns a client whose requests are those of a user. On a server with RBAC, a test of an operator
+    /// shows with it that the roles of the operator suffice. It uses no socket.
+    ///
+    /// ```
+    /// # use informer::testing::{ApiServer, TestServer, User};
+    /// # use informer::runtime::{Cache, CachedClient};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestServer::of(ApiServer::builder().rbac(true).build());
+    /// let client = CachedClient::new(&Cache::new(server.client_as(User::new("alice"))));
+    /// let error = client.live().get::<ConfigMap>("default/settings").await.unwrap_err();
+    /// assert!(error.to_string().contains("forbidden"), "{error}");
+    /// # Ok(()) }
+    /// ```
+    pub fn client_as(&self, user: User) -> Client {
+        Client::from_service(self.server.service_as(user), "default")
     }
 
     /// Returns a `kube_client::Client` of the server. It uses no socket.

@@ -45,11 +45,18 @@ pub(crate) struct LongRunning;
 #[derive(Debug, Clone)]
 pub struct ApiService {
     shared: Arc<Frontend>,
+    /// The user of all requests, if it is not determined by their credentials.
+    user: Option<User>,
 }
 
 impl ApiService {
     pub(crate) fn new(shared: Arc<Frontend>) -> Self {
-        Self { shared }
+        Self { shared, user: None }
+    }
+
+    /// Processes all requests as this user, whatever their credentials.
+    pub(crate) fn with_user(self, user: User) -> Self {
+        Self { user: Some(user), ..self }
     }
 
     /// Processes one request that arrived on a socket.
@@ -257,8 +264,11 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let service = self.clone();
+        if let Some(user) = &self.user {
+            request.extensions_mut().insert(user.clone());
+        }
         Box::pin(async move { Ok(service.respond(request).await) })
     }
 }

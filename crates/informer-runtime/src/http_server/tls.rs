@@ -78,6 +78,18 @@ impl Tls {
         }
     }
 
+    /// Creates it from the files, with the process-wide provider of TLS primitives if one is installed, else
+    /// with that of the feature `ring` or `aws-lc-rs`.
+    #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+    pub fn pem_files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
+        use rustls::crypto::aws_lc_rs as ours;
+        #[cfg(feature = "ring")]
+        use rustls::crypto::ring as ours;
+        let provider = CryptoProvider::get_default().cloned();
+        Self::files(certificate, key, provider.unwrap_or_else(|| Arc::new(ours::default_provider())))
+    }
+
     /// Accepts only clients with a certificate of one of the authorities in this PEM file, for webhooks that
     /// only the API server may call. The file is reloaded with the others. The API server needs a client
     /// certificate for such webhooks (`--admission-control-config-file`).
