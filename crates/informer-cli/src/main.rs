@@ -4,6 +4,7 @@ mod certificates;
 mod demo;
 mod envtest;
 mod failure;
+mod scaffold;
 mod serve;
 mod signals;
 mod terminal;
@@ -36,6 +37,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(scaffold::NewArguments),
+    Add(scaffold::AddArguments),
     Demo(demo::DemoArguments),
     Watch(watch::WatchArguments),
     Serve(serve::ServeArguments),
@@ -85,6 +88,8 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "informer", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::New(arguments) => scaffold::new(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Add(arguments) => scaffold::add(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Envtest(arguments) => envtest::run(arguments).map(|()| ExitCode::SUCCESS),

@@ -1,0 +1,23 @@
+//! The project of an operator: `informer new` creates it, `informer add` extends it.
+
+mod add;
+mod edit;
+mod files;
+mod names;
+mod project;
+mod templates;
+
+pub(crate) use add::AddArguments;
+pub(crate) use project::NewArguments;
+
+use crate::failure::Failure;
+
+/// Creates a project.
+pub(crate) fn new(arguments: &NewArguments) -> Result<(), Failure> {
+    project::run(arguments)
+}
+
+/// Adds to the project of the current folder.
+pub(crate) fn add(arguments: &AddArguments) -> Result<(), Failure> {
+    add::run(arguments)
+}

@@ -1,0 +1,127 @@
+//! The templates of a project, and the files that are rendered from them.
+//!
+//! The delimiters differ from those of Helm and of GitHub workflows: `[=name=]`, `<% if condition %>`, and
+//! lines that begin with `%%`.
+
+use std::path::PathBuf;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, UndefinedBehavior, Value};
+
+use crate::failure::Failure;
+
+/// A template: the path of the file, which is a template too, and the content.
+pub(super) type Template = (&'static str, &'static str);
+
+/// A rendered file: its path in the project, and its content.
+pub(super) type File = (PathBuf, String);
+
+macro_rules! templates {
+    ($($path:literal: $source:literal,)*) => {
+        &[$(($path, include_str!(concat!("../../templates/", $source))),)*]
+    };
+}
+
+/// The files that each project has once.
+pub(super) const PROJECT: &[Template] = templates![
+    ".dockerignore": "project/dockerignore.j2",
+    ".github/workflows/ci.yml": "project/ci.yml.j2",
+    ".gitignore": "project/gitignore.j2",
+    "Cargo.toml": "project/Cargo.toml.j2",
+    "Dockerfile": "project/dockerfile.j2",
+    "README.md": "project/README.md.j2",
+    "charts/[=name=]/Chart.yaml": "project/chart/Chart.yaml.j2",
+    "charts/[=name=]/templates/_helpers.tpl": "project/chart/templates/_helpers.tpl.j2",
+    "charts/[=name=]/templates/deployment.yaml": "project/chart/templates/deployment.yaml.j2",
+    "charts/[=name=]/templates/service_account.yaml": "project/chart/templates/service_account.yaml.j2",
+    "charts/[=name=]/templates/settings.yaml": "project/chart/templates/settings.yaml.j2",
+    "charts/[=name=]/values.yaml": "project/chart/values.yaml.j2",
+    "config/crd/kustomization.yaml": "project/config/crd/kustomization.yaml.j2",
+    "config/default/kustomization.yaml": "project/config/default/kustomization.yaml.j2",
+    "config/manager/deployment.yaml": "project/config/manager/deployment.yaml.j2",
+    "config/manager/kustomization.yaml": "project/config/manager/kustomization.yaml.j2",
+    "config/manager/namespace.yaml": "project/config/manager/namespace.yaml.j2",
+    "config/rbac/kustomization.yaml": "project/config/rbac/kustomization.yaml.j2",
+    "config/rbac/service_account.yaml": "project/config/rbac/service_account.yaml.j2",
+    "src/api.rs": "project/src/api.rs.j2",
+    "src/controllers.rs": "project/src/controllers.rs.j2",
+    "src/lib.rs": "project/src/lib.rs.j2",
+    "src/main.rs": "project/src/main.rs.j2",
+    "src/settings.rs": "project/src/settings.rs.j2",
+    "tests/cluster/mod.rs": "project/tests/cluster/mod.rs.j2",
+    "tests/manifests.rs": "project/tests/manifests.rs.j2",
+];
+
+/// Files that are copied as they are. A test compares them with `docs/monitoring`.
+pub(super) const MONITORING: &[Template] = templates![
+    "dashboards/alerts.yaml": "monitoring/alerts.yaml",
+    "dashboards/dashboard.json": "monitoring/dashboard.json",
+];
+
+/// The files of each kind and its controller.
+pub(super) const KIND: &[Template] = templates![
+    "charts/[=name=]/crds/[=plural=].yaml": "kind/crd.yaml.j2",
+    "charts/[=name=]/templates/[=module=]_role.yaml": "kind/chart_role.yaml.j2",
+    "config/crd/[=plural=].yaml": "kind/crd.yaml.j2",
+    "config/rbac/[=module=]_role.yaml": "kind/role.yaml.j2",
+    "config/samples/[=module=].yaml": "kind/sample.yaml.j2",
+    "src/api/[=module=].rs": "kind/api.rs.j2",
+    "src/controllers/[=module=].rs": "kind/controller.rs.j2",
+    "tests/[=module=].rs": "kind/test.rs.j2",
+];
+
+/// The files of the leader election.
+pub(super) const LEADER_ELECTION: &[Template] = templates![
+    "charts/[=name=]/templates/leader_election_role.yaml": "leader_election/chart_role.yaml.j2",
+    "config/rbac/leader_election_role.yaml": "leader_election/role.yaml.j2",
+    "tests/leader_election.rs": "leader_election/test.rs.j2",
+];
+
+/// The files of the webhook server.
+pub(super) const WEBHOOK_SERVER: &[Template] = templates![
+    "charts/[=name=]/templates/webhook_service.yaml": "webhook/chart_service.yaml.j2",
+    "config/default/webhook_deployment.yaml": "webhook/deployment.yaml.j2",
+    "config/webhook/certificate.yaml": "webhook/certificate.yaml.j2",
+    "config/webhook/kustomization.yaml": "webhook/kustomization.yaml.j2",
+    "config/webhook/service.yaml": "webhook/service.yaml.j2",
+    "src/webhooks.rs": "webhook/webhooks.rs.j2",
+];
+
+/// The files of the webhooks of each kind that has webhooks.
+pub(super) const WEBHOOK: &[Template] = templates![
+    "charts/[=name=]/templates/[=module=]_webhook.yaml": "webhook/chart_kind.yaml.j2",
+    "config/webhook/[=module=].yaml": "webhook/kind.yaml.j2",
+    "src/webhooks/[=module=].rs": "webhook/kind.rs.j2",
+    "tests/[=module=]_webhook.rs": "webhook/test.rs.j2",
+];
+
+/// Renders templates and their paths.
+pub(super) fn render(templates: &[Template], values: &Value) -> Result<Vec<File>, Failure> {
+    let environment = environment()?;
+    let rendered = |path: &str, content: &str| {
+        let path = environment.render_str(path, values)?;
+        Ok((PathBuf::from(path), environment.render_str(content, values)?))
+    };
+    let failed = |path: &str, error: minijinja::Error| Failure::caused(format!("render {path}"), error);
+    templates
+        .iter()
+        .map(|(path, content)| rendered(path, content).map_err(|error| failed(path, error)))
+        .collect()
+}
+
+fn environment() -> Result<Environment<'static>, Failure> {
+    let syntax = SyntaxConfig::builder()
+        .variable_delimiters("[=", "=]")
+        .block_delimiters("<%", "%>")
+        .comment_delimiters("<#", "#>")
+        .line_statement_prefix("%%")
+        .keep_trailing_newline(true)
+        .build()
+        .map_err(|error| Failure::caused("the delimiters of templates are invalid", error))?;
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax);
+    // Files are YAML, JSON and Rust: nothing is escaped.
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    Ok(environment)
+}

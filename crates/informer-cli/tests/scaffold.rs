@@ -1,0 +1,226 @@
+//! `informer new` and `informer add`. The projects in `examples/scaffold` are committed results of `new`,
+//! which `cargo xtask scaffold` builds and tests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The arguments of each committed project.
+const GOLDEN: [(&str, &[&str]); 2] = [
+    ("minimal", &[]),
+    (
+        "complete",
+        &[
+            "--kind=Shop",
+            "--group=shop.example.com",
+            "--version=v1beta1",
+            "--plural=shops",
+            "--cluster",
+            "--webhook",
+            "--leader-election",
+        ],
+    ),
+];
+
+/// Set it to write the committed projects.
+const UPDATE: &str = "UPDATE_SCAFFOLD";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn informer(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_informer")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+#[track_caller]
+fn succeed(folder: &Path, arguments: &[&str]) -> String {
+    let output = informer(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn fail(folder: &Path, arguments: &[&str]) -> String {
+    let output = informer(folder, arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Returns the files below a folder. Builds of the project leave `target` and `Cargo.lock`.
+fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_owned();
+            match path.is_dir() {
+                _ if [Path::new("target"), Path::new("Cargo.lock")].contains(&name.as_path()) => {}
+                true => folders.push(path),
+                false => drop(found.insert(name, fs::read_to_string(&path).unwrap().replace("\r\n", "\n"))),
+            }
+        }
+    }
+    found
+}
+
+/// A folder with the layout of this repository, in which `examples/scaffold` is empty.
+fn repository() -> (TempDir, PathBuf) {
+    let repository = TempDir::new().unwrap();
+    let projects = repository.path().join("examples/scaffold");
+    fs::create_dir_all(repository.path().join("crates/informer")).unwrap();
+    fs::write(repository.path().join("crates/informer/Cargo.toml"), "").unwrap();
+    fs::create_dir_all(&projects).unwrap();
+    (repository, projects)
+}
+
+#[test]
+fn new_projects_equal_the_committed_ones() {
+    let (_repository, projects) = repository();
+    for (name, arguments) in GOLDEN {
+        let arguments = [&["new", name, "--path", "../.."], arguments].concat();
+        let printed = succeed(&projects, &arguments);
+        assert!(printed.ends_with(&format!("next: cd {name} && cargo test\n")), "{printed}");
+        let (created, committed) = (projects.join(name), root().join("examples/scaffold").join(name));
+        let created = files(&created);
+        if std::env::var_os(UPDATE).is_some() {
+            let _ = fs::remove_dir_all(&committed);
+            for (path, content) in &created {
+                fs::create_dir_all(committed.join(path).parent().unwrap()).unwrap();
+                fs::write(committed.join(path), content).unwrap();
+            }
+        }
+        let committed = files(&committed);
+        let paths: BTreeSet<_> = created.keys().chain(committed.keys()).collect();
+        for path in paths {
+            let (new, old) = (created.get(path), committed.get(path));
+            let text = |content: Option<&String>| content.cloned().unwrap_or_default();
+            let path = path.display();
+            assert!(
+                new == old,
+                "{name}/{path} differs from the committed file; if that is intended, set {UPDATE}=1:\n{}",
+                diffy::create_patch(&text(old), &text(new))
+            );
+        }
+    }
+}
+
+#[test]
+fn dashboard_and_alerts_equal_those_of_the_documentation() {
+    for name in ["alerts.yaml", "dashboard.json"] {
+        let documented = fs::read_to_string(root().join("docs/monitoring").join(name)).unwrap();
+        let template = fs::read_to_string(root().join("crates/informer-cli/templates/monitoring").join(name));
+        assert!(documented == template.unwrap(), "copy docs/monitoring/{name} to the templates");
+    }
+}
+
+#[test]
+fn rejected_project_writes_nothing() {
+    let (_repository, projects) = repository();
+    fs::create_dir(projects.join("used")).unwrap();
+    fs::write(projects.join("used/notes.txt"), "keep").unwrap();
+    fs::write(projects.join("file"), "keep").unwrap();
+    let before = files(&projects);
+    for (arguments, parts) in [
+        (&["used"] as &[&str], ["create project used: the folder is not empty", "choose another name"]),
+        (&["file"], ["create project file: a file has this name", "choose another name"]),
+        (&["Shop"], ["create project Shop: the name is not a DNS-1035 label", "website-operator"]),
+        (&["shop", "--kind=shop"], ["define kind shop: ", "such as Website"]),
+        (&["shop", "--group=example"], ["the group example is not a domain name", "shop.example.com"]),
+        (&["shop", "--version=1"], ["1 is not a version", "such as v1"]),
+        (&["shop", "--path=missing"], ["missing is not a checkout", "crates/informer"]),
+    ] {
+        let error = fail(&projects, &[&["new"], arguments].concat());
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        assert_eq!(files(&projects), before);
+    }
+    fs::create_dir(projects.join("empty")).unwrap();
+    succeed(&projects, &["new", "empty"]);
+    let manifest = fs::read_to_string(projects.join("empty/Cargo.toml")).unwrap();
+    assert!(manifest.contains(concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"")), "{manifest}");
+}
+
+#[test]
+fn added_kind_and_webhooks_are_part_of_the_project() {
+    let (_repository, projects) = repository();
+    succeed(&projects, &["new", "operator", "--path", "../.."]);
+    let project = projects.join("operator");
+    // Lines of the user, which must survive.
+    let main = project.join("src/main.rs");
+    let text = fs::read_to_string(&main).unwrap();
+    fs::write(&main, text.replace("    manager.run_until", "    // Last.\n    manager.run_until")).unwrap();
+
+    let printed = succeed(&project.join("src"), &["add", "kind", "HTTPRoute", "--cluster"]);
+    assert!(printed.contains("created src/api/http_route.rs\n"), "{printed}");
+    assert!(printed.contains("edited src/controllers.rs\n"), "{printed}");
+    for kind in ["Website", "HTTPRoute"] {
+        succeed(&project, &["add", "webhook", kind]);
+    }
+    let read = |path: &str| fs::read_to_string(project.join(path)).unwrap();
+    for (path, parts) in [
+        ("Cargo.toml", &["\"schema\", \"webhook\""] as &[&str]),
+        ("src/api.rs", &["pub mod http_route;", "http_route::HTTPRoute::crd()"]),
+        ("src/api/http_route.rs", &["group = \"example.com\"", "pub namespace: String"]),
+        ("src/controllers.rs", &[".controller(http_route::controller())"]),
+        ("src/lib.rs", &["pub mod webhooks;"]),
+        (
+            "src/main.rs",
+            &["let manager = operator::webhooks::add_to(manager, &settings.webhooks);", "// Last."],
+        ),
+        ("src/settings.rs", &["pub webhooks: operator::webhooks::WebhookSettings,"]),
+        ("src/webhooks.rs", &["pub mod http_route;", ".validate(http_route::validate)"]),
+        ("config/crd/kustomization.yaml", &["- websites.yaml\n- httproutes.yaml\n"]),
+        ("config/rbac/kustomization.yaml", &["- website_role.yaml\n- http_route_role.yaml\n"]),
+        ("config/default/kustomization.yaml", &["- ../webhook\npatches:\n- path: webhook_deployment.yaml\n"]),
+        ("config/webhook/kustomization.yaml", &["- website.yaml\n- http_route.yaml\n"]),
+        ("config/webhook/http_route.yaml", &["/mutate-example-com-v1-httproute", "operator-system"]),
+        ("charts/operator/values.yaml", &["  enabled: true\n"]),
+    ] {
+        let content = read(path);
+        assert!(parts.iter().all(|part| content.contains(part)), "{path}: {content}");
+    }
+}
+
+#[test]
+fn failed_addition_writes_nothing() {
+    let (_repository, projects) = repository();
+    let error = fail(&projects, &["add", "kind", "Shop"]);
+    assert!(error.contains("there is none made by `informer new`"), "{error}");
+    succeed(&projects, &["new", "operator", "--path", "../.."]);
+    let project = projects.join("operator");
+    fs::write(project.join("src/controllers.rs"), "pub fn other() {}\n").unwrap();
+    let before = files(&project);
+    for (arguments, parts) in [
+        (&["kind", "Shop"] as &[&str], ["edit src/controllers.rs: there is no function add_to", "by hand"]),
+        (&["kind", "Website"], ["/crds/websites.yaml: the file exists", "choose another kind"]),
+        (&["kind", "shop"], ["define kind shop: ", "such as Website"]),
+        (
+            &["webhook", "Shop"],
+            ["add webhooks of Shop: src/api/shop.rs does not exist", "informer add kind Shop"],
+        ),
+    ] {
+        let error = fail(&project, &[&["add"], arguments].concat());
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        assert_eq!(files(&project), before);
+    }
+}
+
+#[test]
+fn cargo_informer_runs_informer() {
+    let program = env!("CARGO_BIN_EXE_cargo-informer");
+    for arguments in [&["informer", "--version"] as &[&str], &["--version"]] {
+        let output = Command::new(program).args(arguments).output().unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            concat!("informer ", env!("CARGO_PKG_VERSION"), "\n")
+        );
+    }
+    let output = Command::new(program).args(["informer", "frobnicate"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

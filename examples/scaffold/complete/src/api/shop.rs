@@ -1,0 +1,48 @@
+//! `Shop`, a kind of `shop.example.com/v1beta1`.
+
+use informer::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The desired state of a Shop.
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "shop.example.com",
+    version = "v1beta1",
+    kind = "Shop",
+    plural = "shops",
+    status = "ShopStatus",
+    doc = "Runs an image in a Deployment.",
+    printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}"#,
+    printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    crates(
+        kube_core = "informer::kube_core",
+        k8s_openapi = "informer::k8s_openapi"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ShopSpec {
+    /// The container image.
+    #[schemars(length(min = 1))]
+    pub image: String,
+    /// The wanted number of replicas.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+    /// The namespace of the Deployment.
+    #[schemars(length(min = 1))]
+    pub namespace: String,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// The observed state of a Shop.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ShopStatus {
+    /// The number of available replicas.
+    pub available_replicas: i32,
+}

@@ -1,0 +1,10 @@
+//! The controllers of this operator, one module for each kind.
+
+pub mod shop;
+
+use informer::prelude::*;
+
+/// Adds all controllers to a manager.
+pub fn add_to(manager: Manager) -> Manager {
+    manager.controller(shop::controller())
+}

@@ -1,0 +1,74 @@
+//! Keeps a Deployment for each Website.
+
+use std::time::Duration;
+
+use informer::k8s_openapi::api::apps::v1::Deployment;
+use informer::kube_core::{Resource, ResourceExt};
+use informer::prelude::*;
+use serde_json::json;
+
+use crate::api::website::{Website, WebsiteStatus};
+
+/// Reconciles again after this time without a change, in case that an event was lost.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// Builds the controller: it watches websites and the Deployments that they own.
+pub fn controller() -> Controller {
+    Controller::new::<Website>("website")
+        .owns::<Deployment>()
+        .reconcile(reconcile)
+}
+
+/// Compares the desired with the current state of one Website, and writes the difference.
+///
+/// The function is called again after an error, after a restart and after each change. So it does not depend
+/// on the change that caused the call.
+async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
+    let Some(object) = ctx.get::<Website>(&request.key).await? else {
+        return Ok(Outcome::Done); // The garbage collector deletes the Deployment.
+    };
+    if object.metadata.deletion_timestamp.is_some() {
+        return Ok(Outcome::Done);
+    }
+    let deployment = ctx.client.apply(&deployment_for(&object)?).await?;
+
+    let available = deployment
+        .status
+        .as_ref()
+        .and_then(|status| status.available_replicas);
+    let status = WebsiteStatus {
+        available_replicas: available.unwrap_or(0),
+    };
+    if object.status.as_ref() != Some(&status) {
+        let mut edited = object.edit();
+        edited.status = Some(status);
+        ctx.client.status().update(&edited).await?;
+    }
+    Ok(Outcome::requeue_after(RESYNC))
+}
+
+/// Returns the desired Deployment. The object owns it, so that it is deleted with the object.
+fn deployment_for(object: &Website) -> Result<Deployment, ReconcileError> {
+    let owner = object
+        .controller_owner_ref(&())
+        .ok_or("the Website has no uid")?;
+    let labels = json!({
+        "app.kubernetes.io/name": "website",
+        "app.kubernetes.io/instance": object.name_any(),
+    });
+    Ok(serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("{}-website", object.name_any()),
+            "namespace": object.namespace(),
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "replicas": object.spec.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": object.spec.image}]},
+            },
+        },
+    }))?)
+}

@@ -1,0 +1,151 @@
+//! The Website controller on an API server in this process, with the permissions of its role. Time is paused:
+//! delays, retries and resyncs take no real time.
+
+mod cluster;
+
+use std::collections::BTreeSet;
+
+use informer::k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+use informer::k8s_openapi::api::rbac::v1::ClusterRole;
+use informer::prelude::*;
+use informer::testing::{FaultMatch, TestServer, Verb};
+use minimal::api::website::{Website, WebsiteSpec};
+use minimal::controllers;
+
+const KEY: &str = "default/shop";
+const DEPLOYMENT: &str = "default/shop-website";
+const ROLE: &str = "website_role";
+
+/// Starts a server, and the controller with the permissions of its role.
+async fn start() -> TestServer {
+    let server = cluster::start("websites", &[ROLE]).await;
+    let controller = controllers::website::controller();
+    let manager = Manager::new(cluster::client(&server)).controller(controller);
+    tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    server
+}
+
+fn shop(replicas: i32) -> Website {
+    let spec = WebsiteSpec {
+        image: "registry.example.com/shop:1".to_owned(),
+        replicas,
+    };
+    let mut object = Website::new("shop", spec);
+    object.metadata.namespace = Some("default".to_owned());
+    object
+}
+
+async fn wait_for_replicas(server: &TestServer, replicas: i32) -> Deployment {
+    let wanted = |deployment: &Deployment| deployment.spec.replicas == Some(replicas);
+    cluster::wait_for(server, DEPLOYMENT, wanted).await
+}
+
+/// Reports replicas in the status of the Deployment, as the controllers of a cluster do.
+async fn become_available(server: &TestServer, mut deployment: Deployment, replicas: i32) {
+    deployment.status = Some(DeploymentStatus {
+        replicas: Some(replicas),
+        ready_replicas: Some(replicas),
+        available_replicas: Some(replicas),
+        ..DeploymentStatus::default()
+    });
+    server.update(&deployment).await.expect("a valid status");
+}
+
+async fn wait_for_status(server: &TestServer, replicas: i32) {
+    let wanted = |object: &Website| {
+        let status = object.status.as_ref();
+        status.is_some_and(|status| status.available_replicas == replicas)
+    };
+    cluster::wait_for(server, KEY, wanted).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployment_follows_the_website() {
+    let server = start().await;
+    server.create(&shop(2)).await.expect("a valid Website");
+    wait_for_replicas(&server, 2).await;
+
+    let mut object: Website = server.get(KEY).await.expect("the Website exists");
+    object.spec.replicas = 3;
+    server.update(&object).await.expect("a valid Website");
+    wait_for_replicas(&server, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_shows_the_available_replicas() {
+    let server = start().await;
+    server.create(&shop(2)).await.expect("a valid Website");
+    wait_for_status(&server, 0).await;
+
+    let deployment = wait_for_replicas(&server, 2).await;
+    become_available(&server, deployment, 2).await;
+    wait_for_status(&server, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployment_is_deleted_with_the_website() {
+    let server = start().await;
+    server.create(&shop(2)).await.expect("a valid Website");
+    wait_for_status(&server, 0).await;
+
+    server.delete::<Website>(KEY).await.expect("it exists");
+    server.server().controllers_idle().await;
+    let deployment = server.get::<Deployment>(DEPLOYMENT).await;
+    assert!(deployment.is_err(), "{deployment:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_writes_are_retried() {
+    let server = start().await;
+    let patches = FaultMatch::verb(Verb::Patch);
+    let fault = server.faults().on(patches).times(3).status(500);
+    server.create(&shop(2)).await.expect("a valid Website");
+    wait_for_status(&server, 0).await;
+    assert_eq!(fault.fired(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn role_grants_exactly_the_permissions_that_the_controller_uses() {
+    let server = start().await;
+    server.create(&shop(2)).await.expect("a valid Website");
+    let deployment = wait_for_replicas(&server, 2).await;
+    become_available(&server, deployment, 2).await;
+    wait_for_status(&server, 2).await;
+
+    let mut used = BTreeSet::new();
+    for request in server.requests(FaultMatch::default()) {
+        let Some(gvr) = request.gvr else { continue };
+        let resource = match &request.subresource {
+            Some(subresource) => format!("{}/{subresource}", gvr.resource),
+            None => gvr.resource.clone(),
+        };
+        let verbs = match request.verb {
+            // A server without streaming lists gets a list before the watch.
+            Verb::Watch => vec!["list", "watch"],
+            // An apply of an object that does not exist creates it.
+            Verb::Patch if request.subresource.is_none() => vec!["create", "patch"],
+            verb => vec![verb.name()],
+        };
+        for verb in verbs {
+            used.insert((gvr.group.clone(), resource.clone(), verb.to_owned()));
+        }
+    }
+    let role: ClusterRole = server
+        .get("minimal-website")
+        .await
+        .expect("the role exists");
+    let mut granted = BTreeSet::new();
+    for rule in role.rules.unwrap_or_default() {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                for verb in &rule.verbs {
+                    granted.insert((group.clone(), resource.clone(), verb.clone()));
+                }
+            }
+        }
+    }
+    assert_eq!(
+        granted, used,
+        "left: granted by config/rbac/{ROLE}.yaml, right: used"
+    );
+}
