@@ -14,6 +14,7 @@ mod ordeal;
 mod parity;
 mod real;
 mod report;
+mod scaffold;
 mod schema;
 mod simulate;
 mod tidy;
@@ -69,6 +70,8 @@ enum Command {
     /// Generate the table of the built-in kinds from the published Go types and a real API server; with
     /// `--check`, only compare it with the files in the tree. Needs Go.
     Schema(schema::Options),
+    /// Build, lint and test the projects that `informer new` and `informer add` write.
+    Scaffold(scaffold::ScaffoldArguments),
     /// Run client-go and this library on the same scripts (informer, work queue, leader election) and compare
     /// their traces. Needs Go.
     Parity(parity::ParityArguments),
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::Fleet(options) => fleet::run(root(), options),
         Command::Ordeal(options) => ordeal::run(root(), options),
         Command::Schema(options) => schema::run(root(), options, arguments.check),
+        Command::Scaffold(arguments) => scaffold::run(root(), arguments),
         Command::Parity(parity) => parity::run(root(), parity),
         Command::Simulate(arguments) => simulate::run(root(), arguments),
         Command::Real { command } => real::run(root(), command),

@@ -1,0 +1,163 @@
+//! Builds and tests the projects that `informer new` and `informer add` write.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::cargo::command;
+use crate::report::Report;
+use crate::tree;
+
+/// Options of `cargo xtask scaffold`.
+#[derive(Debug, Args)]
+pub(crate) struct ScaffoldArguments {
+    /// Only this project: `minimal`, `complete` or `extended`.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+}
+
+/// The committed results of `informer new`.
+const COMMITTED: [&str; 2] = ["minimal", "complete"];
+
+/// A project that is created and extended by the command.
+const EXTENDED: &str = "extended";
+
+/// The commands that create [`EXTENDED`]: arguments of `informer`, in the folder of all projects or in that of
+/// the project.
+const STEPS: [(&str, &[&str]); 4] = [
+    ("", &["new", EXTENDED, "--path", "../.."]),
+    (EXTENDED, &["add", "kind", "HTTPRoute", "--cluster"]),
+    (EXTENDED, &["add", "webhook", "Website"]),
+    (EXTENDED, &["add", "webhook", "HTTPRoute"]),
+];
+
+pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
+    let mut report = Report::new("scaffold");
+    let folder = root.join("target/scaffold");
+    if let Err(problem) = prepare(&folder) {
+        report.problems.push(problem);
+        return report;
+    }
+    let (mut built, mut manifests) = (0, 0);
+    let wanted = |name: &&str| arguments.only.as_deref().is_none_or(|only| only == *name);
+    for name in COMMITTED.into_iter().chain([EXTENDED]).filter(wanted) {
+        let project = folder.join(name);
+        let checked = match name {
+            EXTENDED => extend(root, &folder),
+            _ => tree::update(&root.join("examples/scaffold").join(name), &project).map(drop),
+        };
+        match checked.and_then(|()| check_code(root, &project)) {
+            Ok(()) => built += 1,
+            Err(problem) => report.problems.push(format!("{name}: {problem}")),
+        }
+        for check in manifest_checks(&project, name) {
+            match run_tool(check) {
+                Ok(Some(())) => manifests += 1,
+                Ok(None) => {}
+                Err(problem) => report.problems.push(format!("{name}: {problem}")),
+            }
+        }
+    }
+    report.figure("projects that build and pass their tests", f64::from(built));
+    report.figure("checks of manifests by kubectl and helm", f64::from(manifests));
+    report
+}
+
+/// Creates the folder of the projects. rustfmt and clippy search for their configuration upwards; these empty
+/// files keep them from the configuration of this workspace.
+fn prepare(folder: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("prepare {}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    for name in ["clippy.toml", "rustfmt.toml"] {
+        fs::write(folder.join(name), "").map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Creates and extends [`EXTENDED`] with the command.
+fn extend(root: &Path, folder: &Path) -> Result<(), String> {
+    let project = folder.join(EXTENDED);
+    if project.exists() {
+        fs::remove_dir_all(&project).map_err(|error| format!("remove {}: {error}", project.display()))?;
+    }
+    for (subfolder, arguments) in STEPS {
+        let mut informer = command();
+        let manifest = root.join("Cargo.toml");
+        informer.args([
+            "run",
+            "--quiet",
+            "--package",
+            "informer-cli",
+            "--bin",
+            "informer",
+            "--manifest-path",
+        ]);
+        informer.arg(manifest).arg("--").args(arguments).current_dir(folder.join(subfolder));
+        complete(informer)?;
+    }
+    Ok(())
+}
+
+/// Checks the format of a project, and builds, lints and tests it.
+///
+/// The lock file of this workspace selects the versions, and the build shares the target folder, so that
+/// dependencies with the same features are built once. clippy compiles the project for its tests: a separate
+/// `cargo clippy` would analyze all dependencies again.
+fn check_code(root: &Path, project: &Path) -> Result<(), String> {
+    let lock = project.join("Cargo.lock");
+    fs::copy(root.join("Cargo.lock"), &lock).map_err(|error| format!("write {}: {error}", lock.display()))?;
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = command();
+        cargo.args(arguments).current_dir(project);
+        cargo.env("CARGO_TARGET_DIR", target_folder(root));
+        cargo
+    };
+    complete(cargo(&["fmt", "--check"]))?;
+    let mut test = cargo(&["test"]);
+    test.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    test.env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
+    complete(test)
+}
+
+fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// Returns the checks of the manifests by tools that may be missing.
+fn manifest_checks(project: &Path, name: &str) -> Vec<Command> {
+    let chart = format!("charts/{name}");
+    let tool = |program: &str, arguments: &[&str]| {
+        let mut tool = Command::new(program);
+        tool.args(arguments).current_dir(project);
+        tool
+    };
+    vec![
+        tool("kubectl", &["kustomize", "config/default"]),
+        tool("helm", &["lint", "--strict", &chart]),
+        tool("helm", &["template", name, &chart]),
+    ]
+}
+
+/// Runs a tool. Returns `None` if it is not installed.
+fn run_tool(mut tool: Command) -> Result<Option<()>, String> {
+    let output = match tool.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("run {tool:?}: {error}")),
+    };
+    match output.status.success() {
+        true => Ok(Some(())),
+        false => Err(format!("{tool:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+fn complete(mut command: Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("run {command:?}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed; the output above has the errors"))
+    }
+}
