@@ -24,8 +24,8 @@ const COMMITTED: [&str; 2] = ["minimal", "complete"];
 /// A project that is created and extended by the command.
 const EXTENDED: &str = "extended";
 
-/// The commands that create [`EXTENDED`]: arguments of `informer`, in the folder of all projects or in that of
-/// the project.
+/// The commands that create [`EXTENDED`]: arguments of `informer`, in the folder of all projects or in that
+/// of the project.
 const STEPS: [(&str, &[&str]); 4] = [
     ("", &["new", EXTENDED, "--path", "../.."]),
     (EXTENDED, &["add", "kind", "HTTPRoute", "--cluster"]),

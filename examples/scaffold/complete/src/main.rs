@@ -1,4 +1,5 @@
-//! Runs the operator on the cluster of the kubeconfig, or inside a pod on the cluster of the pod.
+//! Runs the operator on the cluster of the kubeconfig, or inside a pod on the cluster of the
+//! pod.
 
 mod settings;
 
@@ -34,7 +35,8 @@ async fn execute() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Runs until SIGINT, SIGTERM or an error. The manager waits for running reconciles before it ends.
+/// Runs until SIGINT, SIGTERM or an error. The manager waits for running reconciles before it
+/// ends.
 async fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt()
         .with_env_filter(settings.log.as_str())

@@ -1,5 +1,5 @@
-//! The settings of the program. A flag has precedence over its environment variable, the variable over the
-//! file of `--config`, and the file over the default.
+//! The settings of the program. A flag has precedence over its environment variable, the
+//! variable over the file of `--config`, and the file over the default.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -14,8 +14,8 @@ pub struct WebhookSettings {
     /// The address of the webhook server.
     #[arg(long, env = "WEBHOOK_ADDRESS", default_value = "0.0.0.0:9443")]
     pub webhook_address: String,
-    /// The folder with tls.crt and tls.key, which are reloaded when they change. Without it, the program
-    /// serves no webhooks.
+    /// The folder with tls.crt and tls.key, which are reloaded when they change. Without it,
+    /// the program serves no webhooks.
     #[arg(long, env = "WEBHOOK_CERTIFICATES", value_name = "FOLDER")]
     pub webhook_certificates: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! The webhooks of Shop, registered by the manifests and called by an API server. The API server connects to
-//! the webhook server through a socket, so time is not paused.
+//! The webhooks of Shop, registered by the manifests and called by an API server. The API
+//! server connects to the webhook server through a socket, so time is not paused.
 
 mod cluster;
 
@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 const NAMESPACE: &str = "complete-system";
 const SERVICE: &str = "complete-webhook";
 
-/// Starts an API server on which the webhooks are registered, and a webhook server. Tests run at the same time,
-/// so each has a folder of its own.
+/// Starts an API server on which the webhooks are registered, and a webhook server. Tests run
+/// at the same time, so each has a folder of its own.
 async fn start(test: &str) -> (TestServer, CachedClient) {
     let server = cluster::start("shops", &[]).await;
     let name = format!("{}_shop_{test}", env!("CARGO_PKG_NAME"));
@@ -53,7 +53,8 @@ async fn start(test: &str) -> (TestServer, CachedClient) {
     (server, client)
 }
 
-/// Loads the webhook configurations of the manifests with the CA of this test, as cert-manager adds its CA.
+/// Loads the webhook configurations of the manifests with the CA of this test, as
+/// cert-manager adds its CA.
 fn load_configurations(server: &TestServer, folder: &std::path::Path, authority: &str) {
     let text = std::fs::read_to_string("config/webhook/shop.yaml").expect("the manifest exists");
     let authority =

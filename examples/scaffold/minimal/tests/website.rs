@@ -1,5 +1,5 @@
-//! The Website controller on an API server in this process, with the permissions of its role. Time is paused:
-//! delays, retries and resyncs take no real time.
+//! The Website controller on an API server in this process, with the permissions of its
+//! role. Time is paused: delays, retries and resyncs take no real time.
 
 mod cluster;
 

@@ -21,8 +21,8 @@ pub fn controller() -> Controller {
 
 /// Compares the desired with the current state of one Shop, and writes the difference.
 ///
-/// The function is called again after an error, after a restart and after each change. So it does not depend
-/// on the change that caused the call.
+/// The function is called again after an error, after a restart and after each change. So it
+/// does not depend on the change that caused the call.
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(object) = ctx.get::<Shop>(&request.key).await? else {
         return Ok(Outcome::Done); // The garbage collector deletes the Deployment.

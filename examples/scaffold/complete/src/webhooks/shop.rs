@@ -1,7 +1,7 @@
 //! Sets defaults of shops and validates them.
 //!
-//! The API server has already validated the schema of the CRD. Prefer the schema and CEL rules for everything
-//! that they can express.
+//! The API server has already validated the schema of the CRD. Prefer the schema and CEL
+//! rules for everything that they can express.
 
 use informer::webhook::{AdmissionOperation, AdmissionRequest, Allowed, Denied};
 
@@ -10,8 +10,8 @@ use crate::api::shop::Shop;
 /// The annotation with the name of the user who created the object.
 pub const CREATED_BY: &str = "shop.example.com/created-by";
 
-/// Changes an object before it is validated and stored. The function must have the same result if it is called
-/// again with its own result.
+/// Changes an object before it is validated and stored. The function must have the same
+/// result if it is called again with its own result.
 pub async fn default(request: AdmissionRequest<Shop>, mut object: Shop) -> Result<Shop, Denied> {
     if request.operation == AdmissionOperation::Create {
         let annotations = object.metadata.annotations.get_or_insert_default();
@@ -22,8 +22,8 @@ pub async fn default(request: AdmissionRequest<Shop>, mut object: Shop) -> Resul
 
 /// Allows or denies a creation or an update.
 pub async fn validate(request: AdmissionRequest<Shop>) -> Result<Allowed, Denied> {
-    // A deletion has no new object. An object that is being deleted must stay changeable, so that its
-    // finalizers can be removed.
+    // A deletion has no new object. An object that is being deleted must stay changeable, so
+    // that its finalizers can be removed.
     let Some(object) = request
         .object
         .filter(|object| object.metadata.deletion_timestamp.is_none())

@@ -1,4 +1,5 @@
-//! An API server with RBAC for a test, on which the operator has only the permissions of its manifests.
+//! An API server with RBAC for a test, on which the operator has only the permissions of its
+//! manifests.
 
 #![allow(dead_code, reason = "each test uses a part of this module")]
 
@@ -34,7 +35,8 @@ pub fn client(server: &TestServer) -> Client {
 
 /// Reads an object until it satisfies a condition. In paused time, the wait takes no real time.
 ///
-/// The object is read without a request, so that all requests of the server are those of the operator.
+/// The object is read without a request, so that all requests of the server are those of the
+/// operator.
 pub async fn wait_for<K>(server: &TestServer, key: &str, condition: impl Fn(&K) -> bool) -> K
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
